@@ -1,18 +1,18 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
 .PHONY: help lessons test lint doc orders soak fuzz asan tsan miri features clients bench bundle ci
-help:          ## lists the tasks
+help:          ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
-lessons:       ## the examples that are tests: reports, and what leads to them
+lessons:       ## the examples that are tests, with their reports
 	cargo test -p gpu-leak-examples --test '0*'
 test:          ## every test; needs no GPU
 	cargo test --workspace --no-fail-fast
-lint:          ## formatting, the compiler's and clippy's lints
+lint:          ## formatting, and the lints of the compiler and clippy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-doc:           ## the documentation, warnings refused
+doc:           ## the documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
-orders:        ## the ledger and the gate in many orders of their threads' steps; takes minutes
+orders:        ## the ledger and the gate under many thread interleavings; takes minutes
 	INTERLEAVINGS=200 cargo test --release -p gpu-leak-interleavings
 soak:          ## ten million calls on sixteen threads, three times; on the GPU, if there is one
 	SOAK_CALLS=10000000 cargo test --release -p gpu-leak-tests --test main -- soak::
@@ -24,14 +24,14 @@ asan:          ## the suite on the stand-ins under an address sanitizer; needs n
 	scripts/asan
 tsan:          ## the ledger, the gate, the soak and the races under a thread sanitizer; needs nightly with rust-src
 	scripts/tsan
-miri:          ## what can run under Miri; needs nightly with its component
+miri:          ## everything that can run under Miri; needs nightly with its component
 	scripts/miri
 bench:         ## what the harness costs; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
-features:      ## that checks change nothing of the CUDA layer below candle and burn; builds nothing
+features:      ## checks that the dev-dependencies change nothing in the CUDA layer of candle and burn; builds nothing
 	clients/features
-clients:       ## clients/bundle.tar.xz: tests of projects on candle and burn; builds half an hour
+clients:       ## clients/bundle.tar.xz: tests of projects with candle and burn; takes half an hour
 	clients/bundle
 bundle:        ## bundle.tar.xz: tests, examples and benchmarks for a machine with a GPU and no Rust
 	scripts/bundle
-ci: lint doc lessons test features ## all that must hold before a change lands
+ci: lint doc lessons test features ## everything that must pass before a change is merged

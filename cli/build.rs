@@ -2,7 +2,7 @@
 //! bytes.
 //!
 //! cargo has no stable way to depend on the shared library of another package (artifact dependencies are
-//! unstable), so this script runs cargo: with a target folder of its own, because the outer cargo has
+//! unstable), so this script runs cargo with a separate target folder, because the outer cargo has
 //! locked the other one. The libraries are optimised even in debug builds, though less, because they slow
 //! down other programs. With a normal dependency cargo would build the library only once, but its path
 //! would depend on the undocumented layout of the target folder, and `cargo check` does not build it. The

@@ -1,11 +1,11 @@
-//! Two checks of a small network: one gives everything back, one keeps what it should not.
+//! Two checks of a small network: one frees everything, one keeps something.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 01_first_check [-- --device cuda:0]
 //! ```
 //!
-//! The tests stand here as they would in any project. Only, this program's own `main` runs them,
-//! so that the report of the second is a lesson and not a failure.
+//! The tests are written as in any project. The only difference is that this program's own `main`
+//! runs them, so that the report of the second is a lesson and not a failure.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
 use std::error::Error;
@@ -35,7 +35,7 @@ fn keeps_its_scores_for_later() -> Result<()> {
     let model = TinyModel::new(device())?;
     let batch = Tensor::randn([BATCH, TinyModel::INPUTS], device())?;
     let scores = predict(&model, &batch)?;
-    // Meant for a plot at the end. Nobody ever takes them out again.
+    // Meant for a plot at the end, but never taken out again.
     HISTORY.lock().expect("nobody panics here").push(scores);
     Ok(())
 }
@@ -46,7 +46,7 @@ fn predict(model: &TinyModel, batch: &Tensor) -> Result<Tensor> {
     inference_mode(|| model.forward(batch))
 }
 
-/// The device that the tests share, as the tests of most projects do.
+/// The device that the tests share, as in most projects.
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
 fn device() -> &'static Device {
@@ -57,7 +57,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let name = option("--device")?.unwrap_or_else(|| "embedded".to_owned());
     let device = device_named(&name)?;
     println!("Two tests of TinyModel on {device}, each under #[gpu_leak_check].");
-    // What a device makes once for all its users belongs to no test: kernels, libraries' handles.
+    // What a device creates once for all its users belongs to no test: kernels, library handles.
     predict(
         &TinyModel::new(&device)?,
         &Tensor::randn([BATCH, TinyModel::INPUTS], &device)?,
@@ -72,13 +72,15 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
         return Err("the first test should be clean".into());
     }
     if !is_the_planted_leak(leaking) {
-        return Err("the second test should fail by one tensor of scores".into());
+        return Err("the second test should fail because of one tensor of scores".into());
     }
-    println!("\nAs planned: the first test is clean, and the second fails by the scores it keeps.");
+    println!(
+        "\nAs planned: the first test is clean, and the second fails because of the scores it keeps."
+    );
     Ok(())
 }
 
-/// One tensor of scores, taken in [`predict`], and nothing else.
+/// One tensor of scores, allocated in [`predict`], and nothing else.
 fn is_the_planted_leak(Checked { failed, report }: &Checked) -> bool {
     let scores = BATCH * TinyModel::OUTPUTS * size_of::<f32>();
     let [finding] = &report.findings[..] else {

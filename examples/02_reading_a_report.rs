@@ -1,14 +1,15 @@
-//! What the parts of a report say: four tests that leave something, each in another way.
+//! The parts of a report, shown by four tests that leave something in different ways.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 02_reading_a_report [-- --device cuda:0]
 //! ```
 //!
-//! 1. The headline counts and names the line that took it. Under the excerpt: how often that line
-//!    took one and how many came back; who called it; whether a second run left the same again.
-//! 2. What a second run does not repeat is `first-use`: set-up, told and not failed.
-//! 3. What a tolerance covers is no finding. The table and a note still show it.
-//! 4. A test's own failure stays its outcome; the leak is told beside it.
+//! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt: how
+//!    often that line allocated and how many allocations were freed; who called it; whether a second
+//!    run left the same again.
+//! 2. What a second run does not repeat is `first-use`: one-time set-up, reported but not a failure.
+//! 3. What a tolerance covers is not a finding. The table and a note still show it.
+//! 4. If a test fails by itself, that stays its outcome, and the leak is reported beside it.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
 use std::error::Error;
@@ -53,7 +54,7 @@ fn keeps_no_more_than_it_may() -> Result<()> {
 #[test]
 fn fails_by_itself_and_leaks() -> Result<()> {
     forget(Tensor::zeros([1024], device())?);
-    // 256 numbers are not 2 rows of 100.
+    // 256 numbers do not make 2 rows of 100.
     Tensor::zeros([256], device())?.reshape([2, 100])?;
     Ok(())
 }
@@ -85,6 +86,6 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     if came_to != planned {
         return Err(format!("{planned:?} was planned, not {came_to:?}").into());
     }
-    println!("\nAs planned: two tests fail, and two pass with a word about what they keep.");
+    println!("\nAs planned: two tests fail, and two pass with a note about what they keep.");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Runs the checked tests of a lesson, those that fail included, and prints what each came to.
+//! Runs the checked tests of a lesson, including those that fail, and prints the result of each.
 
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
@@ -11,7 +11,7 @@ use gpu_leak_check::report::model::{Outcome, Report};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sink, json};
 
-/// What became of one test.
+/// The result of one test.
 #[derive(Debug)]
 pub struct Checked {
     /// Whether `cargo test` would call it failed.
@@ -24,7 +24,7 @@ pub struct Checked {
 ///
 /// # Errors
 ///
-/// When the results cannot be written or read.
+/// If the results cannot be written or read.
 pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
     let mut cases = registry::cases();
     cases.sort_by_key(|case| case.origin.line);
@@ -35,7 +35,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
             let end = catch_unwind(|| gpu_leak_check::run(case));
             let failed = end.ok() != Some(ExitCode::SUCCESS);
             let report = last_report()?;
-            // What fails or warns has printed its report by itself.
+            // Tests that fail or warn have already printed their reports.
             if !failed && report.outcome == Some(Outcome::Pass) {
                 print!("{}", text::to_string(&report, &Rendering::for_stderr()));
             }
@@ -49,7 +49,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
         .collect()
 }
 
-/// What the last check wrote into the file of this process.
+/// Returns what the last check wrote into the file of this process.
 fn last_report() -> Result<Report, Box<dyn Error>> {
     let path = Sink::global()
         .path()

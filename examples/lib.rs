@@ -1,14 +1,14 @@
-//! A numbered course; see the examples. Here is what several of them share.
+//! A numbered course; see the examples. This file contains the code that several of them share.
 
 pub mod lesson;
 
 use gpu_leak_kernels::{Device, Error};
 
-/// The device of this name: `embedded`, `cuda` or `cuda:1`.
+/// Returns the device with this name: `embedded`, `cuda` or `cuda:1`.
 ///
 /// # Errors
 ///
-/// When there is no such device here.
+/// If there is no such device here.
 pub fn device_named(name: &str) -> Result<Device, Error> {
     let unknown = || Error::Unavailable {
         device: name.to_owned(),
@@ -24,11 +24,11 @@ pub fn device_named(name: &str) -> Result<Device, Error> {
     }
 }
 
-/// The value behind an option like `--device` on the command line.
+/// Returns the value after an option such as `--device` on the command line.
 ///
 /// # Errors
 ///
-/// When the option stands there without a value.
+/// If the option has no value.
 pub fn option(name: &str) -> Result<Option<String>, String> {
     let mut arguments = std::env::args().skip(1);
     if arguments.any(|argument| argument == name) {

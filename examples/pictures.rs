@@ -1,11 +1,11 @@
-//! The pictures of the documentation: what a run on an H200 told, from its recording.
+//! Draws the pictures of the documentation, from the recording of a run on an H200.
 //!
 //! ```text
 //! scripts/pictures
 //! ```
 //!
-//! Writes `report-light.svg` and `report-dark.svg` into the folder it is told, and the recorded checks
-//! as the file of a run beside them, for `cargo gpu-leak report`.
+//! Writes `report-light.svg` and `report-dark.svg` into the given folder, and beside them the
+//! recorded checks as a run file, for `cargo gpu-leak report`.
 
 use std::borrow::Cow;
 use std::env;
@@ -23,11 +23,11 @@ use gpu_leak_check::report::{Sources, Style, headline};
 
 /// The check whose report is shown.
 const SHOWN: &str = "h200-candle_forgets_a_tensor";
-/// Where its sources lie.
+/// The folder of its sources.
 const SOURCES: &str = "clients/candle";
-/// How wide the terminal is.
+/// The width of the terminal.
 const COLUMNS: usize = 110;
-/// Checks that the page has as well.
+/// Checks that the page also shows.
 const OTHERS: [&str; 6] = [
     "h200-keeps_a_tensor",
     "h200-keeps_an_allocation",
@@ -116,8 +116,8 @@ impl Theme {
     }
 }
 
-/// The report with its first finding alone, and how many others there are: the picture is the first
-/// that a reader sees of it. Headline and table are of them all.
+/// The report with only its first finding, and the number of others: the picture is the first that
+/// a reader sees. The headline and the table include all findings.
 fn shortened(report: &Report, how: &Rendering) -> String {
     let mut first = report.clone();
     first.findings.truncate(1);
@@ -144,7 +144,7 @@ fn others(report: &Report) -> String {
     format!("[… {}]", counts.collect::<Vec<_>>().join(", "))
 }
 
-/// What a failing test prints.
+/// Returns what a failing test prints.
 fn as_told(report: &Report, sources: &Path) -> String {
     let how = Rendering {
         style: Style::COLOURED,
@@ -163,7 +163,7 @@ fn as_told(report: &Report, sources: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A line as a terminal of [`COLUMNS`] shows it. Escape codes take no room.
+/// Formats a line as a terminal with [`COLUMNS`] columns shows it. Escape codes have no width.
 fn broken(line: &str) -> String {
     let (mut shown, mut column, mut in_code) = (String::new(), 0, false);
     for character in line.chars() {
@@ -181,7 +181,7 @@ fn broken(line: &str) -> String {
     shown
 }
 
-/// As a process would have written it.
+/// The file as a process would have written it.
 fn run_file(reports: Vec<Report>) -> Result<String, Box<dyn Error>> {
     let header = Record::Header(Header {
         schema: SCHEMA,

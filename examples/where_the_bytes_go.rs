@@ -1,9 +1,9 @@
-//! A model is used, everything is dropped, and a few megabytes never come back. Who holds them?
+//! A model is used, everything is dropped, and a few megabytes are still in use. What holds them?
 //!
 //! ```text
 //! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]
 //! ```
-#![expect(clippy::print_stdout, reason = "the story is the program's purpose")]
+#![expect(clippy::print_stdout, reason = "the output is the program's purpose")]
 
 use std::error::Error;
 
@@ -12,10 +12,10 @@ use gpu_leak_kernels::BlasWorkspace;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, TinyModel, inference_mode, memory};
 
-/// What PyTorch lends cuBLAS on a large GPU.
+/// The size of the workspace that PyTorch lends to cuBLAS on a large GPU.
 const WORKSPACE: usize = 32 << 20;
 
-/// Large enough that a CUDA device leaves its product to cuBLAS.
+/// Large enough that a CUDA device uses cuBLAS for its product.
 const SIDE: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!(
         "\nWhat is left is the context: code, stacks and tables that the driver keeps until the \
-         process ends.\nNo tensor is in it, and no call gives it back."
+         process ends.\nIt contains no tensor, and no call frees it."
     );
     Ok(())
 }
@@ -42,7 +42,10 @@ fn inference(device: &Device, story: &Story<'_>) -> Result<()> {
     let batch = HostTensor::rand([64, TinyModel::INPUTS])?.to(device)?;
     story.tell("a batch", "from the same segment: nothing more is reserved")?;
     let output = inference_mode(|| model.forward(&batch))?;
-    story.tell("its output", "no graph, so what lay between is free again")?;
+    story.tell(
+        "its output",
+        "without a graph, the intermediate results are free again",
+    )?;
     drop((model, batch, output));
     story.tell(
         "all dropped",
@@ -64,7 +67,7 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     memory::empty_cache(device)?;
     story.tell(
         "a large product",
-        "cuBLAS and cuRAND took theirs from the driver, past the allocator",
+        "cuBLAS and cuRAND allocate from the driver, bypassing the allocator",
     )?;
     let workspace = BlasWorkspace::new(device, WORKSPACE)?;
     drop(product()?);
@@ -75,13 +78,13 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     )?;
     drop(workspace);
     memory::empty_cache(device)?;
-    story.tell("and taken back", "the few megabytes had a name")
+    story.tell("and taken back", "these are the few megabytes")
 }
 
-/// Tells the figures of each layer after each step.
+/// Prints the figures of each layer after each step.
 struct Story<'a> {
     device: &'a Device,
-    /// What the whole device had in use at the beginning.
+    /// The bytes in use on the whole device at the beginning.
     before: usize,
 }
 

@@ -1,5 +1,4 @@
-//! Tells the code whether it is optimised, for which way of walking a stack is the quicker one
-//! depends on it.
+//! Tells the code whether it is optimised, which determines which unwinder is faster.
 
 use std::env;
 

@@ -1,5 +1,5 @@
-//! A test target without libtest: `#[test]` functions are deleted, their cases stay and run under
-//! libtest's command line.
+//! A test target without libtest: `#[test]` functions are removed, but their cases remain and run
+//! with libtest's command line.
 
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};

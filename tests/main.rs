@@ -1,4 +1,4 @@
-//! What the harness promises, a module a claim.
+//! What the harness guarantees: one module for each claim.
 
 mod attribute;
 mod boundary;

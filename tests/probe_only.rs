@@ -1,4 +1,4 @@
-//! Allocators that report none of their blocks: their probes' figures are all there is to judge.
+//! Allocators that report none of their blocks: only the figures of their probes can be judged.
 
 #![expect(unsafe_code, reason = "allocators take memory from the driver")]
 
@@ -13,7 +13,7 @@ use gpu_leak_check::report::model::{CheckStatus, Confirmation, FindingKind};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
 
-/// It keeps count and never holds more than it has handed out.
+/// It keeps a count and never holds more than it has handed out.
 static HANDED_OUT: AtomicU64 = AtomicU64::new(0);
 
 struct Silent;
@@ -45,7 +45,7 @@ impl Probe for Silent {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Bears the name of a known allocator, and cannot tell its segments.
+/// Has the name of a known allocator, and cannot list its segments.
 struct CubeCl;
 
 static CUBECL: CubeCl = CubeCl;
@@ -75,7 +75,7 @@ impl Probe for CubeCl {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Bears the name of a known allocator, and tells its segments: one that nobody else takes.
+/// Has the name of a known allocator, and lists its segments: one that nothing else uses.
 struct Rmm;
 
 static RMM: Rmm = Rmm;
@@ -108,19 +108,20 @@ impl Probe for Rmm {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Has the names that cubecl's allocator has in a stack.
+/// Has the function names of cubecl's allocator in its stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]
         pub(crate) fn reserve() {
             super::super::allocate();
-            // Neither a jump, nor the same as the other allocator's.
+            // Keeps the call from becoming a jump, and the function from being merged with the
+            // other allocator's.
             std::hint::black_box("cubecl");
         }
     }
 }
 
-/// Has the names that RMM's has.
+/// Has the function names of RMM in its stack.
 mod rmm {
     pub(super) mod pool_memory_resource {
         #[inline(never)]
@@ -131,12 +132,12 @@ mod rmm {
     }
 }
 
-/// Takes 2 MiB from the driver for good.
+/// Allocates 2 MiB from the driver for good.
 fn allocate() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("a device"));
     context.bind_to_thread().expect("its context");
-    // SAFETY: the context is current to this thread.
+    // SAFETY: the context is current on this thread.
     unsafe { result::malloc_sync(2 << 20) }.expect("memory");
 }
 
@@ -176,7 +177,7 @@ fn more_than_before_is_a_leak_of_its_layer() {
     let checked = checked::run("keeps_a_block");
     let (report, story) = (checked.report(), checked.story());
     assert!(!checked.child.status.success(), "{story}");
-    // The reserve that the block keeps is no finding beside it.
+    // The reserve that the block pins is not a separate finding.
     let [leak] = &report.findings[..] else {
         panic!("{} findings\n{story}", report.findings.len());
     };

@@ -1,5 +1,5 @@
-//! A program whose global allocator reports every block: whatever the harness itself takes and gives
-//! back comes to its own door, also from where it holds one of the ledger's locks.
+//! A program whose global allocator reports every block: whatever the harness itself allocates and
+//! frees is reported to the harness, also while it holds a lock of the ledger.
 
 #![expect(unsafe_code, reason = "a global allocator")]
 
@@ -19,13 +19,13 @@ struct Reporting;
 #[global_allocator]
 static HEAP: Reporting = Reporting;
 
-// SAFETY: the system's allocator, whose answers are passed on as they are.
+// SAFETY: the system's allocator, whose results are returned unchanged.
 unsafe impl GlobalAlloc for Reporting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
+        // SAFETY: guaranteed by the caller.
         let block = unsafe { System.alloc(layout) };
         if !block.is_null() {
-            // A place's name is looked up, as other sources of reports do.
+            // The name of a place is looked up, as other sources do.
             let place = Place::named("heap:0");
             SOURCE.allocated(place, block.addr() as u64, layout.size() as u64);
         }
@@ -34,12 +34,12 @@ unsafe impl GlobalAlloc for Reporting {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         SOURCE.freed(block.addr() as u64);
-        // SAFETY: the caller's promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// Of no size that the harness asks for.
+/// A size that the harness never requests.
 const LEFT: usize = 123_457;
 
 #[test]
@@ -78,7 +78,7 @@ fn leaves_a_block() {
 #[test]
 fn goes_through_all_sorts() {
     for _ in 0..4 {
-        // What they find of the harness's own is not this test's business.
+        // What they find of the harness's own memory does not matter to this test.
         let _ = catch_unwind(|| {
             Check::new("budgets")
                 .max_allocated("1 KiB")

@@ -1,5 +1,5 @@
-//! In the steady state no event takes memory of the host: with an allocator of its own, which
-//! counts what this program's threads take. (The driver has its own.)
+//! In the steady state, events allocate no host memory. A counting allocator measures what this
+//! program's threads allocate. (The driver has its own allocator.)
 
 #![expect(
     unsafe_code,
@@ -24,8 +24,8 @@ thread_local! {
     static TAKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every request goes to the system's allocator as it is; what is counted is a thread-local
-// number without a destructor, which takes no memory.
+// SAFETY: every request is forwarded unchanged to the system's allocator; the count is a
+// thread-local number without a destructor, which allocates nothing.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         TAKEN.set(TAKEN.get() + 1);
@@ -34,15 +34,16 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise; it came from there.
+        // SAFETY: guaranteed by the caller; it came from there.
         unsafe { System.dealloc(block, layout) }
     }
 }
 
-/// Takes one thing of each sort that programs take all the time, and gives it back.
+/// Allocates one resource of each kind that programs allocate frequently, and frees it.
 fn round() {
     let flags = CUevent_flags::CU_EVENT_DEFAULT;
-    // SAFETY: a context is current; the driver checks what it gets back, and nothing uses it.
+    // SAFETY: a context is current; the driver checks the addresses and handles, and nothing uses
+    // them.
     unsafe {
         let memory = result::malloc_sync(512).expect("memory");
         let ordered = result::malloc_async(stream::null(), 512).expect("memory");
@@ -59,7 +60,7 @@ fn round() {
 fn works_on() {
     let context = CudaContext::new(0).expect("a device");
     context.bind_to_thread().expect("its context");
-    // Addresses come to parts of the table that were never used, for a while.
+    // For a while, addresses reach parts of the table that have never been used.
     let is_steady = (0..20).any(|_| {
         let before = TAKEN.get();
         (0..1000).for_each(|_| round());

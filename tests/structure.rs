@@ -1,7 +1,7 @@
-//! ARCHITECTURE.md is true: every floor of the harness, of its core, of a check, of the command and of
-//! the kernels stands in its table and imports only from below, every package is named, and every path leads somewhere.
-//! And every file is a part of some program, for a test in one that is not would never run; and
-//! every option of the attribute is told where users look for it.
+//! ARCHITECTURE.md is correct: every floor of the harness, of its core, of a check, of the command
+//! and of the kernels is in its table and imports only from below, every package is named, and
+//! every path exists. Every file is part of some program, because a test in a file that is not
+//! would never run. Every option of the attribute is documented where users look for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,12 +18,12 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect(path)
 }
 
-/// A folder whose modules stand on floors.
+/// A folder whose modules are arranged in floors.
 struct House {
     /// The chapter of ARCHITECTURE.md that has its table.
     chapter: &'static str,
     folder: &'static str,
-    /// What a path of its modules begins with, from anywhere and from those modules themselves.
+    /// The prefix of paths to its modules, from anywhere and from those modules themselves.
     prefixes: [&'static str; 2],
 }
 
@@ -83,7 +83,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The files that `path` has compiled with it, wherever they may lie.
+/// The files that are compiled as part of `path`, wherever they are.
 fn compiled_with(path: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(path).expect("a file");
     let folder = path.parent().expect("a folder");
@@ -102,7 +102,7 @@ fn compiled_with(path: &Path) -> Vec<PathBuf> {
     named.flatten().chain(pointed_at).collect()
 }
 
-/// Whether cargo takes a file for the beginning of a program or library.
+/// Whether cargo treats a file as the root of a program or library.
 fn is_a_target(path: &Path) -> bool {
     let folder = path.parent().expect("a folder");
     let stem = path.file_stem().and_then(|stem| stem.to_str());
@@ -129,7 +129,7 @@ fn is_product(path: &Path) -> bool {
     !parts.any(|part| matches!(part, "tests" | "tests.rs" | "fuzz.rs"))
 }
 
-/// The code of `text` in front of its tests, without comments.
+/// The code of `text` before its tests, without comments.
 fn code(text: &str) -> String {
     let code = text.split("\nmod tests {").next();
     let code = code.unwrap_or_default().lines();
@@ -139,7 +139,7 @@ fn code(text: &str) -> String {
     code.join("\n")
 }
 
-/// The modules that `code` names behind `prefix`, with those of `use crate::{one, other}`.
+/// The modules that `code` names after `prefix`, including those of `use crate::{one, other}`.
 fn named(code: &str, prefix: &str) -> Vec<String> {
     let identifier = |text: &str| -> String {
         let is_of_name = |letter: &char| letter.is_alphanumeric() || *letter == '_';
@@ -158,7 +158,8 @@ fn named(code: &str, prefix: &str) -> Vec<String> {
     names
 }
 
-/// What in `house` has no floor, or imports from above. Names in one row are one floor.
+/// The modules of `house` that have no floor, or import from above. The names in one row form one
+/// floor.
 fn wrong(house: &House) -> Vec<String> {
     let floors = floors(house);
     let sources = root().join(house.folder);
@@ -235,7 +236,7 @@ fn every_file_is_compiled() {
     let all = files(&root);
     let known = all.iter().flat_map(|path| compiled_with(path));
     let known: BTreeSet<_> = known.filter_map(|path| path.canonicalize().ok()).collect();
-    // The compiler is shown these by themselves, and a report quotes those.
+    // These files are passed to the compiler separately, and a report quotes this one.
     let apart = ["tests/ui", "tests/output/fixtures"].map(|folder| root.join(folder));
     let is_apart = |path: &Path| apart.iter().any(|folder| path.starts_with(folder));
     let orphans: Vec<_> = all

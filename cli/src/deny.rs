@@ -110,7 +110,7 @@ fn warned(run: &Run) -> Vec<String> {
     warned
         .map(|report| {
             format!(
-                "{}: {}, and `on_leak` only warns of it",
+                "{}: {}, and `on_leak` only warns about it",
                 escape::name(&report.test),
                 report.status.name()
             )

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 use gpu_leak_check::__command::{is_recording, renew_fingerprints};
 use gpu_leak_check::recording;
 use gpu_leak_check::report::json::{
-    self, Attempt, Began, Header, Late, RunFile, Snapshot, Unowned,
+    self, Attempt, Began, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
 use gpu_leak_check::report::model::{CheckStatus, Reason, Report};
 use gpu_leak_check::report::{Code, escape};
@@ -267,7 +267,7 @@ fn tests(began: &[Began]) -> String {
 }
 
 /// The last snapshot of a process that was killed, as the report of an aborted check.
-fn last_snapshot(snapshot: Snapshot<'_>) -> Report {
+fn last_snapshot(snapshot: ProcessSnapshot<'_>) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report.into_owned();
     report.status = CheckStatus::Aborted;

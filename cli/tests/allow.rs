@@ -86,13 +86,13 @@ fn nothing_is_called_unused_where_checks_did_not_end() {
 }
 
 #[test]
-fn two_runs_differ_by_what_is_new_and_mended() {
+fn two_runs_differ_by_what_is_new_and_fixed() {
     let base = tempfile::tempdir().expect("a folder");
     let old = checked(base.path(), "old", &["keeps_a_tensor", "gives_back"]);
     let new = checked(base.path(), "new", &["keeps_two_tensors", "gives_back"]);
     let diff = gpu_leak(["diff".as_ref(), old.as_os_str(), new.as_os_str()]);
     assert_eq!(diff.code, Some(1), "{diff:?}");
-    assert!(diff.stdout.contains("not run again: 1"), "{diff:?}");
+    assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
     let same = gpu_leak(["diff".as_ref(), old.as_os_str(), old.as_os_str()]);
     assert_eq!(same.code, Some(0), "{same:?}");
     assert!(same.stdout.contains("known: 1"), "{same:?}");

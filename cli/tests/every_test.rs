@@ -14,7 +14,7 @@ use gpu_leak_tests::fake::Fake;
 
 use crate::support::{Told, clean, told};
 
-/// Allocates so many bytes by a call of the driver, and frees them if `gives_back`.
+/// Allocates this number of bytes through the driver, and frees them if `gives_back`.
 fn take(bytes: usize, gives_back: bool) {
     use cudarc::driver::{result, sys};
     result::init().expect("a driver");

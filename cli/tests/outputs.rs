@@ -147,7 +147,7 @@ fn what_is_only_warned_of_fails_where_it_is_denied() {
     let told = gpu_leak(["report".as_ref(), run.as_os_str(), "--deny=warned".as_ref()]);
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(
-        told.stderr.contains("`on_leak` only warns of it"),
+        told.stderr.contains("`on_leak` only warns about it"),
         "{told:?}"
     );
 }

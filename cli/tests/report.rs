@@ -101,8 +101,8 @@ fn the_exit_codes_are_those_of_the_documented_table() {
             ],
         ),
         (
-            "nothing was checked, a file could not be read, or `--require-measured` and a check could \
-             not see",
+            "nothing was checked, a file could not be read, or a check could not measure with \
+             `--require-measured`",
             vec![report(&[nothing.as_ref()]), report(&[unread.as_ref()])],
         ),
     ];

@@ -1,5 +1,5 @@
-//! What the clients' tests of their tests share: a checked test in a process of its own, and the
-//! report it wrote.
+//! Code shared by the clients' tests of their tests: runs a checked test in a separate process, and
+//! reads its report.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,15 +11,14 @@ use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
 pub struct Checked {
     /// Whether the test passed.
     pub passed: bool,
-    /// What the check said.
+    /// The report of the check.
     pub report: Report,
-    /// All that the process printed.
+    /// Everything that the process printed.
     pub story: String,
 }
 
 impl Checked {
-    /// The findings of a test that failed because it leaks, those left out that were only made
-    /// once.
+    /// The findings of a test that failed because it leaks, without those that are only first use.
     #[track_caller]
     pub fn leaks(&self) -> Vec<&Finding> {
         assert!(!self.passed, "a leak fails its test\n{}", self.story);
@@ -36,7 +35,7 @@ impl Checked {
     }
 }
 
-/// Runs the checked test of this name in a process of its own.
+/// Runs the checked test with this name in a separate process.
 pub fn run(test: &str) -> Checked {
     let folder = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
     let folder = folder.join(test.replace("::", "."));
@@ -44,7 +43,7 @@ pub fn run(test: &str) -> Checked {
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // With these a check that cannot tell fails its test; what it says is the same.
+        // With these, a check that cannot measure fails its test; its report is the same.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &folder)
@@ -60,7 +59,7 @@ pub fn run(test: &str) -> Checked {
     for file in run_files(&folder) {
         reports.extend(json::read(&file).expect("a run file").reports);
     }
-    // What is left behind in a folder for temporary files does no harm.
+    // Files that remain in a folder for temporary files do no harm.
     let _ = std::fs::remove_dir_all(&folder);
     assert_eq!(reports.len(), 1, "one check, one report\n{story}");
     Checked {

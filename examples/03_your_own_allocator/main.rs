@@ -1,11 +1,12 @@
-//! Making an allocator of your own visible: a source reports its pieces, a probe its reserve.
+//! How to make your own allocator visible: a source reports its blocks, and a probe reports its
+//! reserve.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 03_your_own_allocator
 //! ```
 //!
-//! The pool, in `pool.rs`, hands out pages of slabs of host memory, so that the lesson needs no GPU.
-//! One of device memory differs in where a slab comes from.
+//! The pool, in `pool.rs`, hands out pages from slabs of host memory, so that the lesson needs no
+//! GPU. A pool of device memory differs only in where slabs come from.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
 mod pool;
@@ -18,7 +19,7 @@ use gpu_leak_examples::lesson;
 
 use pool::POOL;
 
-/// The slab behind the page stays cached; the check empties the cache before it looks.
+/// The slab with the page stays cached; the check empties the cache before it takes its snapshot.
 #[gpu_leak_check]
 #[test]
 fn gives_its_page_back() {

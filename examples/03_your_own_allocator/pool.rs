@@ -1,4 +1,4 @@
-//! A pool of slabs, and all that makes it visible to checks.
+//! A pool of slabs, and everything that makes it visible to checks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -11,11 +11,11 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 16;
 const SLAB: u64 = PAGE * PAGES;
 
-/// A slab, and which of its pages are handed out.
+/// A slab, and which of its pages are in use.
 struct Slab {
     memory: Box<[u8]>,
     used: [bool; PAGES as usize],
-    /// Stays when the pool is emptied.
+    /// Kept when the pool is emptied.
     kept: bool,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct Pool(Mutex<BTreeMap<u64, Slab>>);
 
 pub(crate) static POOL: Pool = Pool(Mutex::new(BTreeMap::new()));
 
-/// First half: the pool reports each page, under its own name. Reports skip this file, to point at
-/// the line that uses the pool.
+/// First half: the pool reports each page, under its own name. Reports skip this file, so that they
+/// point to the line that uses the pool.
 static SOURCE: Source = Source::new("slabs", &["03_your_own_allocator/pool.rs"]);
 
-/// Where the pages are. This one plays a device of its own; on a GPU it is `Place::cuda(0)`.
+/// Where the pages are. This pool simulates its own device; on a GPU it is `Place::cuda(0)`.
 fn place() -> Place {
     Place::named("npu:0")
 }
@@ -67,14 +67,14 @@ impl Pool {
     }
 
     pub(crate) fn give_back(&self, address: u64) {
-        // First the report: afterwards the page may have its next owner.
+        // Report it first, because the page may have a new owner afterwards.
         let mut slabs = self.slabs();
         SOURCE.freed(address);
         let (start, slab) = slabs.range_mut(..=address).next_back().expect("a slab");
         slab.used[((address - start) / PAGE) as usize] = false;
     }
 
-    /// Takes a slab that stays, to be fast later.
+    /// Allocates a slab in advance, which stays allocated.
     pub(crate) fn warm_up(&self) {
         let slab = Slab::new(true);
         self.slabs().insert(slab.address(), slab);

@@ -11,8 +11,9 @@ pub use crate::check::{Attached, Cause, attach};
 use crate::ledger;
 use crate::ledger::event::{Event, Ticket};
 
-/// Calls `hear` for every event that the ledger applies from now on, with its answer. `hear` must
-/// not call the harness or wait for a thread that does. Only the first registration takes effect.
+/// Calls `hear` for every event that the ledger applies from now on, with the ledger's result.
+/// `hear` must not call the harness or wait for a thread that does. Only the first registration
+/// takes effect.
 pub fn on_every_event(hear: impl Fn(&Event, Option<Ticket>) + Send + Sync + 'static) {
     ledger::live().listen(Box::new(move |_, event, answer| hear(event, answer)));
 }
@@ -20,25 +21,25 @@ pub fn on_every_event(hear: impl Fn(&Event, Option<Ticket>) + Send + Sync + 'sta
 /// The variable through which the command passes settings to the library in a program.
 pub const VARIABLE: &str = "GPU_LEAK_INJECT";
 
-/// What the command tells the library.
+/// The settings that the command passes to the library.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// What reports call the process; its command line where there is none.
+    /// The name of the process in reports; if there is none, its command line.
     pub name: Option<String>,
-    /// The command that does the same again.
+    /// The command that runs it again.
     pub again: Option<String>,
     /// Milliseconds from one snapshot to the next.
     pub every_ms: Option<u64>,
     /// The signal that asks for a snapshot.
     pub signal: Option<i32>,
-    /// Only a process that this one has started is watched.
+    /// Only a process that was started by this one is watched.
     pub child_of: Option<u32>,
 }
 
 impl Settings {
     /// Returns the settings in the environment, or `None` if the command did not start this process
-    /// or does not mean to watch it.
+    /// or does not watch it.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let settings: Self = serde_json::from_str(&env::var(VARIABLE).ok()?).ok()?;

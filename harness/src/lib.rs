@@ -186,7 +186,7 @@ pub use gpu_leak_check_macros::warmup;
 /// # use gpu_leak_check::gpu_leak_check;
 /// #[gpu_leak_check(expect(count = 2, bytes = "1 MiB"))]
 /// #[test]
-/// fn leaks_two_buffers_until_the_driver_is_mended() {}
+/// fn leaks_two_buffers_until_the_driver_is_fixed() {}
 /// ```
 ///
 /// ## Budgets

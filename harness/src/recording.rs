@@ -16,7 +16,7 @@
 use std::io;
 use std::path::Path;
 
-pub use crate::capture::recording::Header;
+pub use crate::capture::recording::RecordingHeader;
 pub use crate::check::Replay;
 use crate::{check, config};
 

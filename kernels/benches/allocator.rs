@@ -4,7 +4,7 @@
 //! cargo bench -p gpu-leak-kernels --bench allocator
 //! ```
 //!
-//! The columns of allocations are the host's: a hit takes no memory from the host.
+//! The allocation columns count host memory: a cache hit allocates none.
 
 use std::sync::Mutex;
 
@@ -19,8 +19,8 @@ fn main() {
     divan::main();
 }
 
-/// What a request and its return cannot do without here: the allocator's lock twice, and a handle of
-/// the device, which a buffer keeps alive.
+/// The minimal cost of a request and its free: locking the allocator twice, and a handle of the
+/// device, which a buffer keeps alive.
 #[divan::bench]
 fn floor(bencher: Bencher<'_, '_>) {
     let device = Device::embedded().expect("a device");
@@ -38,7 +38,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// Buffers that keep as many holes of different sizes between them.
+/// Buffers that leave the same number of holes of different sizes between them.
 fn with_holes(device: &Device, holes: usize) -> Vec<Buffer> {
     let sizes = (0..2 * holes).map(|n| 512 * (1 + n * 7 % 100));
     let all: Vec<_> = sizes.map(|bytes| take(device, bytes)).collect();
@@ -50,7 +50,7 @@ fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     let device = Device::embedded().expect("a device");
     let _kept = with_holes(&device, holes);
     drop(take(&device, 80_000));
-    // Dropped inside: divan would do it off the clock.
+    // Dropped inside, because divan would not measure the drop otherwise.
     bencher.bench_local(|| drop(take(&device, 80_000)));
 }
 

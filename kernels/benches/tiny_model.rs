@@ -1,11 +1,12 @@
-//! How long the small network takes, beside PyTorch on the same GPU.
+//! The time that the small network takes, compared with PyTorch on the same GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench tiny_model -- [--device cuda:0] [--pytorch python3]
 //! ```
 //!
-//! Prints the median of 30 blocks of each workload in microseconds a round. With `--pytorch` a
-//! Python process takes the same blocks in turn, so that both meet the same clocks and neighbours.
+//! Prints the median of 30 blocks of each workload, in microseconds per round. With `--pytorch`, a
+//! Python process runs the same blocks in turn, so that clock speed and other load affect both
+//! equally.
 #![expect(clippy::print_stdout, reason = "the table is the benchmark's purpose")]
 
 use std::error::Error;
@@ -26,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None | Some("embedded") => Device::embedded()?,
         Some(name) => Device::cuda(name.trim_start_matches("cuda:").parse()?)?,
     };
-    // The CPU's arithmetic takes its time, and shows no launches to count.
+    // On the CPU, arithmetic dominates, and there are no launches to count.
     let rounds = if device.as_cuda().is_some() { 500 } else { 10 };
     let mut pytorch = option("--pytorch")
         .map(|python| Pytorch::start(&python))
@@ -82,13 +83,13 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 struct Workload {
-    /// What the Python side knows it by, too.
+    /// The name that the Python side also uses.
     name: &'static str,
     round: Box<dyn FnMut() -> Result<()>>,
 }
 
 impl Workload {
-    /// Microseconds a round.
+    /// Microseconds per round.
     fn block(&mut self, device: &Device, rounds: u32) -> Result<f64> {
         device.synchronize()?;
         let start = Instant::now();
@@ -157,7 +158,7 @@ fn replayed_training(device: &Device) -> Result<Box<dyn FnMut() -> Result<()>>> 
     Ok(Box::new(move || step.replay()))
 }
 
-/// The Python side, asked block by block.
+/// The Python side, which runs one block per request.
 struct Pytorch {
     child: Child,
     questions: ChildStdin,
@@ -190,7 +191,7 @@ impl Pytorch {
 
 impl Drop for Pytorch {
     fn drop(&mut self) {
-        // It would end by itself when its input does, but nobody would wait for it.
+        // It would end by itself when its input ends, but nothing would wait for it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Whether this thread captures a graph, as everything below the graphs has to know: memory then
+//! Whether this thread captures a graph, which everything below the graphs has to know: memory then
 //! comes from the graph's own pool, and what cannot be recorded is refused.
 
 use std::cell::{Cell, RefCell};
@@ -8,9 +8,9 @@ use crate::device_id::DeviceId;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The capture of this thread: all that a thread without one pays to find that out.
+    /// The capture of this thread. A thread without a capture pays only for reading this.
     static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
-    /// The first error in it, whatever the captured closure made of it.
+    /// The first error in it, even if the captured closure ignored it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
@@ -20,13 +20,13 @@ struct ThreadCapture {
     pool: PoolId,
 }
 
-/// From now on this thread captures work of a device, with memory from a pool.
+/// Begins to capture this thread's work for a device, with memory from a pool.
 pub(crate) fn begin(device: DeviceId, pool: PoolId) {
     FAILURE.set(None);
     CAPTURE.set(Some(ThreadCapture { device, pool }));
 }
 
-/// Ends the capture of this thread. The answer is the first error in it.
+/// Ends the capture of this thread. Returns the first error in it.
 pub(crate) fn end() -> Option<Error> {
     CAPTURE.set(None);
     FAILURE.take()
@@ -71,7 +71,7 @@ pub(crate) fn refusal(what: &str, why: &str) -> Error {
     }
 }
 
-/// Lets the capture of this thread fail with an error, even if the captured closure ignores it.
+/// Makes the capture of this thread fail with an error, even if the captured closure ignores it.
 pub(crate) fn note<T>(outcome: Result<T>) -> Result<T> {
     if let Err(error) = &outcome
         && is_capturing()

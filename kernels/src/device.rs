@@ -14,14 +14,14 @@ use crate::stream::StreamId;
 
 /// A GPU, or the embedded device that stands in for one. Clones are the same device.
 ///
-/// Each call of [`Device::cuda`] or [`Device::embedded`] makes a device with an allocator of its
-/// own. Tensors keep theirs alive; when the last holder goes, everything returns to the driver.
+/// Each call of [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
+/// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
 #[derive(Clone)]
 pub struct Device(Arc<DeviceState>);
 
 struct DeviceState {
     id: DeviceId,
-    // Dropped in this order: segments go back before their context goes.
+    // Dropped in this order: segments are freed before their context.
     allocator: Arc<Allocator>,
     backend: OwnedBackend,
 }
@@ -31,7 +31,7 @@ enum OwnedBackend {
     Cuda(Box<Cuda>),
 }
 
-/// What a device really is.
+/// The implementation of a device.
 #[derive(Clone, Copy, Debug)]
 pub enum Backend<'a> {
     /// Host memory and the CPU.
@@ -124,7 +124,7 @@ impl Device {
         }
     }
 
-    /// What it really is.
+    /// Its implementation.
     #[must_use]
     pub fn backend(&self) -> Backend<'_> {
         match &self.0.backend {
@@ -151,17 +151,17 @@ impl Device {
         }
     }
 
-    /// Waits until everything asked of the device is done.
+    /// Waits until all work submitted to the device is done.
     ///
     /// # Errors
     ///
-    /// What the work itself ended with; else the first error of a free since the last call, which
-    /// had nobody to return it to. In a capture of the device, which cannot wait.
+    /// The error of the work itself, or the first error of a free since the last call, which could
+    /// not be returned there. Also in a capture of the device, which cannot wait.
     pub fn synchronize(&self) -> Result<()> {
         capturing::forbid(
             self.id(),
             "waiting for the device",
-            "nothing has been asked of it yet; wait after a replay",
+            "no work has been submitted yet; wait after a replay",
         )?;
         if let Backend::Cuda(cuda) = self.backend() {
             cuda.synchronize()?;

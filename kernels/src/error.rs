@@ -1,4 +1,4 @@
-//! The one error of the library.
+//! The error type of the library.
 
 use std::fmt;
 
@@ -8,27 +8,27 @@ use cudarc::driver::DriverError;
 
 use crate::bytes::Bytes;
 
-/// What every fallible function of the library returns.
+/// The result type of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation could not be carried out.
+/// Why an operation failed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// The device, or the limit set for it, has no room for a request.
     OutOfMemory(Box<OutOfMemory>),
-    /// Shapes that do not fit together.
+    /// Incompatible shapes.
     Shape {
         /// The operation: `matmul`.
         operation: &'static str,
-        /// What does not fit, with the shapes.
+        /// What does not match, with the shapes.
         detail: String,
     },
-    /// An element type that the operation does not take.
+    /// An element type that the operation does not support.
     DType {
         /// The operation.
         operation: &'static str,
-        /// What it takes and what it was given.
+        /// What it supports and what it was given.
         detail: String,
     },
     /// Operands on different devices.
@@ -40,14 +40,14 @@ pub enum Error {
         /// The other's.
         right: String,
     },
-    /// A value that the operation does not take.
+    /// A value that the operation does not accept.
     Argument {
         /// The operation.
         operation: &'static str,
-        /// Which value and why not.
+        /// Which value, and why not.
         detail: String,
     },
-    /// A backward pass that cannot be made.
+    /// A backward pass that is not possible.
     Gradient {
         /// What is wrong and what to do.
         detail: String,
@@ -64,7 +64,7 @@ pub enum Error {
         /// Why.
         detail: String,
     },
-    /// A call to an embedded device failed, because it was asked to.
+    /// A call to an embedded device failed on request.
     Fault {
         /// `free`.
         call: &'static str,
@@ -89,17 +89,17 @@ pub enum Error {
 pub struct OutOfMemory {
     /// `cuda:0`.
     pub device: String,
-    /// What was asked for.
+    /// The requested bytes.
     pub requested: usize,
-    /// Handed out by the allocator and not given back.
+    /// Handed out by the allocator and not freed.
     pub allocated: usize,
     /// Held by the allocator, handed out or cached.
     pub reserved: usize,
     /// The device's size.
     pub capacity: usize,
-    /// What the device still has to give.
+    /// What is still free on the device.
     pub free: usize,
-    /// The limit set for the allocator, where there is one.
+    /// The limit set for the allocator, if there is one.
     pub limit: Option<usize>,
 }
 
@@ -160,10 +160,10 @@ impl fmt::Display for OutOfMemory {
         if let Some(limit) = self.limit {
             write!(out, ", under a limit of {}", bytes(limit))?;
         }
-        // The cache was emptied before giving up: what is left of it are pieces of segments.
+        // The cache was emptied before giving up: what is left in it are parts of segments.
         if cached >= self.requested {
             out.write_str(
-                "; the cached pieces are no contiguous block: \
+                "; the cached parts do not form a contiguous block: \
                  `memory::snapshot` shows which blocks pin their segments",
             )
         } else if self.limit.is_some_and(|limit| self.requested <= limit) {

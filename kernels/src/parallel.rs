@@ -2,7 +2,7 @@
 
 use std::thread;
 
-/// With fewer elements than this per thread, threads cost more time than they save.
+/// With fewer elements per thread than this, threads cost more time than they save.
 const SHARE: usize = 1 << 18;
 
 /// Calls `work` with pieces of `out` and the index each begins at, a multiple of `unit`.

@@ -1,4 +1,4 @@
-//! Lets the harness read the caching allocators: their figures and segments.
+//! Allows the harness to read the caching allocators: their figures and segments.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -8,10 +8,10 @@ use gpu_leak_check::probe::{Probe, Segment};
 use crate::allocator::{Allocator, Policy};
 use crate::watch::{NAME, place};
 
-/// The caching allocators of all devices that are alive.
+/// The caching allocators of all live devices.
 static LIVE: Mutex<Vec<(Place, Weak<Allocator>)>> = Mutex::new(Vec::new());
 
-/// Lets the probe read an allocator for as long as it lives.
+/// Allows the probe to read an allocator for as long as it lives.
 pub(crate) fn register(allocator: &Arc<Allocator>) {
     if allocator.policy() == Policy::Caching {
         let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Random numbers on the host, and the seeds that decide which numbers each tensor gets.
+//! Random numbers on the host, and the seeds that determine the numbers of each tensor.
 
 use std::cell::Cell;
 
@@ -22,15 +22,15 @@ thread_local! {
     static STATE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Sets the seed from which this thread's random tensors follow. Threads begin with seed 0.
+/// Sets the seed from which this thread's random tensors are derived. Threads begin with seed 0.
 ///
 /// The same seed and calls give the same numbers on the same kind of device. Embedded and CUDA
-/// devices draw different ones; make a [`crate::HostTensor`] where both must agree.
+/// devices draw different numbers; use a [`crate::HostTensor`] if both must agree.
 pub fn manual_seed(seed: u64) {
     STATE.set(seed);
 }
 
-/// A seed of its own for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
+/// A separate seed for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
 pub(crate) fn next_seed() -> u64 {
     let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     STATE.set(state);
@@ -71,7 +71,7 @@ pub(crate) fn integers(seed: u64, low: i64, high: i64, count: usize) -> Vec<i64>
         .collect()
 }
 
-/// `0..count` in an order of its own for each seed.
+/// `0..count` in a random order that depends on the seed.
 pub(crate) fn permutation(seed: u64, count: usize) -> Vec<usize> {
     let mut generator = generator(seed);
     let mut order: Vec<usize> = (0..count).collect();

@@ -1,12 +1,12 @@
-//! A step of training as one graph.
+//! A training step as one graph.
 
 use crate::error::Result;
 use crate::graph::{ExecGraph, Graph};
 use crate::optim::{Optimizer, Sgd};
 use crate::tensor::Tensor;
 
-/// One step of training, replayed: forward pass, loss, backward pass and the change of the
-/// parameters with a single launch.
+/// One replayed training step: forward pass, loss, backward pass and update of the parameters with
+/// a single launch.
 ///
 /// ```
 /// use gpu_leak_kernels::nn::Module;
@@ -28,8 +28,8 @@ use crate::tensor::Tensor;
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
 ///
-/// The numbers are those of the same steps one by one, bit for bit on the same device. Only where
-/// cuBLAS was lent a [workspace](crate::BlasWorkspace), large products may differ in their
+/// The numbers are those of the same steps without a graph, bit for bit on the same device. Only if
+/// a [workspace](crate::BlasWorkspace) was lent to cuBLAS, large products may differ in their
 /// rounding, because a graph's products do not use it. The gradients that a step leaves in its
 /// parameters are memory of its pool, until [`zero_grad`](Optimizer::zero_grad) drops them.
 #[derive(Debug)]
@@ -41,16 +41,16 @@ pub struct TrainingStep {
 }
 
 impl TrainingStep {
-    /// Takes one step as usual, which loads the kernels and allocates the optimiser's state, and
+    /// Performs one step as usual, which loads the kernels and allocates the optimiser's state, and
     /// captures the next.
     ///
-    /// `loss` makes a scalar of the two tensors, whose shapes stay as they are; [`Self::step`]
-    /// changes their content. Learning rate, momentum and weight decay stay what they are now.
+    /// `loss` computes a scalar from the two tensors, whose shapes are fixed; [`Self::step`]
+    /// changes their content. Learning rate, momentum and weight decay keep their current values.
     ///
     /// # Errors
     ///
     /// When the step fails, or something in `loss` cannot be captured: see [`Graph::capture`]. The
-    /// step before the capture may have been taken then.
+    /// step before the capture may already have been performed then.
     pub fn capture(
         optimizer: &mut Sgd,
         inputs: &Tensor,
@@ -74,7 +74,7 @@ impl TrainingStep {
         })
     }
 
-    /// A step on what is in the inputs and targets now.
+    /// Performs a step on the current content of the inputs and targets.
     ///
     /// # Errors
     ///
@@ -83,7 +83,8 @@ impl TrainingStep {
         self.graph.replay()
     }
 
-    /// A step on another batch of the same shapes, which is copied into the inputs and targets.
+    /// Performs a step on another batch of the same shapes, which is copied into the inputs and
+    /// targets.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Reports to the harness what this library hands out and gets back.
+//! Reports to the harness what this library hands out and frees.
 //!
 //! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one
 //! by one; the [probe](crate::probe) claims the segments they come from. The memory of embedded
@@ -7,11 +7,11 @@
 use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
 
-/// What the harness calls the caching allocator.
+/// The harness's name for the caching allocator.
 pub(crate) const NAME: &str = "gpu-leak-kernels";
 
-/// The library's own frames, which are not where a user took memory. Without `programs` and
-/// `planted`: those are users of the library.
+/// The library's own frames, which are not the lines where a user allocated memory. Excludes
+/// `programs` and `planted`, which are users of the library.
 const OWN_SOURCES: &[&str] = &[
     "kernels/src/allocator/",
     "kernels/src/array/",
@@ -39,7 +39,7 @@ const OWN_SOURCES: &[&str] = &[
 static BLOCKS: Source = Source::new(NAME, OWN_SOURCES);
 static EMBEDDED: Source = Source::new("embedded", OWN_SOURCES);
 
-/// Reports what one allocator hands out and gets back.
+/// Reports what one allocator hands out and frees.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     source: &'static Source,

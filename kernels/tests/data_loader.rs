@@ -1,4 +1,4 @@
-//! Batches: whole, in the promised order, and without a debt.
+//! Batches: complete, in the promised order, and without leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ fn numbered(count: usize) -> TensorDataset<2> {
     TensorDataset::new([samples.expect("they fit"), labels.expect("they fit")]).expect("one length")
 }
 
-fn labels(loader: &DataLoader<TensorDataset<2>>, epoch: u64) -> Result<Vec<Vec<i64>>> {
+fn labels(loader: &DataLoader<[HostTensor; 2]>, epoch: u64) -> Result<Vec<Vec<i64>>> {
     let device = Device::embedded()?;
     loader
         .epoch(epoch)
@@ -65,9 +65,7 @@ struct Counting {
     panics_at: usize,
 }
 
-impl Dataset for Counting {
-    type Batch = usize;
-
+impl Dataset<usize> for Counting {
     fn len(&self) -> usize {
         1000
     }
@@ -91,7 +89,7 @@ fn an_epoch_dropped_early_stops_its_thread() -> Result<()> {
     assert_eq!(epoch.len(), 1000);
     assert_eq!(epoch.next().transpose()?, Some(0));
     drop(epoch);
-    // The thread has ended: only the loader and this test hold anything of it.
+    // The thread has ended: only the loader and this test still hold it.
     let after = made.load(Ordering::SeqCst);
     assert!(after <= 4, "{after} batches for one asked for");
     drop(loader);

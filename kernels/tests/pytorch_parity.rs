@@ -1,7 +1,7 @@
 //! The programs' bytes against PyTorch's, step by step.
 //!
-//! `reference/pytorch-2.11-h200.json` holds what PyTorch 2.11 answered on an H200, with its cuBLAS
-//! workspaces set to 0 bytes.
+//! `reference/pytorch-2.11-h200.json` contains what PyTorch 2.11 reported on an H200, with its
+//! cuBLAS workspaces set to 0 bytes.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use gpu_leak_kernels::programs::{PROGRAMS, Program, Row};
 use gpu_leak_kernels::{Device, Result};
 use serde_json::Value;
 
-/// What fits an embedded device of the default size and a test's patience.
+/// The programs that fit an embedded device of the default size and run quickly enough for a test.
 const SMALL: u64 = 64 << 20;
 
 fn reference() -> Value {
@@ -94,7 +94,8 @@ fn every_program_reads_at_the_steps_at_which_pytorch_was_read() -> Result<()> {
     Ok(())
 }
 
-/// Figures that follow from what each operation keeps; PyTorch's own are not in the reference.
+/// Figures that follow from what each operation keeps; the reference does not contain PyTorch's
+/// own.
 #[test]
 fn the_remaining_programs_hold_what_their_operations_keep() -> Result<()> {
     let device = Device::embedded()?;
@@ -107,7 +108,7 @@ fn the_remaining_programs_hold_what_their_operations_keep() -> Result<()> {
         (row.allocated, row.reserved)
     };
     const SEGMENT: u64 = 2 << 20;
-    // Gradients and, from the first step on, one momentum a parameter.
+    // Gradients and, from the first step on, one momentum for each parameter.
     let sgd = |step| figure("tiny_model_training_sgd", step);
     assert_eq!(sgd("backward0"), (213_504, SEGMENT));
     assert_eq!(sgd("step0"), (213_504 + 90_112, SEGMENT));
@@ -122,7 +123,7 @@ fn the_remaining_programs_hold_what_their_operations_keep() -> Result<()> {
     assert_eq!(loop_sgd("epoch1_batch99"), (7 * 512, SEGMENT));
     assert_eq!(loop_sgd("loop_end"), (4 * 512, SEGMENT));
     assert_eq!(loop_sgd("empty_cache"), (0, 0));
-    // A tensor of 40 000 bytes and its sum.
+    // A tensor of 40,000 bytes and its sum.
     assert_eq!(figure("multiple_ops", "iter4"), (40_448 + 512, SEGMENT));
     assert_eq!(figure("multiple_ops", "end"), (0, 0));
     Ok(())

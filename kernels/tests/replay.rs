@@ -1,7 +1,7 @@
-//! Replayed graphs give the numbers of the same work done step by step, bit for bit.
+//! Replayed graphs produce the numbers of the same work done step by step, bit for bit.
 //!
-//! One test after the other, in a program of their own: a thread that waits for a whole CUDA context,
-//! as the end of a device does, ends the captures of all others.
+//! One test after the other, in a separate program: synchronising a whole CUDA context, as the end
+//! of a device does, ends the captures of all other threads.
 
 use gpu_leak_kernels::memory::{self, Buffer, Policy, Stream, allocated, empty_cache, reserved};
 use gpu_leak_kernels::nn::{Linear, Module};
@@ -30,7 +30,7 @@ fn batch(step: u64, device: &Device) -> Result<(Tensor, Tensor)> {
     ))
 }
 
-/// The bits of what a training leaves: losses, then parameters.
+/// The bits of a training's results: losses, then parameters.
 fn trained(losses: Vec<f32>, model: &TinyModel) -> Result<Vec<u32>> {
     let mut numbers = losses;
     for parameter in model.parameters() {
@@ -60,7 +60,7 @@ fn replayed(device: &Device, momentum: f32) -> Result<Vec<u32>> {
     let model = TinyModel::new(device)?;
     let mut optimizer = Sgd::new(model.parameters(), 0.05)?.momentum(momentum);
     let (inputs, targets) = batch(0, device)?;
-    // Takes the first step.
+    // Performs the first step.
     let mut step = TrainingStep::capture(&mut optimizer, &inputs, &targets, |inputs, targets| {
         model.forward(inputs)?.mse_loss(targets)
     })?;
@@ -198,7 +198,7 @@ fn a_saved_tensor_that_a_replay_has_changed_is_noticed() -> Result<()> {
     Ok(())
 }
 
-/// What a graph uses stays, though nobody else holds it; what it has taken stays too.
+/// What a graph uses is kept even if nothing else holds it, and so is what it has allocated.
 #[test]
 #[serial]
 fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
@@ -209,7 +209,7 @@ fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
         let mut graph = graph.instantiate()?;
         drop(input);
         empty_cache(&device)?;
-        // They would take the places of both, if those were free.
+        // They would take the places of both if those were free.
         let others: Vec<_> = (0..64)
             .map(|_| Tensor::full([1000], -1.0, &device))
             .collect::<Result<_>>()?;
@@ -248,7 +248,7 @@ fn gradients_of_a_captured_step_go_with_zero_grad() -> Result<()> {
     Ok(())
 }
 
-/// What is refused, and a word of why.
+/// Returns what is refused, and a word of the reason.
 type Refused = (&'static str, fn(&Device, &Tensor) -> Result<()>);
 
 const REFUSED: &[Refused] = &[
@@ -280,7 +280,7 @@ const REFUSED: &[Refused] = &[
     ("the capture is one of", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
-    // The driver must not be told to empty the cache for it, which holds enough.
+    // The driver must not be asked to empty the cache for it, which holds enough.
     ("a capture cannot empty the cache", |device, _| {
         let room = memory::device_memory(device)?.free;
         Buffer::new(device, room + 1).map(drop)
@@ -294,7 +294,7 @@ fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
         let input = Tensor::full([3], 1.0, &device)?;
         input.add_scalar(1.0)?.sum()?;
         for (what, act) in REFUSED {
-            // Whether the closure gives up or goes on.
+            // The closure may return early or continue.
             for go_on in [false, true] {
                 let captured = Graph::capture(&device, || {
                     let kept = input.add_scalar(1.0)?;
@@ -308,7 +308,7 @@ fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
                 assert!(matches!(error, Error::Capture { .. }), "{text}");
                 assert!(text.contains(&what.to_lowercase()), "{what}: {text}");
             }
-            // No capture is open: these would be refused.
+            // No capture is active, otherwise these would be refused.
             device.synchronize()?;
             empty_cache(&device)?;
             assert_eq!(allocated(&device), 512, "{what}");
@@ -383,7 +383,7 @@ fn captures_of_several_threads_do_not_meet() -> Result<()> {
             for _ in 0..25 {
                 let (graph, out) = Graph::capture(&device, || input.sin())?;
                 graph.instantiate()?.replay()?;
-                // Beside the captures of the others.
+                // Runs beside the captures of the others.
                 assert_eq!(out.to_vec::<f32>()?, input.sin()?.to_vec::<f32>()?);
             }
             Ok(())

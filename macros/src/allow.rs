@@ -115,7 +115,10 @@ fn check(pattern: &LitStr) -> syn::Result<()> {
         )),
         None => Err(syn::Error::new(
             pattern.span(),
-            format!("a pattern begins with one of {}: {USAGE}", SORTS.join(", ")),
+            format!(
+                "a pattern must begin with one of {}: {USAGE}",
+                SORTS.join(", ")
+            ),
         )),
     }
 }

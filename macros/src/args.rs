@@ -126,7 +126,7 @@ impl Args {
         if seen.contains(&name) {
             return Err(syn::Error::new(
                 name.span(),
-                format!("`{name}` stands twice: keep one"),
+                format!("`{name}` is given twice: keep one"),
             ));
         }
         seen.push(name.clone());
@@ -192,7 +192,7 @@ fn unknown(name: &Ident) -> syn::Error {
     let known = names().collect::<Vec<_>>().join("`, `");
     syn::Error::new(
         name.span(),
-        format!("unknown option `{written}`{nearest} (known are `{known}`)"),
+        format!("unknown option `{written}`{nearest} (the options are `{known}`)"),
     )
 }
 

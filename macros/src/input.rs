@@ -121,7 +121,7 @@ pub(crate) fn check_program(
     if let Some(name) = name {
         return Err(syn::Error::new(
             function.sig.ident.span(),
-            format!("`{name}` says nothing of `main`: the program is a process of its own"),
+            format!("`{name}` has no meaning on `main`: the program already is its own process"),
         ));
     }
     if requeued.should_panic.is_some() {

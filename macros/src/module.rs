@@ -27,7 +27,7 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
     let Some((_, items)) = &mut module.content else {
         return Err(syn::Error::new_spanned(
             &module,
-            "`#[gpu_leak_check]` on a module needs its tests in sight: write `mod name { … }` here, \
+            "`#[gpu_leak_check]` on a module needs the module's contents: write `mod name { … }` here, \
              or put the attribute on each test in the file",
         ));
     };

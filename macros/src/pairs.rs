@@ -10,12 +10,12 @@ const SENSELESS: [(&str, &str, &str); 4] = [
     (
         "expect",
         "rounds",
-        "`expect` says what one run leaves, `rounds` what grows over several: keep one of them",
+        "`expect` states what one run leaves, and `rounds` finds what grows over several: keep one of them",
     ),
     (
         "expect",
         "confirm",
-        "`expect` knows what is to leak, and no second run says more: drop `confirm = true`",
+        "`expect` states what must leak, and a second run would add nothing: drop `confirm = true`",
     ),
     (
         "rounds",
@@ -25,7 +25,7 @@ const SENSELESS: [(&str, &str, &str); 4] = [
     (
         "parallel",
         "isolate",
-        "`isolate` gives the test a process of its own, where nobody is to be `parallel` with: \
+        "`isolate` gives the test its own process, where there is no test to be `parallel` with: \
          keep one of them",
     ),
 ];
@@ -53,8 +53,8 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
 pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     match args.value("layer") {
         Some(Value::Text(layer)) if !BUDGETS.iter().any(|budget| args.has(budget)) => {
-            let what = "`layer` is the allocator that a budget is about, and there is none: add \
-                        one, such as `max_allocated = \"64 MiB\"`, or drop it";
+            let what = "`layer` names the allocator that a budget applies to, but there is no \
+                        budget: add one, such as `max_allocated = \"64 MiB\"`, or drop it";
             Err(syn::Error::new(layer.span(), what))
         }
         _ => Ok(()),

@@ -157,7 +157,7 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
         }
     }
     if fields.is_empty() {
-        let what = "expected what is to leak: `expect(count = 2, bytes = \"1 MiB\")`";
+        let what = "expected what must leak: `expect(count = 2, bytes = \"1 MiB\")`";
         return Err(syn::Error::new(parentheses.span.join(), what));
     }
     Ok(Value::Expect(fields))
@@ -217,14 +217,11 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
         .parse()
         .map_err(|error| syn::Error::new(error.span(), "a reason is a string in quotes"))?;
     if reason.value().trim().is_empty() {
-        return Err(syn::Error::new(
-            reason.span(),
-            "a reason must say something",
-        ));
+        return Err(syn::Error::new(reason.span(), "a reason must not be empty"));
     }
     content.parse::<Option<Token![,]>>()?;
     if !content.is_empty() {
-        return Err(content.error("nothing may stand behind the reason"));
+        return Err(content.error("nothing may follow the reason"));
     }
     Ok(Value::UncheckedIf { condition, reason })
 }

@@ -23,7 +23,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !args.options.is_empty() {
         return Err(syn::Error::new(
             Span::call_site(),
-            "`#[warmup]` takes no option but `crate = path`",
+            "`#[warmup]` takes no option except `crate = path`",
         ));
     }
     let function: ItemFn = syn::parse2(item).map_err(|error| {
@@ -39,7 +39,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !is_plain {
         return Err(syn::Error::new_spanned(
             signature,
-            "a warm-up is a plain `fn()`: let it panic where it cannot go on",
+            "a warm-up is a plain `fn()`: it may panic if it cannot continue",
         ));
     }
     let name = &function.sig.ident;

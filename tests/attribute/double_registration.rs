@@ -1,5 +1,5 @@
-//! `#[test]` above the attribute: libtest has taken the function already, and the attribute cannot
-//! see that it did. The second entry tells.
+//! If `#[test]` is above the attribute, libtest has already taken the function, and the attribute
+//! cannot see that. The second registration reports it.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,4 +1,4 @@
-//! What an annotated test tells of itself.
+//! Facts that a test with the attribute reports about itself.
 
 use std::time::Duration;
 

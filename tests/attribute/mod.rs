@@ -1,7 +1,7 @@
-//! `#[gpu_leak_check]` on every form of test and beside every other attribute.
+//! `#[gpu_leak_check]` on every form of test and together with every other attribute.
 //!
-//! Tests here show that a body ran where and as often as it should; tests whose point is how they
-//! fail are `#[ignore]`d and run in a child.
+//! These tests show that a body ran where and as often as it should. Tests that must fail are
+//! `#[ignore]`d and run in a child process.
 
 mod double_registration;
 mod facts;
@@ -20,7 +20,7 @@ mod warmup;
 use gpu_leak_check::case::Case;
 use gpu_leak_check::registry;
 
-/// The one registered case of this name.
+/// The only registered case with this name.
 fn case(name: &str) -> &'static Case {
     let mut cases = registry::cases();
     cases.retain(|case| case.name() == name);

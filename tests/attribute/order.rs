@@ -1,4 +1,4 @@
-//! Above `#[test]` the attribute makes one case, by the name of its test.
+//! Above `#[test]`, the attribute registers one case, with the name of its test.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,4 +1,4 @@
-//! How a test ends: as it would without the attribute.
+//! A test ends as it would without the attribute.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use gpu_leak_check::gpu_leak_check;
 
 use super::{fails, passes};
 
-/// An error that no other thread may touch.
+/// An error that cannot be sent to another thread.
 #[derive(Debug)]
 struct Local(Rc<str>);
 

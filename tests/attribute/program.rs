@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use gpu_leak_check::registry;
 
-/// The program, told what to do; none on a machine to which only the tests were taken.
+/// Runs the program with this argument; none on a machine to which only the tests were copied.
 fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     let folder = tempfile::tempdir().expect("a temporary folder");

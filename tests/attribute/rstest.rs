@@ -1,4 +1,4 @@
-//! rstest: every case is a test of its own, and fixtures live inside the check.
+//! rstest: every case is a separate test, and fixtures are created inside the check.
 
 use std::cell::RefCell;
 

@@ -1,4 +1,4 @@
-//! Async tests: the check wraps the runtime's whole life, wherever the attribute stands.
+//! Async tests: the check wraps the runtime's whole lifetime, wherever the attribute is.
 
 use std::cell::Cell;
 

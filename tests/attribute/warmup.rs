@@ -1,4 +1,4 @@
-//! What is warmed up before the first baseline, and before a test's own.
+//! What is warmed up before the first baseline, and before the baseline of a test.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -27,7 +27,7 @@ fn c_fails_where_it_is_told_to() {
     );
 }
 
-/// As a library's own set-up may do, on threads of its own as well.
+/// As the set-up of a library may do, also on its own threads.
 #[gpu_leak_check::warmup]
 fn d_checks_what_it_does_where_it_is_told_to() {
     if std::env::var_os("WARMUP_CHECKS").is_none() {

@@ -1,6 +1,6 @@
-//! What the ledger costs without a GPU, and what threads cost each other in it:
-//! `cargo bench -p gpu-leak-tests --bench ledger`. A machine with fewer cores than threads measures
-//! its scheduler instead.
+//! The cost of the ledger without a GPU, and contention between threads in it: `cargo bench -p
+//! gpu-leak-tests --bench ledger`. A machine with fewer cores than threads measures its scheduler
+//! instead.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,7 +20,8 @@ fn main() {
 }
 
 const THREADS: [usize; 3] = [1, 2, 16];
-/// Pairs in a sample: some milliseconds, so that all threads are awake for most of it.
+/// The number of pairs in a sample. It takes some milliseconds, so that all threads are awake for
+/// most of it.
 const SAMPLE: u32 = 100_000;
 
 /// The number of this thread.
@@ -38,15 +39,15 @@ fn pair_without_stack(bencher: Bencher<'_, '_>) {
     bencher.bench(|| pair(&ledger, thread(), StackId::default()));
 }
 
-/// With the search for a stack of 24 frames, but not the walk that finds them.
+/// Includes the look-up of a stack of 24 frames, but not the stack walk.
 #[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_with_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();
     bencher.bench(|| pair(&ledger, thread(), ledger.stacks().intern(&SITE)));
 }
 
-/// What threads and depths a walk is measured with. Stacks of a walk have functions that all
-/// differ, as those of programs have: what an engine remembers, it remembers by return address.
+/// The numbers of threads and stack depths with which a walk is measured. The functions in a stack
+/// are all different, as in real programs, because unwinders cache by return address.
 const WALKS: [usize; 2] = [24, 35];
 const WALK_SAMPLE: u32 = 2_000;
 
@@ -59,7 +60,7 @@ fn step<const N: usize>(left: usize, then: &mut dyn FnMut()) {
     } else {
         STEPS[left - 1](left - 1, then);
     }
-    // Each function a different one.
+    // A different function for each value.
     black_box(N);
 }
 
@@ -71,7 +72,7 @@ static STEPS: [Step; 35] = steps!(
     0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32 33 34
 );
 
-/// Calls `then` with a stack of so many frames, those of the benchmark included.
+/// Calls `then` with a stack of this number of frames, including those of the benchmark.
 fn at_depth(depth: usize, then: &mut dyn FnMut()) {
     let mut outside = 0;
     step::<35>(0, &mut || {
@@ -106,7 +107,7 @@ fn pairs_with_a_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// The same with the engine that panics use.
+/// The same with the unwinder that panics use.
 #[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
 fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     walks(

@@ -1,4 +1,4 @@
-//! Blind is never clean: what a check that cannot see the driver says, and when that fails its test.
+//! A check that cannot see the driver is never clean: what it reports, and when its test fails.
 
 #![expect(unsafe_code, reason = "functions of the driver, by their addresses")]
 
@@ -33,9 +33,9 @@ fn run(fake: &Fake, test: &str, variables: &[(&str, &str)]) -> Checked {
     checked::finish(run)
 }
 
-/// The C library's own `dlsym`, which gives the driver's functions as they are.
+/// The C library's own `dlsym`, which returns the unwrapped functions of the driver.
 fn unheard(name: &CStr) -> *mut c_void {
-    // SAFETY: names end with zero bytes, and the library stays open; what `dlsym` is called is its own
+    // SAFETY: names end with zero bytes, and the library stays open; `dlsym` is called with its own
     // signature.
     unsafe {
         let versions = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"].into_iter();
@@ -58,11 +58,12 @@ fn has_a_driver_that_was_initialised_unheard() {
     // SAFETY: `cuInit` has this signature.
     let initialise =
         unsafe { transmute::<*mut c_void, unsafe extern "C" fn(u32) -> u32>(unheard(c"cuInit")) };
-    // SAFETY: it has no conditions.
+    // SAFETY: it has no preconditions.
     assert_eq!(unsafe { initialise(0) }, 0);
 }
 
-/// Passes on a developer's machine with a word in the last lines, fails where `CI` is set or it is required.
+/// Passes on a developer's machine with a line in the summary, and fails if `CI` is set or
+/// measuring is required.
 #[test]
 fn a_driver_that_was_initialised_unheard_measures_nothing() {
     let fake = Fake::new();
@@ -89,7 +90,7 @@ fn a_driver_that_was_initialised_unheard_measures_nothing() {
     }
 }
 
-/// A function as a program of a later day asks for it.
+/// A function as requested by a program for a later CUDA version.
 fn later(name: &CStr) -> *mut c_void {
     let mut function = ptr::null_mut();
     let (version, flags, status) = (99_000, 0, ptr::null_mut());

@@ -1,4 +1,4 @@
-//! Contexts that are made and unmade inside a test, and what goes with them.
+//! Contexts that are created and destroyed inside a test, and what ends with them.
 
 use cudarc::driver::CudaContext;
 use gpu_leak_check::gpu_leak_check;
@@ -64,7 +64,7 @@ fn an_unbalanced_primary_retain_is_a_note() {
         times: 1,
     };
     assert_eq!(checked.report().primaries, [once_more], "{story}");
-    // Whoever uses a device first does so: no news in the last lines.
+    // The first user of a device creates its context: the summary does not mention this.
     assert!(!story.contains("primary context"), "{story}");
     let checked = run("retains_the_primary_context_and_leaks");
     assert_one_leak(&checked, Kind::Linear, 10);
@@ -103,7 +103,7 @@ fn retains_and_releases_the_primary_context() {
     let context = CudaContext::new(0).unwrap();
     free(allocate(10).unwrap()).unwrap();
     drop(context);
-    // A reset takes nothing from those who hold it.
+    // A reset does not release what other holders have retained.
     retain_primary();
     reset_device();
     release_primary();
@@ -175,7 +175,7 @@ fn leaves_freeing_to_a_reset() {
 
 #[test]
 fn a_texture_left_in_one_of_two_contexts_is_a_finding() {
-    // Both may have the same number.
+    // Both may have the same handle.
     let checked = run("leaves_a_texture_in_one_of_two_contexts");
     let finding = assert_one_leak(&checked, Kind::Texture, 0);
     assert_noted(finding, "freed only because its context was destroyed");
@@ -216,7 +216,7 @@ fn frees_after_the_green_context_ended() {
     let memory = allocate(10).unwrap();
     let stream = create_stream();
     make_current(primary.cu_ctx());
-    // A stream goes with it; what else is made in it is the primary context's.
+    // A stream ends with it; everything else created in it belongs to the primary context.
     destroy_stream(stream);
     destroy_green(green);
     free(memory).unwrap();

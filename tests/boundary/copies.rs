@@ -1,5 +1,5 @@
-//! A shared library in the process: one that has a harness built in beside the program's, and one
-//! that starts threads.
+//! A shared library in the process: one that contains a second harness, and one that starts
+//! threads.
 
 #![expect(unsafe_code, reason = "a plugin is loaded")]
 
@@ -14,14 +14,14 @@ use super::assert_one_leak;
 use super::driver::{allocate, context};
 
 const HERE: &str = "boundary::copies::";
-/// What the plugin answers.
+/// Returns the plugin's answer.
 const HEARS_NOTHING: u32 = 1;
 const HEARS: u32 = 2;
 
 fn plugin() -> &'static libloading::Library {
     static PLUGIN: OnceLock<libloading::Library> = OnceLock::new();
     PLUGIN.get_or_init(|| {
-        // SAFETY: its one constructor leaves word in an atomic of its own; it is never closed.
+        // SAFETY: its only constructor writes to its own atomic; it is never closed.
         unsafe { libloading::Library::new(built("libgpu_leak_fake_plugin.so")) }.expect("a plugin")
     })
 }

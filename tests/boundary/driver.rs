@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, sys};
 
 pub(super) type Pointer = sys::CUdeviceptr;
 
-/// The primary context of device 0, made once, kept, and current to this thread.
+/// The primary context of device 0, created once, kept, and current on this thread.
 pub(super) fn context() -> &'static Arc<CudaContext> {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
@@ -22,7 +22,7 @@ pub(super) fn allocate(bytes: usize) -> Result<Pointer, DriverError> {
     unsafe { result::malloc_sync(bytes) }
 }
 
-/// As [`allocate`], and 0 where the driver answers nothing.
+/// Like [`allocate`], but returns 0 if the driver returns no address.
 pub(super) fn request(bytes: usize) -> Pointer {
     let mut pointer = 0;
     // SAFETY: a valid out pointer, and the caller made a context current.
@@ -32,7 +32,7 @@ pub(super) fn request(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) -> Result<(), DriverError> {
-    // SAFETY: the driver checks the address, and nothing uses it any more.
+    // SAFETY: the driver checks the address, and nothing uses it any longer.
     unsafe { result::free_sync(pointer) }
 }
 
@@ -42,11 +42,11 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free_async(pointer: Pointer) {
-    // SAFETY: taken on the null stream, and nothing uses it any more.
+    // SAFETY: allocated on the null stream, and nothing uses it any longer.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
-/// A context of its own on device 0, current to this thread.
+/// Creates a context on device 0 and makes it current on this thread.
 pub(super) fn create_context() -> sys::CUcontext {
     result::init().expect("a driver");
     let mut context = std::ptr::null_mut();
@@ -57,26 +57,26 @@ pub(super) fn create_context() -> sys::CUcontext {
 }
 
 pub(super) fn destroy_context(context: sys::CUcontext) {
-    // SAFETY: made by `create_context`; what lives in it is not used any more.
+    // SAFETY: created by `create_context`; nothing in it is used any longer.
     unsafe { sys::cuCtxDestroy_v2(context) }
         .result()
         .expect("a live context");
 }
 
-/// One holder more of the primary context of device 0.
+/// Retains the primary context of device 0.
 pub(super) fn retain_primary() {
     result::init().expect("a driver");
-    // SAFETY: the device is there, and the context is not used by this.
+    // SAFETY: the device exists, and this does not use the context.
     unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
 }
 
-/// One holder less.
+/// Releases it.
 pub(super) fn release_primary() {
-    // SAFETY: retained by `retain_primary`, whose caller uses it no more.
+    // SAFETY: retained by `retain_primary`, whose caller no longer uses it.
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// A green context with all of device 0, and the context through which it can be made current.
+/// A green context with all of device 0, and the context by which it can be made current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
@@ -84,7 +84,7 @@ pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     let (mut green, mut context) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut description = std::ptr::null_mut();
     // SAFETY: valid out pointers; zero is a valid value of every field of the resource, and each
-    // call takes what the one before made.
+    // call uses the result of the previous one.
     unsafe {
         let mut all: sys::CUdevResource = std::mem::zeroed();
         sys::cuDeviceGetDevResource(0, &raw mut all, processors)
@@ -100,7 +100,7 @@ pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
 }
 
 pub(super) fn destroy_green(green: sys::CUgreenCtx) {
-    // SAFETY: made by `create_green`, and not used any more.
+    // SAFETY: created by `create_green`, and no longer used.
     unsafe { sys::cuGreenCtxDestroy(green) }
         .result()
         .expect("a live green context");
@@ -116,7 +116,7 @@ pub(super) fn create_stream() -> sys::CUstream {
 }
 
 pub(super) fn destroy_stream(stream: sys::CUstream) {
-    // SAFETY: made by `create_stream`, and not used any more.
+    // SAFETY: created by `create_stream`, and no longer used.
     unsafe { stream::destroy(stream) }.expect("a live stream");
 }
 
@@ -146,26 +146,26 @@ pub(super) fn create_texture(memory: Pointer) -> sys::CUtexObject {
 }
 
 pub(super) fn destroy_texture(texture: sys::CUtexObject) {
-    // SAFETY: made by `create_texture`, and not used any more.
+    // SAFETY: created by `create_texture`, and no longer used.
     unsafe { sys::cuTexObjectDestroy(texture) }
         .result()
         .expect("a live texture");
 }
 
 pub(super) fn reset_device() {
-    // SAFETY: what lives on the device is not used any more.
+    // SAFETY: nothing on the device is used any longer.
     unsafe { sys::cuDevicePrimaryCtxReset_v2(0) }
         .result()
         .expect("a reset");
 }
 
-/// Takes and frees 100 bytes in a captured graph, and runs it.
+/// Allocates and frees 100 bytes in a captured graph, and launches it.
 pub(super) fn run_captured_graph() {
     let context = context();
     let stream = context.new_stream().expect("a stream");
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     stream.begin_capture(mode).expect("a capture");
-    // SAFETY: the stream lives; the address is freed in the capture that took it.
+    // SAFETY: the stream is live; the address is freed in the capture that allocated it.
     unsafe {
         let inside = result::malloc_async(stream.cu_stream(), 100).expect("a node");
         result::free_async(inside, stream.cu_stream()).expect("a node");
@@ -179,7 +179,7 @@ pub(super) fn run_captured_graph() {
     stream.synchronize().expect("an end");
 }
 
-/// Has the default pool keep what it is given back.
+/// Makes the default pool keep freed memory.
 pub(super) fn keep_reserve() {
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
@@ -195,16 +195,16 @@ pub(super) fn keep_reserve() {
     }
 }
 
-/// Forks; none in the child.
+/// Forks, and returns none in the child.
 pub(super) fn fork() -> Option<libc::pid_t> {
-    // SAFETY: the child uses nothing that another thread may have held, the stand-in's lock and the
-    // allocator's apart, which no other thread of the test uses.
+    // SAFETY: the child uses nothing that another thread may have locked, except the locks of the
+    // stand-in and of the allocator, which no other thread of the test uses.
     let child = unsafe { libc::fork() };
     assert_ne!(child, -1, "no fork");
     (child != 0).then_some(child)
 }
 
-/// The exit code of a child.
+/// Returns the exit code of a child.
 pub(super) fn wait_for(child: libc::pid_t) -> i32 {
     let mut status = 0;
     // SAFETY: a child of this process, and a local.

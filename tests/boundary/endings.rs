@@ -20,7 +20,7 @@ fn leak() {
     allocate(8).unwrap();
 }
 
-/// The body's own failure stays the outcome; the leak is told beside it.
+/// The body's own failure stays the outcome, and the leak is reported beside it.
 fn assert_fails_with_both(checked: &Checked, own: &str) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
@@ -200,7 +200,7 @@ fn exits() {
 
 #[test]
 fn a_forked_child_tells_nothing_and_the_parent_is_judged_as_if_there_were_none() {
-    // A real driver cannot be used in a forked child, nor does it always let one exit.
+    // A real driver cannot be used in a forked child, and does not always let the child exit.
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);
@@ -218,7 +218,7 @@ fn forks() {
     leak();
     for code in [0, 7] {
         let Some(child) = fork() else {
-            // The child allocates what is nobody's business, and ends by a way of its own.
+            // What the child allocates is not judged, and it ends without exit handlers.
             let _ = allocate(100);
             match code {
                 0 => return,

@@ -1,4 +1,4 @@
-//! What a report tells beside its findings.
+//! What a report shows besides its findings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -112,7 +112,7 @@ fn keeps_a_reserve() {
     free_async(allocate_async(1));
 }
 
-/// An allocator that is read and never reports.
+/// An allocator that has a probe and reports no blocks.
 struct Hoard(AtomicU64);
 
 static HOARD: Hoard = Hoard(AtomicU64::new(0));

@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::run(&format!("{HERE}{test}"))
 }
 
-/// What a real driver does only when it is broken.
+/// A real driver does this only when it is broken.
 fn run_with(fault: &str, test: &str) -> Checked {
     checked::on(&Fake::new().fault(fault), &format!("{HERE}{test}"))
 }
@@ -41,7 +41,7 @@ fn asks_for_too_much() {
 
 #[test]
 fn a_request_whose_pointer_comes_back_null_is_no_finding() {
-    // A driver that says yes and answers nothing.
+    // A driver that reports success but returns no pointer.
     run_with("fail:cuMemAlloc_v2=0@1", "is_answered_null").assert_clean();
 }
 
@@ -105,7 +105,7 @@ fn a_free_that_fails_leaves_its_memory_and_explains_it() {
 #[test]
 fn frees_once() {
     context();
-    // The body does not look; the check does.
+    // The body ignores the error, but the check does not.
     let _ = free(allocate(24).unwrap());
 }
 
@@ -167,7 +167,7 @@ fn goes_wrong_in_its_second_round() {
     static ROUND: AtomicU32 = AtomicU32::new(1);
     context();
     allocate(40).unwrap();
-    // The body does not look; the check does.
+    // The body ignores the error, but the check does not.
     let _ = free(allocate(24).unwrap());
     if ROUND.fetch_add(1, Ordering::Relaxed) == 2 {
         free(allocate(4096).unwrap()).unwrap();
@@ -186,7 +186,7 @@ fn a_pool_that_cannot_be_emptied_is_told_as_first_use() {
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);
     assert_eq!(finding.bytes, 32 << 20, "{story}");
-    // The second run finds the block there and takes no more.
+    // The second run finds the block already there and allocates nothing.
     assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
 }
 
@@ -222,7 +222,7 @@ fn break_context() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn begins_with_a_broken_context() {
-    // Finds the driver: the harness knows the contexts in which it has heard a call.
+    // Makes a driver call, because the harness knows only contexts in which it has intercepted one.
     uses_the_context();
     break_context();
     does_nothing();
@@ -320,7 +320,7 @@ fn goes_on_after_breaks_in_the_second_round() {
 #[test]
 #[ignore = "run on the stand-in"]
 fn goes_on_after_breaks_as_it_warms_up() {
-    // Finds the driver: the harness knows the contexts in which it has heard a call.
+    // Makes a driver call, because the harness knows only contexts in which it has intercepted one.
     uses_the_context();
     let _ = std::panic::catch_unwind(breaks_as_it_warms_up);
     does_nothing();
@@ -360,7 +360,7 @@ fn breaks_as_it_warms_up() {
     }
 }
 
-/// Three frees fail after the context broke: one story.
+/// Three frees fail after the context broke; they are one finding.
 #[gpu_leak_check]
 #[ignore = "fails on purpose"]
 #[test]

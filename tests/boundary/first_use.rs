@@ -1,4 +1,4 @@
-//! What a second run of the body says: made once and kept, or left again.
+//! What a second run of the body shows: created once and kept, or left again.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
     assert!(checked.child.stderr.contains("first-use"), "{story}");
 }
 
-/// As a library does that keeps its last result, or its last event, until there is a new one.
+/// Like a library that keeps its last result, or its last event, until there is a new one.
 #[test]
 fn what_each_run_only_replaces_is_no_leak() {
     let checked = run("keeps_its_last_result");
@@ -61,7 +61,7 @@ fn keeps_its_last_result() {
     }
 }
 
-/// As a library's own thread does, which comes to a line from whatever it works at.
+/// Like a library's own thread, which reaches a line from different callers.
 #[test]
 fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
@@ -80,7 +80,7 @@ fn has_a_keeper_s_result() {
     waits_for_the_keeper();
 }
 
-/// Keeps its last result until it has the next.
+/// Keeps its last result until there is a new one.
 fn keeper() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let mut last = None;
@@ -163,7 +163,8 @@ fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
     assert_eq!(told(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
-/// Three in each run: two one way and one the other, then all of them the other.
+/// Three in each run: first two through one path and one through the other, then all through the
+/// other.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -179,7 +180,7 @@ fn leaks_mostly_by_turns() {
     }
 }
 
-/// The two differ, or the compiler would make one of them.
+/// The two functions differ, because the compiler would merge them otherwise.
 #[inline(never)]
 fn one_way() -> Pointer {
     black_box(1);

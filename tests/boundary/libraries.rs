@@ -1,4 +1,4 @@
-//! What libraries and other people's allocators take.
+//! What libraries and other allocators allocate.
 
 #![expect(unsafe_code, reason = "a C library's functions")]
 
@@ -27,7 +27,7 @@ fn cublas() -> &'static libloading::Library {
 
 fn create_handle(library: &libloading::Library) -> u64 {
     let mut handle = 0;
-    // SAFETY: the signature that the stand-in gives it, and a local.
+    // SAFETY: it has this signature in the stand-in, and the pointer is to a local variable.
     let status = unsafe {
         let create = library.get::<unsafe extern "C" fn(*mut u64) -> i32>(b"cublasCreate_v2");
         create.expect("a function of cuBLAS")(&raw mut handle)
@@ -37,7 +37,7 @@ fn create_handle(library: &libloading::Library) -> u64 {
 }
 
 fn destroy_handle(library: &libloading::Library, handle: u64) {
-    // SAFETY: the signature that the stand-in gives it; the handle is used no more.
+    // SAFETY: it has this signature in the stand-in; the handle is no longer used.
     let status = unsafe {
         let destroy = library.get::<unsafe extern "C" fn(u64) -> i32>(b"cublasDestroy_v2");
         destroy.expect("a function of cuBLAS")(handle)
@@ -136,14 +136,14 @@ fn loads_another_library_where_cublas_was() {
     leaks.run(|| uses_another_library(&mine));
 }
 
-/// From another place of the program.
+/// Called from another place in the program.
 #[inline(never)]
 fn uses_another_library(library: &libloading::Library) {
     let handle = create_handle(library);
     destroy_handle(library, std::hint::black_box(handle));
 }
 
-/// Has the names that cubecl's allocator has in a stack.
+/// Has the function names of cubecl's allocator in its stack.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

@@ -1,5 +1,6 @@
-//! The boundary table of the design: what is a test's own, what is not, and what nobody can know. Each
-//! row is a test named after it; its body is an ignored test beside it, run in a process of its own.
+//! The boundary table of the design: what belongs to a test, what does not, and what cannot be
+//! known. Each row has a test named after it; its body is an ignored test beside it, which runs in
+//! a separate process.
 //!
 //! | row | tests |
 //! | --- | --- |
@@ -44,7 +45,7 @@ fn assert_clean_with_note(checked: &Checked, part: &str) {
     assert_noted_report(checked.report(), part);
 }
 
-/// The one finding of the last check of a process that failed for it.
+/// The only finding of the last check of a process, which failed because of it.
 #[track_caller]
 fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
     let story = checked.story();

@@ -1,4 +1,4 @@
-//! Who took it, and when.
+//! Which thread allocated something, and when.
 
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -20,7 +20,7 @@ fn run(test: &str) -> checked::Checked {
 
 static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 
-/// Takes memory that is heard, and that no check owns.
+/// Allocates memory that is intercepted but that no check owns.
 fn take_before() {
     uses_memory_of_its_own();
     context();
@@ -141,7 +141,7 @@ fn leaks_on_a_thread() {
     .unwrap();
 }
 
-/// A thread that does `job` whenever it is told to, and answers.
+/// A thread that runs `job` whenever it is asked to, and answers.
 pub(super) type Worker = mpsc::Sender<mpsc::Sender<()>>;
 
 pub(super) fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
@@ -164,7 +164,7 @@ pub(super) fn have_it_done(worker: &Worker) {
     answer.recv().unwrap();
 }
 
-/// A thread that was there before every check and does what it is told.
+/// A thread that existed before every check and runs what it is asked to.
 pub(super) fn old_thread() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
@@ -214,7 +214,7 @@ fn leaks_on_an_old_thread_that_enters() {
     enters_an_old_thread();
 }
 
-/// The scope that an older thread is to work for.
+/// The scope that an older thread works for.
 static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
 
 fn entering_thread() -> &'static Worker {
@@ -259,8 +259,8 @@ fn freed_on_another_thread_while_the_check_settles_is_clean() {
     run("is_freed_late").assert_clean();
 }
 
-/// The thread outlives the body, and says so by taking its time; however long that is, it must be
-/// waited for.
+/// The thread outlives the body and frees late; the check must wait for it, however long that
+/// takes.
 #[gpu_leak_check(settle = "60s")]
 #[ignore = "run in a process of its own"]
 #[test]
@@ -270,7 +270,7 @@ fn is_freed_late() {
     let body = thread::current();
     let (end, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        // Closed when the body's thread has dropped its end: then the body is over.
+        // Closed when the body's thread drops its end, which means that the body has ended.
         let _ = ended.recv();
         drop(body);
         context();
@@ -346,7 +346,7 @@ fn runs_beside_a_stranger() {
     has_a_stranger_reserve();
 }
 
-/// A thread that was there before every check and takes memory of a pool when it is told.
+/// A thread that existed before every check and allocates from a pool when it is asked to.
 fn stranger() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
@@ -390,7 +390,7 @@ fn what_thread_locals_take_and_free_at_a_thread_s_end_is_the_test_s() {
     assert_one_leak(&run("leaks_at_a_thread_s_end"), Kind::Linear, 24);
 }
 
-/// Gives back what it holds, or takes memory for good, when its thread ends.
+/// Frees what it holds, or allocates memory for good, when its thread ends.
 struct AtTheEnd(Option<Pointer>);
 
 impl Drop for AtTheEnd {
@@ -408,7 +408,7 @@ thread_local! {
         const { std::cell::RefCell::new(None) };
 }
 
-/// On the body's own thread and on one that it starts.
+/// On the body's own thread and on a thread that the body starts.
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]

@@ -1,5 +1,5 @@
-//! The whole device's bytes: advice beside the layers, never a verdict, and never a reason to make a
-//! context.
+//! The bytes of the whole device: advice beside the layers, never a verdict, and never a reason to
+//! create a context.
 
 #![expect(unsafe_code, reason = "a kernel is launched")]
 
@@ -31,7 +31,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
     assert_eq!(first.status, CheckStatus::Clean, "{story}");
     assert_eq!(first.devices[0].whole, None, "no context before: {story}");
     let Some(whole) = &second.devices[0].whole else {
-        // A GPU that others use as well.
+        // A GPU that is also used by other processes.
         assert!(gpu::is_present(), "{story}");
         return;
     };
@@ -60,7 +60,8 @@ fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn uses_the_device_and_leaks() {
-    // The context is made inside: its own bytes are nobody's, and nothing was read before.
+    // The context is created inside the test: its bytes do not belong to the test, and nothing was
+    // read before.
     uses_the_device();
     std::panic::catch_unwind(leaks).expect_err("a leak fails its test");
 }
@@ -98,7 +99,7 @@ fn uses_one_of_two_devices() {
 
 #[test]
 fn what_nobody_accounts_for_is_told_as_unexplained_and_fails_nothing() {
-    // Beside processes that use a real device, the line is left out.
+    // If other processes use a real device, the line is omitted.
     if gpu::is_present() {
         return;
     }
@@ -135,7 +136,7 @@ fn launches() {
     stream.synchronize().expect("an end");
 }
 
-/// Only a real driver sets local memory apart.
+/// Only a real driver reserves local memory.
 #[test]
 fn the_local_memory_of_a_kernel_is_accounted_for() {
     if !gpu::is_present() {
@@ -147,7 +148,7 @@ fn the_local_memory_of_a_kernel_is_accounted_for() {
         panic!("{story}")
     };
     let Some(whole) = &report.devices[0].whole else {
-        // A GPU that others use as well.
+        // A GPU that is also used by other processes.
         return;
     };
     let local = |part: &&Part| part.purpose == Purpose::LocalMemory;
@@ -180,7 +181,8 @@ fn uses_local_memory() {
     let module = context.load_module(code).expect("a module");
     let kernel = module.load_function("fill").expect("a kernel");
     let mut out = stream.alloc_zeros::<i32>(1).expect("memory");
-    // SAFETY: the kernel writes the one element of `out`, which lives until the stream is waited for.
+    // SAFETY: the kernel writes the only element of `out`, which lives until the stream is
+    // synchronised.
     unsafe {
         stream
             .launch_builder(&kernel)

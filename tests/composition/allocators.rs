@@ -1,5 +1,5 @@
-//! The allocators that programs use. They have no memory: what they report is made up, and everything
-//! about it is known to the model.
+//! The allocators that programs use. They have no memory: what they report is invented, and the
+//! model knows everything about it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,18 @@ use gpu_leak_check::probe::{Probe, Segment};
 pub(super) enum Allocator {
     /// Reports every block, in one address space for all its places.
     Reporting,
-    /// As the first one.
+    /// Like the first one.
     Second,
-    /// Reports every block, with addresses that count for each place by itself.
+    /// Reports every block, with a separate address space for each place.
     Placed,
-    /// Reports some of its blocks; its probe knows the sum of all.
+    /// Reports some of its blocks; its probe knows the sum of all blocks.
     Partly,
-    /// Reports every block, and takes whole segments for them.
+    /// Reports every block, and allocates whole segments for them.
     Pool,
 }
 
 impl Allocator {
-    /// Its layer, as reports call it.
+    /// The name of its layer in reports.
     pub(super) const fn layer(self) -> &'static str {
         match self {
             Self::Reporting => "allocator:reporting",
@@ -35,7 +35,7 @@ impl Allocator {
         }
     }
 
-    /// One of its two places; those of allocators with a probe have one.
+    /// One of its two places; allocators with a probe have only one.
     pub(super) fn place(self, number: u8) -> Place {
         let names = match self {
             Self::Reporting | Self::Second | Self::Placed => ["device:0", "device:1"],
@@ -45,7 +45,7 @@ impl Allocator {
         Place::named(names[usize::from(number % 2)])
     }
 
-    /// The number of that place: those that are the same have the same.
+    /// The number of that place; equal places have the same number.
     pub(super) const fn place_number(self, number: u8) -> u8 {
         match self {
             Self::Reporting | Self::Second | Self::Placed => number % 2,
@@ -87,7 +87,8 @@ impl Allocator {
     }
 }
 
-/// The files that a report passes over when it looks for the program's line: it is that of the site.
+/// The allocator's own files, which a report skips when it looks for the program's line: that of
+/// the call site is not among them.
 const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
@@ -102,12 +103,12 @@ pub(super) fn fresh(bytes: u64) -> u64 {
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
 }
 
-/// Bytes of which only a probe tells the sum.
+/// The bytes of which only a probe knows the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sum {
-    /// Of an allocator that reports nothing.
+    /// Those of an allocator that reports nothing.
     Silent,
-    /// Of one that reports some of its blocks, and these are others.
+    /// Those of an allocator that reports some of its blocks, in addition to these.
     Partly,
 }
 
@@ -170,9 +171,9 @@ gpu_leak_check::probe!(&SILENT_PROBE);
 static PARTLY_PROBE: SumProbe = SumProbe(Sum::Partly);
 gpu_leak_check::probe!(&PARTLY_PROBE);
 
-/// Bytes in the pool's blocks.
+/// The bytes in the pool's blocks.
 static IN_POOL: AtomicU64 = AtomicU64::new(0);
-/// How much of the newest segment has been given to blocks.
+/// How much of the newest segment is occupied by blocks.
 static USED_OF_NEWEST: AtomicU64 = AtomicU64::new(0);
 static SEGMENTS: Mutex<Vec<Segment>> = Mutex::new(Vec::new());
 
@@ -180,23 +181,23 @@ fn segments() -> MutexGuard<'static, Vec<Segment>> {
     SEGMENTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pool takes a new segment, and keeps it until the program is over.
+/// The pool allocates a new segment, and keeps it until the program ends.
 pub(super) fn reserve(bytes: u64) -> u64 {
     let address = fresh(bytes);
     segments().push(Segment { address, bytes });
-    // Whoever has it taken may put a block at its beginning.
+    // The caller may put a block at its beginning.
     USED_OF_NEWEST.store(4096, Ordering::Relaxed);
     address
 }
 
-/// A place in the newest segment that no block has had, if there is one.
+/// A place in the newest segment that has never been used by a block, if there is one.
 pub(super) fn in_newest(bytes: u64) -> Option<u64> {
     let segment = *segments().last()?;
     let offset = USED_OF_NEWEST.fetch_add(bytes.next_multiple_of(512), Ordering::Relaxed);
     (offset + bytes <= segment.bytes).then_some(segment.address + offset)
 }
 
-/// The program is over: what is not blocks goes back to where it was.
+/// The program has ended: everything except blocks returns to its initial value.
 pub(super) fn reset() {
     segments().clear();
     for sum in &SUMS {

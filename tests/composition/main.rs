@@ -1,11 +1,11 @@
 //! Random programs, checked by the real harness and by a model of its rules.
 //!
-//! A program is a test whose body puts checks, scopes, threads and allocations together in any way; the
-//! model knows what leaks, and so what each check of it has to say. `PROGRAMS=1000000` runs so many, and
-//! `SEED=7` begins elsewhere. A program that comes to something else is made small and printed.
+//! A program is a test whose body combines checks, scopes, threads and allocations at random. The
+//! model knows what leaks, and so what each check must report. `PROGRAMS=1000000` sets the number
+//! of programs, and `SEED=7` the first seed. A program with another result is shrunk and printed.
 //!
-//! A target of its own, because its probes are the whole program's, and because nothing else may run
-//! beside it: each process of it knows itself alone.
+//! This is a separate target because its probes affect the whole program, and because nothing else
+//! may run beside it: each of its processes must know that it runs alone.
 
 mod allocators;
 mod model;
@@ -21,11 +21,12 @@ use std::process::{Command, Stdio};
 
 use gpu_leak_tests::child;
 
-/// How many programs an ordinary run of the tests makes.
+/// The number of programs in an ordinary run of the tests.
 const PROGRAMS: u64 = 10_000;
-/// How many one process runs at most: the harness remembers each leak until the process ends.
+/// The most programs that one process runs, because the harness remembers each leak until the
+/// process ends.
 const IN_ONE_PROCESS: u64 = 5_000;
-/// How many programs that fail one process prints.
+/// The most failing programs that one process prints.
 const PRINTED: usize = 3;
 /// The first seed.
 const SEED: u64 = 0x6c65_616b;
@@ -66,9 +67,11 @@ fn checks_hold_however_they_are_put_together() {
     );
 }
 
-/// Runs so many programs in a process of their own; what it printed, if one of them failed.
+/// Runs this number of programs in a separate process, and returns its output if one of them
+/// failed.
 ///
-/// Not by its exact name: in a process that runs one test and no other, all that runs is the test's.
+/// Not selected by its exact name: in a process that runs a single test, everything that runs
+/// belongs to that test.
 fn run_process(seed: u64, count: u64) -> Option<String> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(env::current_exe().expect("the path of this program"));
@@ -86,7 +89,7 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
         .env("COMPOSITION_FOLDER", folder.path())
         .env("PROGRAMS", count.to_string())
         .env("SEED", seed.to_string())
-        // The reports of all those leaks.
+        // The reports of all these leaks.
         .stderr(Stdio::null())
         .output()
         .expect("a process");
@@ -101,7 +104,7 @@ fn runs_programs() {
     let folder = env::var_os("COMPOSITION_FOLDER").expect("a folder for reports");
     let folder = Path::new(&folder);
     let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
-    // Thousands of programs panic as they are to: nobody reads it.
+    // Thousands of programs panic as intended, and nobody reads the messages.
     std::panic::set_hook(Box::new(|_| {}));
     let wrong = |program: &program::Program| model::violations(&run::run(program, folder));
     let mut failed = 0;
@@ -115,7 +118,7 @@ fn runs_programs() {
         if failed <= PRINTED {
             let small = shrink::shrink(program, |program| !wrong(program).is_empty());
             let told = match &wrong(&small)[..] {
-                // What it came to depends on more than the program.
+                // The result does not depend on the program alone.
                 [] => format!("not again; at first:\n  {}", first.join("\n  ")),
                 told => told.join("\n  "),
             };

@@ -1,10 +1,10 @@
-//! What every check of a program must come to, from nothing but what the program did.
+//! The expected result of every check of a program, computed only from what the program did.
 //!
-//! Written from the rules, not from the judgement: what a session leaves is told by identity; with
-//! further runs only what repeats at a call site in two runs, the last one included, is a leak, or
-//! what each of three runs leaves of one allocator on one place; a tolerance holds for each run by
-//! itself; rounds are judged by what gains in each of them; a sum that somebody else may have moved
-//! is nobody's, and never clean.
+//! This is written from the rules, not from the judgement. What a session leaves is determined by
+//! identity. If there are further runs, a leak is only what repeats at one call site in two runs
+//! including the last, or what each of three runs leaves of one allocator in one place. A tolerance
+//! applies to each run separately. Rounds are judged by what increases in each of them. A sum that
+//! something else may have changed has no owner, and is never clean.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::allocators::{Allocator, Sum};
 use super::sites;
 use super::trace::{Block, Kind, Owner, Reserved, Run, Session, Tick, Trace};
 
-/// What is wrong with what the harness said of a program.
+/// Returns what is wrong with the harness's reports about a program.
 pub(super) fn violations(trace: &Trace) -> Vec<String> {
     let mut all = Vec::new();
     for number in 0..trace.sessions.len() {
@@ -25,7 +25,7 @@ pub(super) fn violations(trace: &Trace) -> Vec<String> {
     all
 }
 
-/// So many, of so many bytes.
+/// A count and a number of bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     count: u64,
@@ -50,22 +50,22 @@ impl Amount {
     }
 }
 
-/// Of what allocator, and where.
+/// The allocator and the place.
 type Class = (Allocator, u8);
 
-/// What a tolerance is about: a layer at a place.
+/// What a tolerance applies to: a layer in a place.
 type Layer = (&'static str, String);
 
 /// What the runs of a session left at one call site.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Of each run, what was live at its end.
+    /// For each run, what was live at its end.
     left: Vec<Amount>,
-    /// Of each run, what was live at the end of the last one.
+    /// For each run, what was still live at the end of the last one.
     kept: Vec<Amount>,
-    /// After each run, what was live of it and of those before.
+    /// After each run, what was live of it and of the earlier runs.
     level: Vec<Amount>,
-    /// Whether a check inside a run of this session ended that run for some of it.
+    /// Whether a check inside a run of this session ended that run because of some of it.
     is_settled: bool,
 }
 
@@ -79,7 +79,7 @@ impl Group {
         }
     }
 
-    /// What every run that left some left at least, of each run.
+    /// The minimum that each run with leaks left, for each run.
     fn repeated(&self) -> Vec<u64> {
         let least = self
             .kept
@@ -91,7 +91,7 @@ impl Group {
         self.kept.iter().map(of_run).collect()
     }
 
-    /// Whether two runs, the last one included, left some for good.
+    /// Whether two runs, including the last, left some of it for good.
     fn repeats(&self) -> bool {
         repeats(
             &self
@@ -111,7 +111,7 @@ impl Group {
     }
 }
 
-/// Whether something that was so in these runs is so again and again.
+/// Whether something that is true in these runs repeats.
 fn repeats(in_runs: &[bool]) -> bool {
     in_runs.iter().filter(|it| **it).count() >= 2 && in_runs.last() == Some(&true)
 }
@@ -124,37 +124,38 @@ fn gains(levels: impl IntoIterator<Item = Amount>) -> bool {
     })
 }
 
-/// A session, as the model sees it.
+/// A session in the model.
 struct View<'a> {
     trace: &'a Trace,
     number: usize,
     session: &'a Session,
-    /// The runs that say something: a further one that panicked says nothing.
+    /// The runs that count: a further run that panicked does not.
     judged: Vec<&'a Run>,
     runs: usize,
     /// Whether a further run panicked.
     could_not_repeat: bool,
     rounds: u32,
-    /// Whether further runs are made to confirm what the first left.
+    /// Whether there are further runs to confirm what the first one left.
     confirms: bool,
-    /// Whether it lies in a run that only confirms, and leaves its findings to the check around it.
+    /// Whether it is part of a run that only confirms, and leaves its findings to the surrounding
+    /// check.
     is_confirming: bool,
     groups: BTreeMap<(Class, u8), Group>,
     allowed: BTreeMap<(Class, u8), Group>,
-    /// Of each sum, by how much it rose in each run.
+    /// For each sum, its increase in each run.
     sums: Vec<(Sum, Vec<u64>)>,
-    /// By how much the pool's reserve rose in each run beyond segments that something lies in.
+    /// The increase of the pool's reserve in each run, apart from segments that contain something.
     reserve: Vec<u64>,
     is_ambiguous: bool,
-    /// Whether a thread of a check around this one moved a sum or a reserve meanwhile: neither check
-    /// can tell whose that was, and the outer one answers for it.
+    /// Whether a thread of a surrounding check changed a sum or a reserve meanwhile: neither check
+    /// knows its owner, and the outer one judges it.
     is_mixed: bool,
 }
 
 fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     let session = &trace.sessions[number];
     let Some(view) = View::of(trace, number) else {
-        // A warm-up that panicked, or a scope that was never finished.
+        // A warm-up run that panicked, or a scope that was never finished.
         return Vec::new();
     };
     let Some(report) = &session.report else {
@@ -176,7 +177,7 @@ fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     wrong
 }
 
-/// A report in a line.
+/// A report as one line.
 fn summary(report: &Report) -> String {
     let findings: Vec<_> = (report.findings.iter())
         .map(|finding| {
@@ -218,7 +219,7 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
 
-/// Whether it is about this sum, which a probe alone knows.
+/// Whether it is about this sum, which only a probe knows.
 fn is_of_sum(finding: &Finding, sum: Sum) -> bool {
     let (layer, place) = layer_of_sum(sum);
     let is_there = finding.layer.to_string() == layer && finding.place.to_string() == place;
@@ -291,7 +292,7 @@ impl<'a> View<'a> {
                 let run = self.session.runs.iter().position(|run| *run == own)?;
                 (run < self.judged.len()).then_some(run)
             }
-            // Where nothing else can run it is the check's own.
+            // If nothing else can run, it belongs to the check.
             Owner::Nobody if !self.trace.has_neighbour => {
                 (0..self.judged.len()).find(|run| self.is_in(*run, block.made))
             }
@@ -331,7 +332,7 @@ impl<'a> View<'a> {
             let group = groups.entry(key).or_insert_with(|| Group::new(runs));
             group.is_settled |= settled.iter().any(|finding| {
                 let is_here = is_of(finding, key.0);
-                // Confirmed by layer, place and kind it stands for other sites as well.
+                // If it is confirmed by layer, place and kind, it stands for other call sites too.
                 let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
                 is_here && (is_of_class || site_of(finding) == Some(block.site))
             });
@@ -349,14 +350,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The checks inside this one by whose failure its run ended.
+    /// The nested checks by whose failure the first run ended.
     fn settled_by(&self) -> impl Iterator<Item = &'a Session> {
         let inner = self.inside().filter(|inner| self.may_have_ended_by(inner));
         inner.filter(|_| self.judged[0].panicked)
     }
 
-    /// Whether the first run may have ended by the panic of a check inside it: nobody between them
-    /// has caught it.
+    /// Whether the first run may have ended by the panic of a nested check that nothing in between
+    /// caught.
     fn may_have_ended_by(&self, inner: &Session) -> bool {
         let mut session = inner;
         loop {
@@ -440,7 +441,7 @@ impl<'a> View<'a> {
         runs.map(rise).collect()
     }
 
-    /// Whether the session ended by its body's panic, or by that of a check inside it.
+    /// Whether the session ended by a panic of its body or of a nested check.
     fn body_failed(&self) -> bool {
         let decides = |run: &usize| self.trace.runs[*run].panicked;
         match self.rounds > 1 {
@@ -450,7 +451,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether a session lies in a run that only confirms what an earlier one left.
+/// Whether a session is part of a run that only confirms what an earlier one left.
 fn is_confirming(trace: &Trace, session: &Session) -> bool {
     let mut around = session.parent;
     while let Some(run) = around {
@@ -468,15 +469,15 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
     false
 }
 
-/// What the runs of a session lost of one layer at one place.
+/// What the runs of a session leaked in one layer and one place.
 struct Lost {
-    /// Of each run, what is confirmed at its call sites at least.
+    /// For each run, the minimum that is confirmed at its call sites.
     least: Vec<u64>,
-    /// Of each run, all that it left for good at the sites of a leak.
+    /// For each run, everything that it left for good at the call sites of a leak.
     most: Vec<u64>,
-    /// What was set up once.
+    /// One-time set-up.
     once: u64,
-    /// Whether each of three runs left some, wherever.
+    /// Whether each of three runs left something, at any call site.
     is_in_all: bool,
     /// Whether any of it is a leak.
     is_confirmed: bool,
@@ -500,26 +501,26 @@ impl Lost {
     }
 }
 
-/// What a session must come to.
+/// The expected result of a session.
 #[derive(Default)]
 struct Expected {
     /// Why it must fail, if it must.
     must_fail: Option<String>,
-    /// Whether it may fail, though it need not.
+    /// Whether it may fail without having to.
     may_fail: bool,
     /// Why it must be inconclusive unless it fails.
     inconclusive: Option<&'static str>,
-    /// What is leaked there stays within the tolerance, and need not be told.
+    /// The leaks there are within the tolerance, and may be omitted from the report.
     tolerated: BTreeSet<Layer>,
-    /// So does what was set up once there.
+    /// The one-time set-up there is also within the tolerance.
     tolerated_once: BTreeSet<Layer>,
-    /// What leaks there at one call site explains what runs left at others: each of them need not be
-    /// told.
+    /// A leak there at one call site explains what runs left at other call sites, which may be
+    /// omitted.
     confirmed: BTreeSet<Class>,
 }
 
 impl Expected {
-    /// Whether what was left there need not be told: it stays within the tolerance.
+    /// Whether what was left there may be omitted because it is within the tolerance.
     fn may_be_silent(&self, class: Class, group: &Group) -> bool {
         let layer = &layer(class);
         if self.confirmed.contains(&class) && self.tolerated.contains(layer) {
@@ -527,14 +528,14 @@ impl Expected {
         }
         match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
-            // What a later run freed is told as such.
+            // What a later run freed is reported as such.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
         }
     }
 }
 
 impl View<'_> {
-    /// How many runs there had to be.
+    /// The number of runs that were necessary.
     fn check_runs(&self, wrong: &mut Vec<String>) {
         let runs = self.runs;
         let mut fail = |what: &str| wrong.push(format!("{runs} runs: {what}"));
@@ -588,7 +589,7 @@ impl View<'_> {
         of_group || is_new(&self.reserve) || self.judged_sums().any(|(_, rises)| is_new(rises))
     }
 
-    /// The sums that nobody else can have moved.
+    /// The sums that nothing else can have changed.
     fn judged_sums(&self) -> impl Iterator<Item = (Sum, &[u64])> {
         let sums = self
             .sums
@@ -610,7 +611,7 @@ impl View<'_> {
             || self.judged_sums().any(|(_, rises)| always(rises))
     }
 
-    /// What was live after each run of each allocator on each place, whatever the sites.
+    /// What was live after each run, by allocator and place, at all call sites.
     fn class_levels(&self) -> BTreeMap<Class, Vec<Amount>> {
         let mut classes: BTreeMap<Class, Vec<Amount>> = BTreeMap::new();
         for ((class, _), group) in &self.groups {
@@ -662,7 +663,7 @@ impl View<'_> {
             };
             let kept = |run| total(|group, run| group.kept[run], run);
             let level = |run| total(|group, run| group.level[run], run);
-            // What a check inside it failed for is not told again.
+            // What a nested check failed for is not reported again.
             let groups: Vec<_> = groups.iter().filter(|group| !group.is_settled).collect();
             for group in &groups {
                 if runs == 1 || group.repeats() {
@@ -692,7 +693,8 @@ impl View<'_> {
             if (runs == 1 && rose[0]) || repeats(&rose) {
                 lost.is_confirmed = true;
                 lost.add(rises.to_vec());
-                // A sum of all runs may be compared, for what leaks and what was set up once look alike.
+                // Only the sum over all runs can be compared, because leaks and one-time set-up
+                // look the same.
                 let most = rises.iter().max().copied().unwrap_or(0);
                 lost.most.iter_mut().for_each(|sum| *sum += most);
             } else {
@@ -720,7 +722,7 @@ impl View<'_> {
             expected.must_fail = Some(format!("{:?} B are reserved for nothing", self.reserve));
         }
         if self.judged[0].panicked {
-            // What a check inside it failed for is not told again.
+            // What a nested check failed for is not reported again.
             expected.may_fail |= expected.must_fail.take().is_some();
         }
     }
@@ -832,7 +834,7 @@ impl View<'_> {
         }
     }
 
-    /// Nothing that was left is silent.
+    /// Everything that was left is reported.
     fn check_told(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
@@ -883,10 +885,11 @@ impl View<'_> {
         }
     }
 
-    /// Nothing is told that was not left, and figures are exact where sites are told apart.
+    /// Nothing is reported that was not left, and figures are exact if call sites are
+    /// distinguished.
     fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
         if self.judged[0].panicked || self.body_failed() {
-            // Findings of the check by which it ended may stand among its own.
+            // Its findings may include those of the check that ended it.
             return;
         }
         let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A random program: the body of a checked test, as a tree of steps, and how it is made.
+//! A random program: the body of a checked test as a tree of steps, and its generator.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ use super::sites::SITES;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) settings: Settings,
-    /// Whether a thread outside every scope runs beside the test, and does what it is asked to.
+    /// Whether a thread outside every scope runs beside the test and does what it is asked to.
     pub(super) has_neighbour: bool,
     pub(super) body: Vec<Step>,
 }
 
-/// What a check states about itself.
+/// The options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) tolerance: u64,
@@ -36,7 +36,7 @@ impl Settings {
     };
 }
 
-/// One step, and in which of its executions it does something: as code beside a static counter.
+/// One step, and the executions in which it has an effect, like code beside a static counter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
     /// Its counter.
@@ -48,7 +48,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// In this execution alone, from 1.
+    /// Only in this execution, counted from 1.
     Only(u32),
     /// In all but the first.
     Later,
@@ -57,7 +57,7 @@ pub(super) enum When {
 }
 
 impl When {
-    /// Whether it is so for the execution with this number, from 1.
+    /// Whether it has an effect in the execution with this number, counted from 1.
     pub(super) const fn is(self, execution: u32) -> bool {
         match self {
             Self::Always => true,
@@ -73,7 +73,8 @@ impl When {
 pub(super) enum What {
     /// Allocates a block.
     Take(Take),
-    /// Reports one address on two places as allocated, and frees it, or one of the two, or not.
+    /// Reports one address as allocated in two places, and then frees both, one of them, or
+    /// neither.
     Alias {
         allocator: Allocator,
         site: u8,
@@ -82,9 +83,9 @@ pub(super) enum What {
     },
     /// Frees the oldest block of a list.
     FreeOldest { list: u8 },
-    /// Moves a sum of which only a probe tells, and back or not.
+    /// Changes a sum that only a probe knows, and possibly changes it back.
     Move { sum: Sum, bytes: u64, back: bool },
-    /// Has the pool take a segment that nothing lies in.
+    /// Makes the pool allocate a segment that stays empty.
     Reserve { bytes: u64 },
     /// Runs a block check.
     Check {
@@ -92,26 +93,26 @@ pub(super) enum What {
         caught: bool,
         body: Vec<Step>,
     },
-    /// Opens a scope for the body, and finishes it or forgets to.
+    /// Opens a scope for the body, and finishes or forgets it.
     Scope {
         finished: bool,
         asserted: bool,
         caught: bool,
         body: Vec<Step>,
     },
-    /// Runs the body again and again.
+    /// Runs the body several times.
     Repeat { times: u32, body: Vec<Step> },
     /// Runs the body on a thread and joins it.
     Thread { body: Vec<Step> },
-    /// Starts a thread that waits for work, unless there is one in this slot.
+    /// Starts a thread that waits for work, unless this slot already has one.
     StartWorker { slot: u8 },
-    /// Has that thread do the body.
+    /// Makes that thread run the body.
     OnWorker { slot: u8, body: Vec<Step> },
     /// Runs the body in `gpu_leak_hooks::allow`.
     Allow { body: Vec<Step> },
-    /// Runs the body in no scope at all.
+    /// Runs the body outside every scope.
     Unscoped { body: Vec<Step> },
-    /// Has the neighbour do the body.
+    /// Makes the thread outside the test run the body.
     AskNeighbour { body: Vec<Step> },
     /// Panics.
     Panic,
@@ -124,7 +125,7 @@ pub(super) struct Take {
     pub(super) place: u8,
     pub(super) bytes: u64,
     pub(super) site: u8,
-    /// Of a block of the pool: whether it lies in the newest segment, if there is one.
+    /// For a block of the pool: whether it is in the newest segment, if there is one.
     pub(super) in_newest: bool,
     pub(super) fate: Fate,
 }
@@ -135,22 +136,22 @@ pub(super) enum Fate {
     Dropped,
     /// Never freed.
     Lost,
-    /// Kept in a static slot, whose former content is freed.
+    /// Kept in a static slot, whose previous content is freed.
     Replaces { slot: u8 },
-    /// Put at the end of a static list.
+    /// Appended to a static list.
     Stored { list: u8 },
-    /// Handed over to somebody else.
+    /// Handed over to other code.
     HandedOver,
 }
 
-/// How many slots, lists and workers there are of each.
+/// The number of slots, of lists and of workers.
 pub(super) const SLOTS: u8 = 2;
-/// What the pool takes for a block.
+/// What the pool allocates for a block.
 pub(super) const SEGMENT: u64 = 2 << 20;
-/// Sums of an allocator that also reports blocks move by more than a block can be rounded up.
+/// The sums of an allocator that also reports blocks change by more than the rounding of a block.
 const MIB: u64 = 1 << 20;
 
-/// Makes programs.
+/// Generates programs.
 struct Generator {
     random: Random,
     steps: usize,
@@ -159,7 +160,7 @@ struct Generator {
     has_neighbour: bool,
 }
 
-/// The program of this seed.
+/// Returns the program of this seed.
 pub(super) fn generate(seed: u64) -> Program {
     let mut random = Random(seed);
     let has_neighbour = random.below(5) == 0;
@@ -182,13 +183,13 @@ pub(super) fn generate(seed: u64) -> Program {
     }
 }
 
-/// Where a step stands, as far as it matters for what it may be.
+/// The context of a step, as far as it restricts what the step may be.
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,
-    /// In no scope, or on a thread that does nothing but plain steps.
+    /// Outside every scope, or on a thread that only runs plain steps.
     is_plain: bool,
-    /// On the neighbour's thread.
+    /// On the thread outside the test.
     is_neighbours: bool,
 }
 
@@ -229,7 +230,7 @@ impl Generator {
         }
     }
 
-    /// A body of a few steps, whose sites are its own.
+    /// A body of a few steps with their own call sites.
     fn body(&mut self, around: Surroundings) -> Vec<Step> {
         let wanted = 1 + self.random.below(4);
         let mut steps = Vec::new();
@@ -257,7 +258,7 @@ impl Generator {
             _ => When::Even,
         };
         let what = self.what(around, own_sites);
-        // A body that panics says little else.
+        // A body that panics tests little else.
         let when = match &what {
             What::Panic if when == When::Always => When::Only(2),
             _ => when,
@@ -375,7 +376,7 @@ impl Generator {
 }
 
 impl What {
-    /// The steps inside it, if it can have some.
+    /// The steps inside it, if it can contain some.
     pub(super) fn body(&self) -> Option<&Vec<Step>> {
         match self {
             Self::Check { body, .. }
@@ -405,7 +406,7 @@ impl What {
     }
 }
 
-/// As a reader would write it down.
+/// Formats it as readable code.
 impl fmt::Display for Program {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "test {}", self.settings)?;

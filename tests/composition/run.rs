@@ -1,4 +1,4 @@
-//! Runs a program over the real harness, and writes down what it does.
+//! Runs a program with the real harness, and records what it does.
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +19,7 @@ use super::program::{Fate, Program, SEGMENT, SLOTS, Settings, Step, Take, What};
 use super::sites;
 use super::trace::{Block, Kind, Move, Owner, Reserved, Run, Session, Trace};
 
-/// A program under way.
+/// A program in progress.
 struct Execution {
     program: Program,
     trace: Mutex<Trace>,
@@ -31,7 +31,7 @@ struct Execution {
     neighbour: Option<Worker>,
 }
 
-/// The one under way: a test's body is a function without arguments.
+/// The current one, because a test's body is a function without arguments.
 static CURRENT: Mutex<Option<Arc<Execution>>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,7 +52,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             for (job, done) in asked {
                 job();
-                // Err: whoever asked has panicked meanwhile.
+                // Err: the requester has panicked meanwhile.
                 let _ = done.send(());
             }
         });
@@ -71,14 +71,14 @@ impl Worker {
     }
 }
 
-/// What the work of a thread belongs to.
+/// The session that the work of a thread belongs to.
 #[derive(Clone, Copy)]
 struct Context {
     home: Owner,
     is_allowed: bool,
 }
 
-/// Runs `program` as a checked test. What it did, and what was reported of it.
+/// Runs `program` as a checked test. Returns what it did, and what was reported about it.
 pub(super) fn run(program: &Program, folder: &Path) -> Trace {
     let neighbour = program.has_neighbour.then(Worker::start);
     let mut trace = Trace::default();
@@ -118,8 +118,8 @@ pub(super) fn run(program: &Program, folder: &Path) -> Trace {
     trace
 }
 
-/// The test with these settings. A new one for each program, and each stays: one that is entered a
-/// second time might be registered twice, and the harness looks at the stack to tell.
+/// A test with these settings. Each program gets a new one, and all are kept: entering a test twice
+/// looks like a double registration, which the harness detects on the stack.
 fn case(settings: Settings) -> &'static Case {
     let mut case = Case::new("composition::program", origin!(), body_of_the_test);
     case.options = Options {
@@ -140,16 +140,16 @@ fn body_of_the_test() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What the checks since the last call reported.
+/// Returns the reports of the checks since the last call.
 fn reports(folder: &Path) -> Vec<Report> {
     let Some(file) = run_file(folder) else {
         return Vec::new();
     };
     let lines = fs::read_to_string(&file).expect("a run file");
-    // So that the next program reads only its own.
+    // So that the next program reads only its own reports.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
-    // Not as a `Record`, of which serde keeps a copy before it knows which it is.
+    // Not deserialised as a `Record`, of which serde buffers a copy before it knows the variant.
     let verdicts = lines
         .lines()
         .filter(|line| line.contains(r#""record":"verdict""#));
@@ -157,7 +157,7 @@ fn reports(folder: &Path) -> Vec<Report> {
     reports.collect()
 }
 
-/// The one run file below `folder`.
+/// Returns the only run file below `folder`.
 fn run_file(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder)
         .ok()?
@@ -237,7 +237,7 @@ impl Execution {
             }
             run
         };
-        // Something is seen, or nothing would be measured.
+        // Report something, otherwise nothing would be measured.
         let address = allocators::fresh(1);
         Allocator::Second.allocated(0, address, 1);
         Allocator::Second.freed(0, address, 1);
@@ -371,7 +371,7 @@ impl Execution {
         }
     }
 
-    /// This program, for a thread of it.
+    /// This program, seen from one of its threads.
     fn shared(&self) -> Arc<Self> {
         lock(&CURRENT).clone().expect("a program under way")
     }
@@ -464,7 +464,7 @@ impl Execution {
         }
     }
 
-    /// A new block; its number.
+    /// Creates a block and returns its number.
     fn allocate(&self, context: Context, take: &Take) -> usize {
         let address = match take.allocator {
             Allocator::Pool => {
@@ -506,7 +506,7 @@ impl Execution {
         trace.blocks.len() - 1
     }
 
-    /// Takes the same address on two places, and frees it on the first or not.
+    /// Reports the same address in two places, and frees it in the first or leaves it.
     fn alias(&self, context: Context, take: &Take, freed: bool) {
         let Take {
             allocator,
@@ -529,7 +529,7 @@ impl Execution {
             self.free(blocks[0]);
             return;
         }
-        // Nobody knows which of them that was.
+        // It is not known which of them that was.
         allocator.freed(0, address, bytes);
         let mut trace = self.trace();
         let now = trace.tick();
@@ -538,7 +538,7 @@ impl Execution {
         }
     }
 
-    /// The pool takes a new segment; its address.
+    /// Makes the pool allocate a segment, and returns its address.
     fn reserve(&self, context: Context, bytes: u64) -> u64 {
         let address = allocators::reserve(bytes);
         let mut trace = self.trace();
@@ -563,7 +563,8 @@ impl Execution {
         allocator.freed(place, address, bytes);
     }
 
-    /// Ends the program's threads, and frees what it has left: the next one begins with nothing.
+    /// Ends the program's threads and frees what it has left, so that the next program starts from
+    /// nothing.
     fn clean_up(&self) {
         for (worker, _) in std::mem::take(&mut *lock(&self.workers))
             .into_iter()

@@ -1,8 +1,8 @@
-//! Makes a program that fails small.
+//! Shrinks a failing program.
 
 use super::program::{Program, Settings, Step, When};
 
-/// The smallest program found that still `fails`, by taking one thing out of it at a time.
+/// Returns the smallest program found that still `fails`, by removing one thing at a time.
 pub(super) fn shrink(mut program: Program, mut fails: impl FnMut(&Program) -> bool) -> Program {
     loop {
         let smaller = candidates(&program).into_iter().find(&mut fails);
@@ -34,7 +34,7 @@ fn candidates(program: &Program) -> Vec<Program> {
     all
 }
 
-/// Each body that is this one with one thing less.
+/// Returns each body that has one thing less than this one.
 fn bodies(steps: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for at in 0..steps.len() {

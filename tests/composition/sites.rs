@@ -1,10 +1,10 @@
-//! Call sites that a report tells apart: functions of their own, on lines of their own.
+//! Distinct call sites: separate functions on separate lines.
 
 use std::hint::black_box;
 
 type Site = fn(&mut dyn FnMut());
 
-/// After the work, so that its call is no tail call: the site stands in every stack.
+/// This follows the work so that the call is not a tail call and the site is in every stack.
 fn done(site: u8) {
     black_box(site);
 }
@@ -153,7 +153,7 @@ fn site_23(work: &mut dyn FnMut()) {
     done(23);
 }
 
-/// How many there are.
+/// The number of call sites.
 pub(super) const SITES: usize = ALL.len();
 
 const ALL: [Site; 24] = [
@@ -162,12 +162,12 @@ const ALL: [Site; 24] = [
     site_20, site_21, site_22, site_23,
 ];
 
-/// Does `work` at the site with this number.
+/// Runs `work` at the call site with this number.
 pub(super) fn at(site: u8, mut work: impl FnMut()) {
     ALL[usize::from(site)](&mut work);
 }
 
-/// The number of the site that this function is.
+/// Returns the number of the call site that this function is.
 pub(super) fn of_function(function: &str) -> Option<u8> {
     let (_, number) = function.rsplit_once("::site_")?;
     number.parse().ok()

@@ -1,18 +1,18 @@
-//! What a program did, step by step, and what the harness said of it.
+//! What a program did, step by step, and what the harness reported about it.
 
 use gpu_leak_check::report::model::Report;
 
 use super::allocators::{Allocator, Sum};
 use super::program::Settings;
 
-/// The order in which things happened.
+/// The order of events.
 pub(super) type Tick = u64;
 
 /// Everything that one program did.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) has_neighbour: bool,
-    /// The test first, then in the order in which they began.
+    /// The test first, then the others in the order in which they began.
     pub(super) sessions: Vec<Session>,
     pub(super) runs: Vec<Run>,
     pub(super) blocks: Vec<Block>,
@@ -28,21 +28,21 @@ pub(super) enum Kind {
     Scope,
 }
 
-/// A test, a block or a scope by hand.
+/// A test, a block or a manual scope.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) kind: Kind,
     pub(super) settings: Settings,
     /// The run around it.
     pub(super) parent: Option<usize>,
-    /// Whether it stands in code by which all that it allocates may stay.
+    /// Whether it is inside code that allows everything it allocates to stay.
     pub(super) is_allowed: bool,
     /// Whether the code around it would catch its panic.
     pub(super) is_caught: bool,
-    /// Its runs, warm-ups left out.
+    /// Its runs, without warm-ups.
     pub(super) runs: Vec<usize>,
     pub(super) report: Option<Report>,
-    /// Whether it ended by a panic, its body's or its own.
+    /// Whether it ended by a panic, of its body or of itself.
     pub(super) panicked: bool,
     pub(super) is_over: bool,
 }
@@ -60,7 +60,7 @@ pub(super) struct Run {
 pub(super) enum Owner {
     /// A thread that works for this run.
     Run(usize),
-    /// A thread of the program that works for no scope.
+    /// A thread of the program outside every scope.
     Nobody,
     /// The thread outside the program.
     Neighbour,
@@ -78,11 +78,11 @@ pub(super) struct Block {
     pub(super) freed: Option<Tick>,
     pub(super) is_allowed: bool,
     pub(super) handed_over: Option<Tick>,
-    /// When it was freed at an address that another one has as well, if it was.
+    /// When it was freed, if another block has the same address and it was freed.
     pub(super) ambiguous: Option<Tick>,
 }
 
-/// A sum moved.
+/// A sum changed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) sum: Sum,
@@ -91,7 +91,7 @@ pub(super) struct Move {
     pub(super) bytes: i64,
 }
 
-/// The pool took a segment.
+/// The pool allocated a segment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reserved {
     pub(super) address: u64,
@@ -111,8 +111,8 @@ impl Trace {
         &self.sessions[self.runs[run].session]
     }
 
-    /// The run that answers for what a thread does now which was started in `home`: that run itself,
-    /// the next one of the same session, or one around it.
+    /// The run that owns what a thread started in `home` does now: that run itself, the next run of
+    /// the same session, or a surrounding run.
     pub(super) fn answering(&self, home: usize) -> Option<usize> {
         let mut home = Some(home);
         while let Some(run) = home {
@@ -129,7 +129,7 @@ impl Trace {
         None
     }
 
-    /// Who does what a thread of `home` does now.
+    /// The owner of what a thread of `home` does now.
     pub(super) fn owner(&self, home: Owner) -> Owner {
         match home {
             Owner::Run(home) => self.answering(home).map_or(Owner::Nobody, Owner::Run),
@@ -137,7 +137,7 @@ impl Trace {
         }
     }
 
-    /// The run of `session` in which `run` lies, or that it is.
+    /// The run of `session` that contains `run` or is that run.
     pub(super) fn run_of(&self, session: usize, run: usize) -> Option<usize> {
         let mut at = Some(run);
         while let Some(run) = at {

@@ -19,7 +19,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// What a request of so many bytes counts, and what it reserves on a fresh device.
+/// Returns what a request of this size counts, and what it reserves on a fresh device.
 fn cost(bytes: usize) -> (u64, u64) {
     let device = device();
     let _buffer = take(&device, bytes);
@@ -37,7 +37,7 @@ fn sizes_are_rounded_as_pytorchs_are() {
     assert_eq!(cost(10 * MIB - 512), (10 * mib - 512, 20 * mib));
     assert_eq!(cost(10 * MIB - 511), (10 * mib, 10 * mib));
     assert_eq!(cost(10 * MIB), (10 * mib, 10 * mib));
-    // A rest of up to 1 MiB is not cut off.
+    // A remainder of up to 1 MiB is not split off.
     assert_eq!(cost(11 * MIB), (12 * mib, 12 * mib));
     assert_eq!(cost(11 * MIB - 512), (11 * mib - 512, 12 * mib));
 }
@@ -47,7 +47,7 @@ fn small_and_large_requests_do_not_share_segments() {
     let device = device();
     let _both = (take(&device, 100), take(&device, 2 * MIB));
     assert_eq!(reserved(&device), 22 * MIB as u64);
-    // There are 18 MiB free in the large segment; a small request does not take them.
+    // The large segment has 18 MiB free, but a small request does not use them.
     let _more: Vec<_> = (0..4).map(|_| take(&device, MIB)).collect();
     let pools = stats(&device).segment;
     assert_eq!((pools.small.current, pools.large.current), (3, 1));
@@ -152,7 +152,7 @@ fn a_failed_return_is_told_and_the_segment_stays_reserved() {
     embedded.fail_free(1);
     let error = empty_cache(&device).expect_err("it was asked to fail");
     assert_eq!(error.to_string(), "free: failed on request");
-    // Large segments go first: that one stayed, the small one went all the same.
+    // Large segments are released first: the large one was pinned, but the small one was released.
     assert_eq!(reserved(&device), 20 * MIB as u64);
     empty_cache(&device).expect("the fault is over");
     assert_eq!(reserved(&device), 0);

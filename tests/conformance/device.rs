@@ -1,4 +1,4 @@
-//! The embedded device: what is simulated of a GPU.
+//! The embedded device: the simulated properties of a GPU.
 
 use gpu_leak_kernels::memory::{
     Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, set_memory_limit, stats,
@@ -145,7 +145,7 @@ fn running_out_says_what_is_held_and_what_to_do() {
         fails(15 * MIB),
         "out of memory on embedded:0: 15.0 MiB requested, 60.0 MiB of 102 MiB free; this \
          allocator has 40.0 MiB reserved, of which 18.0 MiB allocated and 22.0 MiB cached, under \
-         a limit of 40.0 MiB; the cached pieces are no contiguous block: `memory::snapshot` shows \
+         a limit of 40.0 MiB; the cached parts do not form a contiguous block: `memory::snapshot` shows \
          which blocks pin their segments"
     );
 }

@@ -1,8 +1,8 @@
-//! The bytes of the seed programs, as PyTorch 2.11 gave them on an H200.
+//! The bytes of the seed programs, as reported by PyTorch 2.11 on an H200.
 //!
 //! Each program is replayed as the buffers that its tensors need, in the order in which PyTorch
-//! takes and drops them. What is checked here is the allocator alone: given the same requests, it
-//! must give the same figures.
+//! allocates and frees them. This tests the allocator alone: for the same requests it must report
+//! the same figures.
 
 use std::collections::HashMap;
 
@@ -63,7 +63,7 @@ impl Program {
         self.take("bias2", 10 * F32);
     }
 
-    /// Its output for 64 samples. For a backward pass, `ReLU` saves what it returned.
+    /// Its output for 64 samples. `ReLU` saves its result for a backward pass.
     fn tiny_model_forward(&mut self, for_backward: bool) {
         self.take("hidden", 64 * 200 * F32);
         self.take("activated", 64 * 200 * F32);
@@ -106,8 +106,8 @@ fn tiny_model_inference_has_pytorchs_figures() {
 
 #[test]
 fn tiny_model_training_with_adam_has_pytorchs_figures() {
-    // What a step holds at most depends on the operations' temporaries, not on the allocator:
-    // the peaks are those of this replay.
+    // The peak of a step depends on the temporaries of the operations, not on the allocator: the
+    // peaks here are those of this replay.
     let mut program = Program::new();
     program.tiny_model();
     program.take("x", 64 * 100 * F32);
@@ -124,7 +124,7 @@ fn tiny_model_training_with_adam_has_pytorchs_figures() {
         let peak = if first { 220_672 } else { 400_896 };
         let row = [allocated(172_032), 2_097_152, peak, 1, blocks(8)];
         program.expect("forward", row);
-        // The mean's scalar stands in a storage of the input's size.
+        // The mean's scalar is in a storage with the size of the input.
         program.take("loss", 64 * 10 * F32);
         let row = [allocated(174_592), 2_097_152, peak, 1, blocks(9)];
         program.expect("loss", row);
@@ -218,8 +218,8 @@ fn process_data_has_pytorchs_figures() {
     program.expect("end", [0, 0, 12_000_768, 0, 0]);
 }
 
-/// The segment is a multiple of 2 MiB; the 556 032 bytes too much are not cut off, so that they
-/// count as allocated.
+/// The segment is a multiple of 2 MiB; the surplus of 556,032 bytes is not split off, so it counts
+/// as allocated.
 #[test]
 fn a_large_tensor_counts_the_whole_of_its_segment() {
     let mut program = Program::new();

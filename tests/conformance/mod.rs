@@ -1,5 +1,5 @@
-//! What every allocator of the workloads promises, over every storage, and the figures and rules
-//! of the caching one.
+//! What every allocator of the workloads guarantees, with every storage, and the figures and rules
+//! of the caching allocator.
 
 mod caching;
 mod device;
@@ -37,7 +37,7 @@ fn on_the_stand_in(test: &str) {
     }
 }
 
-/// In a process of its own, on the stand-in for a GPU where there is none.
+/// Runs in a separate process, on the stand-in if there is no GPU.
 fn alone(test: &str) {
     let test = format!("conformance::{test}");
     let run = if gpu::is_present() {
@@ -49,7 +49,7 @@ fn alone(test: &str) {
     assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
 }
 
-/// The suite once for each allocator and storage.
+/// The suite, once for each allocator and storage.
 macro_rules! conformance {
     ($($test:ident),* $(,)?) => {
         mod embedded_caching {
@@ -65,7 +65,7 @@ macro_rules! conformance {
                 }
             })*
         }
-        /// The same on the stand-in for a GPU, where there is none.
+        /// The same on the stand-in if there is no GPU.
         mod stand_in {
             $(#[test] fn $test() {
                 super::on_the_stand_in(concat!("cuda_caching::", stringify!($test)));

@@ -1,4 +1,4 @@
-//! The caching allocator against a second, naive writing-down of the same rules, on random
+//! The caching allocator against a second, naive implementation of the same rules, on random
 //! programs.
 
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use proptest::prelude::*;
 const KIB: usize = 1 << 10;
 const MIB: usize = 1 << 20;
 
-/// One thing a program does.
+/// One step of a program.
 #[derive(Clone, Debug)]
 enum Step {
     Take(usize),
-    /// Drops the buffer at this place, counted round.
+    /// Drops the buffer at this index, modulo their number.
     Drop(usize),
     EmptyCache,
 }
@@ -42,7 +42,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// A segment as offsets of its blocks, each with its size and whether it is in use.
 type Segment = (usize, BTreeMap<usize, (usize, bool)>);
 
-/// The rules, by looking at everything every time.
+/// The rules, implemented by examining everything every time.
 #[derive(Default)]
 struct Model {
     /// By address.
@@ -50,8 +50,8 @@ struct Model {
 }
 
 impl Model {
-    /// Where a request must be served from the cache, if it can be: the smallest free block that
-    /// is large enough, the lowest address among equals.
+    /// Where a request must be served from the cache, if it can be: in the smallest free block that
+    /// is large enough, and in the one with the lowest address among equals.
     fn fit(&self, size: usize) -> Option<(u64, usize)> {
         let small = size <= MIB;
         let segments = self.segments.iter();
@@ -72,8 +72,8 @@ impl Model {
         }
     }
 
-    /// Puts a request where it must go and returns its address. `grown` is where the device put a
-    /// new segment, if one was needed.
+    /// Places a request by the rules and returns its address. `grown` is where the device put a new
+    /// segment, if one was needed.
     fn take(&mut self, bytes: usize, grown: Option<(u64, usize)>) -> u64 {
         let size = bytes.div_ceil(512) * 512;
         let (address, offset) = self.fit(size).unwrap_or_else(|| {
@@ -119,7 +119,7 @@ impl Model {
             .retain(|_, (_, blocks)| blocks.values().any(|(_, used)| *used));
     }
 
-    /// What the snapshot must show: address, size and use of each block.
+    /// The expected snapshot: address, size and use of each block.
     fn blocks(&self) -> Vec<(u64, usize, bool)> {
         let segments = self.segments.iter();
         segments
@@ -130,7 +130,7 @@ impl Model {
             .collect()
     }
 
-    /// The blocks that share a segment with others and are free: count and bytes.
+    /// The free blocks that share a segment with others: count and bytes.
     fn inactive_split(&self) -> (u64, u64) {
         let split = self
             .segments
@@ -235,8 +235,8 @@ proptest! {
         prop_assert_eq!(device_memory(&device).unwrap(), at_first);
     }
 
-    /// Where memory is short, requests fail or force the cache out; what was handed out before
-    /// stays whole, and all of it comes back.
+    /// If memory is short, requests fail or flush the cache; existing buffers stay intact, and
+    /// everything is returned.
     #[test]
     fn running_out_of_memory_harms_nothing(steps in steps(), capacity in 8..64_usize) {
         let device = Device::embedded_with(gpu_leak_kernels::EmbeddedConfig {

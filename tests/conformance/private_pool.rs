@@ -1,4 +1,4 @@
-//! The private pools of graphs: what they reserve, whom they serve, when they go.
+//! The private pools of graphs: what they reserve, which allocations they serve, and when they end.
 
 use gpu_leak_kernels::memory::{
     self, BlockState, Buffer, PoolId, SegmentInfo, allocated, empty_cache, reserved, snapshot,
@@ -29,7 +29,7 @@ fn pool_of(device: &Device, address: u64) -> Option<PoolId> {
         .private_pool
 }
 
-/// The shared pool has room for all of it, and does not give it.
+/// The shared pool has room for all of it, but does not provide it.
 pub(super) fn a_capture_takes_from_segments_of_its_own(device: &Device) {
     let shared = take(device, 1000);
     let (graph, (small, large)) = capture(device, || {
@@ -54,7 +54,7 @@ pub(super) fn what_a_capture_drops_serves_it_again_and_nobody_else(device: &Devi
         Ok((first, Buffer::new(device, 5000)?))
     });
     assert_eq!(second.address(), first);
-    // Replays write to it, so the host is not let in.
+    // Replays write to it, so the host has no access.
     assert_eq!(second.as_bytes(), None);
     drop(second);
     assert_eq!(allocated(device), 0);
@@ -62,7 +62,7 @@ pub(super) fn what_a_capture_drops_serves_it_again_and_nobody_else(device: &Devi
     assert_ne!(outside.address(), first);
     assert_eq!(pool_of(device, outside.address()), None);
     drop(graph);
-    // Not even when its graph is gone.
+    // Not even after its graph is gone.
     let later = take(device, 5000);
     assert_eq!(pool_of(device, later.address()), None);
 }
@@ -139,7 +139,7 @@ pub(super) fn a_capture_without_room_leaves_the_cache_as_it_is(device: &Device) 
     assert_eq!(stats(device).num_alloc_retries, 0);
 }
 
-/// What was there before may be dropped inside: it goes to the pool that it came from.
+/// Older buffers may be dropped inside: they return to the pool that they came from.
 pub(super) fn what_is_dropped_inside_returns_to_its_own_pool(device: &Device) {
     let outside = take(device, 4000);
     let address = outside.address();
@@ -152,7 +152,7 @@ pub(super) fn what_is_dropped_inside_returns_to_its_own_pool(device: &Device) {
     drop(graph);
 }
 
-/// With operations that need no kernel, so that the stand-in for a driver can replay them.
+/// Uses operations that need no kernel, so that the stand-in for the driver can replay them.
 pub(super) fn a_replay_copies_its_inputs_to_its_outputs(device: &Device) {
     let input = Tensor::full([6], 1.0, device).expect("there is room");
     let (graph, output) = capture(device, || {
@@ -188,8 +188,8 @@ macro_rules! private_pools {
                 }
             })*
         }
-        /// The same in a process of its own, on the stand-in for a GPU where there is none: a
-        /// thread that waits for a whole context ends the captures of all others.
+        /// The same in a separate process, on the stand-in if there is no GPU: a thread that
+        /// synchronises a whole context ends the captures of all others.
         mod alone {
             $(#[test] fn $test() {
                 crate::conformance::alone(concat!("private_pool::cuda::", stringify!($test)));

@@ -8,8 +8,8 @@ use gpu_leak_kernels::memory::{Buffer, empty_cache};
 
 use gpu_leak_tests::random::Random;
 
-/// Each thread takes and drops buffers of all sizes, and sends some to its neighbour to be dropped
-/// there. Where the host can reach them, each is marked and looked at again: two owners of one
+/// Each thread allocates and drops buffers of all sizes, and sends some to another thread to be
+/// dropped there. If the host can access them, each is marked and checked again: two owners of one
 /// address would see each other's mark.
 pub(crate) fn hammer(device: &Device, threads: u8, steps: usize) {
     let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| mpsc::channel()).unzip();

@@ -1,5 +1,5 @@
-//! What libraries take on a test's behalf is found, and charged to the test's line. Every kind of resource that
-//! a single call takes is in [`kinds`](crate::kinds).
+//! What libraries allocate on behalf of a test is found, and attributed to the test's line. Every
+//! kind of resource that a single call creates is in [`kinds`](crate::kinds).
 
 mod planted;
 
@@ -16,11 +16,11 @@ fn line_of(mark: &str) -> u32 {
     u32::try_from(line.expect("the mark is in planted.rs") + 1).unwrap()
 }
 
-/// cuBLAS takes memory, streams and events of its own; all of it is charged to the one line.
+/// cuBLAS allocates memory, streams and events; all of it is attributed to the one line.
 #[test]
 fn a_cublas_handle() {
     if !gpu::is_present() {
-        // The stand-in for cuBLAS takes no streams and events.
+        // The stand-in for cuBLAS creates no streams and events.
         return;
     }
     let checked = checked::run("detects::planted::a_cublas_handle::leaks");

@@ -1,7 +1,7 @@
-//! A library's handle that is never destroyed, and beside it the same work done properly.
+//! A library's handle that is never destroyed, and the same work done correctly.
 //!
-//! The line that takes something is marked `// leak: NAME`; the tests find its number here. All
-//! are ignored: `detects` and `quiet` run them in processes of their own.
+//! The line that creates something is marked `// leak: NAME`; the tests find its number by that.
+//! All of these tests are ignored: `detects` and `quiet` run them in separate processes.
 
 #![expect(unsafe_code, reason = "a handle is destroyed by hand")]
 
@@ -24,7 +24,7 @@ mod a_cublas_handle {
     #[gpu_leak_check]
     #[ignore = "the body of the quiet test"]
     #[test]
-    fn is_mended() {
+    fn is_fixed() {
         context();
         destroy_cublas_handle(take_cublas_handle());
     }
@@ -34,7 +34,7 @@ mod a_cublas_handle {
     #[test]
     fn stays_quiet() {
         for _ in 0..100 {
-            is_mended();
+            is_fixed();
         }
     }
 }
@@ -44,6 +44,6 @@ fn take_cublas_handle() -> sys::cublasHandle_t {
 }
 
 fn destroy_cublas_handle(handle: sys::cublasHandle_t) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { cublas::destroy_handle(handle) }.unwrap();
 }

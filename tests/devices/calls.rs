@@ -1,4 +1,4 @@
-//! The driver's calls, one line each, on a device of one's choice.
+//! The driver's calls, one line each, on a chosen device.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 
@@ -11,18 +11,18 @@ use cudarc::driver::{CudaContext, sys};
 
 pub(super) type Pointer = sys::CUdeviceptr;
 
-/// The primary context of a device, made once and kept.
+/// The primary context of a device, created once and kept.
 fn context(device: usize) -> &'static Arc<CudaContext> {
     static CONTEXTS: [OnceLock<Arc<CudaContext>>; 2] = [OnceLock::new(), OnceLock::new()];
     CONTEXTS[device].get_or_init(|| CudaContext::new(device).expect("a context"))
 }
 
-/// Makes the primary context of a device current to this thread.
+/// Makes the primary context of a device current on this thread.
 pub(super) fn use_device(device: usize) {
     context(device).bind_to_thread().expect("a live context");
 }
 
-/// Whether the primary context of a device exists. It does not make one to find out.
+/// Whether the primary context of a device exists. Asking does not create it.
 pub(super) fn is_active(device: i32) -> bool {
     let (mut flags, mut active) = (0, 0);
     // SAFETY: both are written.
@@ -37,7 +37,7 @@ pub(super) fn allocate(bytes: usize) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free");
 }
 
@@ -46,11 +46,12 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
 }
 
-/// Says that something lies on a device.
+/// Sets the location of something to a device.
 fn locate(location: &mut sys::CUmemLocation, device: i32) {
     location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let number = (&raw mut *location).cast::<i32>();
-    // SAFETY: the number follows the type; cudarc has it under another name for each version of CUDA.
+    // SAFETY: the number follows the type; cudarc has a different name for it in each version of
+    // CUDA.
     unsafe { number.add(1).write(device) };
 }
 
@@ -83,7 +84,7 @@ pub(super) fn create_physical(device: i32) {
     done.result().expect("physical memory");
 }
 
-/// Lets the current context reach a device's memory.
+/// Enables access of the current context to a device's memory.
 pub(super) fn enable_peer_access(device: usize) {
     // SAFETY: the other context is kept.
     let done = unsafe { sys::cuCtxEnablePeerAccess(context(device).cu_ctx(), 0) };
@@ -99,7 +100,7 @@ pub(super) fn disable_peer_access(device: usize) {
     done.result().expect("it was enabled");
 }
 
-/// Both of device 0 and of device 1, and so many bytes long.
+/// Both from device 0 to device 1, and with this number of bytes.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
     // SAFETY: the caller's promise.

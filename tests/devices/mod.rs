@@ -1,5 +1,6 @@
-//! Several devices: what is taken is the device's where it lies, whichever one the test names, and no device is
-//! touched that the test does not use. On the GPUs of a machine that has two, else on two stand-ins.
+//! Several devices: an allocation belongs to the device that holds it, whichever device the test
+//! names, and no device is touched that the test does not use. Runs on the GPUs of a machine with
+//! two, otherwise on two stand-ins.
 
 mod calls;
 
@@ -47,7 +48,7 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     leaks
 }
 
-/// What a device's driver row says: before and after.
+/// Returns a device's driver row: before and after.
 fn allocated(report: &Report, device: usize) -> (u64, u64) {
     let tables = report.devices.iter();
     let mut tables = tables.filter(|table| table.place == Place::cuda(device));
@@ -104,7 +105,7 @@ fn a_report_has_the_baselines_of_both() {
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_memory_on_both() {
-    // The first check finds the driver.
+    // The first check loads the driver.
     uses_both();
     for (device, bytes) in [(0, 1000), (1, 2000)] {
         use_device(device);

@@ -1,5 +1,5 @@
-//! The workloads' own allocator: whatever call of a backend fails, it is told or made again, nothing
-//! stays behind, and the next program finds everything as it was.
+//! The workloads' own allocator: whichever call of a backend fails, the failure is reported or the
+//! call repeated, nothing stays behind, and the next program finds everything unchanged.
 
 use gpu_leak_kernels::cuda::CudaConfig;
 use gpu_leak_kernels::memory::{Buffer, Policy, allocated, device_memory, empty_cache, reserved};
@@ -25,7 +25,7 @@ fn embedded(policy: Policy) -> Device {
     Device::embedded_with(config).expect("a device")
 }
 
-/// Refused once, a segment is asked for again when the cache has been emptied.
+/// If a segment is refused once, it is requested again after the cache has been emptied.
 #[test]
 fn a_segment_that_is_refused_once_is_asked_for_again() {
     for policy in [Policy::Caching, Policy::Direct] {
@@ -66,7 +66,7 @@ fn a_segment_that_cannot_be_returned_is_told_and_returned_later() {
     }
 }
 
-/// The driver's functions below the allocator.
+/// The driver functions that the allocator calls.
 const DRIVER: [&str; 8] = [
     "cuMemAlloc_v2",
     "cuMemFree_v2",
@@ -92,7 +92,7 @@ fn take_and_drop(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// The driver's functions below a graph.
+/// The driver functions that a graph calls.
 const GRAPH: [&str; 11] = [
     "cuStreamCreate",
     "cuStreamBeginCapture_v2",
@@ -120,7 +120,7 @@ fn capture_and_replay(device: &Device) -> Result<()> {
     graph.replay()
 }
 
-/// Nothing stays but what the driver refused to destroy, and that is told.
+/// Nothing stays except what the driver refused to destroy, and that is reported.
 #[test]
 fn each_function_of_the_driver_below_a_graph_fails() {
     Fake::new().here(|control| {
@@ -170,7 +170,7 @@ fn each_function_of_the_driver_below_the_allocator_fails() {
                     control.set_fault(&fault);
                     let _ = take_and_drop(&device);
                     control.clear_faults();
-                    // What could not be returned is still to be.
+                    // What could not be returned has yet to be returned.
                     let _ = device.synchronize();
                     let _ = empty_cache(&device);
                     take_and_drop(&device).unwrap_or_else(|why| panic!("{fault}: {why}"));

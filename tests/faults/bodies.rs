@@ -1,4 +1,5 @@
-//! What is checked while something fails: a little of everything that the harness reads.
+//! Bodies that are checked while something fails: they use a little of everything that the harness
+//! reads.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 #![expect(clippy::print_stdout, reason = "a parent looks for it")]
@@ -39,8 +40,8 @@ fn leaves_nothing() {
     println!("{CAME_TO_ITS_END}");
 }
 
-/// Memory by each way, a stream, an event, a pool that keeps its reserve. Calls that the harness
-/// makes as well are not looked at: theirs are to fail.
+/// Memory of each kind, a stream, an event, a pool that keeps its reserve. The results of calls
+/// that the harness makes too are ignored, because these are meant to fail.
 fn uses_the_device() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
@@ -49,8 +50,8 @@ fn uses_the_device() {
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
     let mut pool = std::ptr::null_mut();
-    // SAFETY: a context is current, every address and handle is used once more and then given back;
-    // out pointers are locals of the right size.
+    // SAFETY: a context is current, every address and handle is used once more and then freed; out
+    // pointers are local variables of the right size.
     unsafe {
         let block = result::malloc_sync(1 << 16).expect("memory");
         let _ = sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0);

@@ -1,5 +1,5 @@
-//! The driver's functions: every one that the harness calls fails once, at its first
-//! call and at later ones, and then always.
+//! The driver's functions: each one that the harness calls fails at its first call, at later calls,
+//! and then always.
 
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
@@ -7,28 +7,28 @@ use gpu_leak_tests::fake::Fake;
 use super::bodies::{LEAVES_A_BLOCK, LEAVES_NOTHING, PLANTED};
 use super::{assert_not_blamed, assert_not_missed};
 
-/// The table of functions that the harness resolves: none can be added without being tried here.
+/// The table of functions that the harness resolves: none can be added without being tested here.
 const DRIVER: &str = include_str!("../../harness/src/device/driver.rs");
 
-/// Which calls fail: the first ones by their number, and all.
+/// Which calls fail: each of the first ones, and all.
 const WHICH: [&str; 3] = ["@1", "@2", ""];
 
 /// `CUDA_ERROR_UNKNOWN`
 const UNKNOWN: &str = "999";
-/// `CUDA_ERROR_NOT_FOUND`: what a function that the driver lacks is taken to answer.
+/// `CUDA_ERROR_NOT_FOUND`: the result for a function that the driver lacks.
 const NOT_FOUND: &str = "500";
 
-/// Without these a pool cannot be emptied, and what it keeps is told as made once.
+/// Without these a pool cannot be emptied, and what it keeps is reported as first use.
 const EMPTY_POOLS: [&str; 3] = ["cuCtxPushCurrent_v2", "cuCtxSynchronize", "cuMemPoolTrimTo"];
 
-/// The names in `source` that stand as C strings and begin like this.
+/// The names in `source` that are C strings with this prefix.
 fn functions<'a>(source: &'a str, begins: &'a str) -> impl Iterator<Item = &'a str> {
     let names = source.split("c\"").skip(1);
     let names = names.filter_map(|rest| rest.split_once('"').map(|(name, _)| name));
     names.filter(move |name| name.starts_with(begins))
 }
 
-/// Each fault once with a leak and once without.
+/// Each fault with and without a leak.
 fn try_all(names: &[&str], code: &str, which: &[&str]) -> usize {
     let mut tried = 0;
     for name in names {

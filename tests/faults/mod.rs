@@ -1,6 +1,6 @@
-//! Everything foreign fails, each call in its turn: the driver's functions that the harness calls,
-//! and what it asks of the operating system. A leak that was planted is then found or the
-//! check says why it cannot know, a body without one is never blamed, and nothing ends the process.
+//! All foreign calls fail, each in turn: the driver functions that the harness calls, and its
+//! requests to the operating system. A planted leak is then found or the check says why it cannot
+//! know, a body without a leak is never blamed, and nothing ends the process.
 
 mod allocator;
 mod bodies;
@@ -12,10 +12,10 @@ use std::process::ExitStatus;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
-/// What a body prints when it has come to its end.
+/// What a body prints when it has reached its end.
 const CAME_TO_ITS_END: &str = "the body came to its end";
 
-/// Fails unless the process ended by itself and nothing in the harness panicked.
+/// Fails unless the process ended normally and nothing in the harness panicked.
 #[track_caller]
 fn assert_survived(checked: &Checked, fault: &str) {
     let story = checked.story();
@@ -27,18 +27,18 @@ fn assert_survived(checked: &Checked, fault: &str) {
     assert_eq!(checked.aborted, [""; 0], "{fault}: {story}");
 }
 
-/// By its exit code: not by a signal.
+/// With an exit code, not by a signal.
 fn ended_by_itself(status: ExitStatus) -> bool {
     status.code().is_some()
 }
 
-/// Fails where a leak of `bytes` that was planted is silently passed over.
+/// Fails if a planted leak of `bytes` is not reported without a reason.
 #[track_caller]
 fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
     assert_survived(checked, fault);
     let story = checked.story();
     if !checked.child.stdout.contains(CAME_TO_ITS_END) {
-        // The body itself met the fault: its own panic is the outcome.
+        // The body itself ran into the fault: its own panic is the outcome.
         assert!(!checked.child.status.success(), "{fault}: {story}");
         return;
     }
@@ -62,7 +62,7 @@ fn is_leak_of(finding: &gpu_leak_check::report::model::Finding, bytes: u64) -> b
     finding.kind == FindingKind::Leaked && finding.bytes == bytes
 }
 
-/// Fails where a body that leaves nothing is blamed. `may_keep` is for faults that make the driver
+/// Fails if a body that leaves nothing is blamed. `may_keep` is for faults that make the driver
 /// keep something for good.
 #[track_caller]
 fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
@@ -80,7 +80,7 @@ fn assert_not_blamed(checked: &Checked, may_keep: bool, fault: &str) {
     }
 }
 
-/// Fails unless a check without a verdict of its own says what is wrong and what to do.
+/// Fails unless a check without a result says what is wrong and what to do.
 #[track_caller]
 fn assert_explained(checked: &Checked, fault: &str) {
     let story = checked.story();

@@ -1,4 +1,4 @@
-//! The operating system refuses: threads, files, memory maps, what the environment says.
+//! The operating system fails: threads, files, memory maps, the environment.
 
 #![expect(unsafe_code, reason = "limits of the process are set in C")]
 
@@ -16,7 +16,7 @@ const HERE: &str = "faults::system::";
 
 #[test]
 fn without_room_for_a_thread_the_check_fails_and_says_so() {
-    // More than there are addresses.
+    // More memory than there are addresses.
     let run = Fake::new()
         .run(LEAVES_NOTHING)
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string());
@@ -71,7 +71,7 @@ fn a_folder_that_goes_away_meanwhile_changes_no_verdict() {
 #[test]
 fn removes_the_run_files() {
     let folder = std::env::var_os("GPU_LEAK_CHECK_OUTPUT").expect("a folder for run files");
-    // Gone already in the second run.
+    // It is already gone in the second run.
     let _ = fs::remove_dir_all(folder);
     super::bodies::keeps_a_block();
 }
@@ -99,7 +99,7 @@ fn uses_up_the_descriptors() {
     limit(libc::RLIMIT_NOFILE, 0);
 }
 
-/// Where run files cannot go, checks go on.
+/// If run files cannot be written, checks still run.
 #[test]
 fn an_output_that_cannot_be_made_changes_no_verdict() {
     let file = tempfile::NamedTempFile::new().expect("a file");
@@ -125,7 +125,7 @@ fn an_output_that_cannot_be_made_changes_no_verdict() {
     }
 }
 
-/// Nor where the time is said to have stood still, the locale is odd, or there is no home.
+/// The same holds if the clock stands still, the locale is unusual, or there is no home folder.
 #[test]
 fn odd_surroundings_change_no_verdict() {
     let surroundings = [

@@ -1,4 +1,4 @@
-//! A call of each variant, with what it takes, and the calls that end what it made.
+//! A call of each variant, with its arguments, and the calls that release what it created.
 
 #![expect(unsafe_code, reason = "handles of processes are passed by value")]
 
@@ -16,12 +16,12 @@ const PAGE: u64 = 2 << 20;
 const DESCRIPTOR: u64 = 1;
 const FLOAT: u64 = 0x20;
 
-/// The address of something that a call reads or writes.
+/// The address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// All of them, by the kinds of what they make.
+/// All calls, by the kind of resource that they create.
 pub(super) fn all(driver: &Driver<'_>) {
     driver.call("cuInit", &[0]);
     let primary = driver.make("cuDevicePrimaryCtxRetain", &[0]);
@@ -138,14 +138,14 @@ fn physical(driver: &Driver<'_>) {
     assert_eq!(count(Kind::Imported), 0);
     driver.call("cuMemRelease", &[memory]);
 
-    // Two devices, so many bytes, handles of a sort, no flags.
+    // Two devices, a number of bytes, a handle type, no flags.
     let team = [2_u64, PAGE, DESCRIPTOR, 0];
     let multicast = driver.make("cuMulticastCreate", &[at(&team)]);
     driver.call("cuMemRelease", &[multicast]);
 }
 
 fn arrays(driver: &Driver<'_>) {
-    // Width, height and depth, a format of floats with two channels, no flags.
+    // Width, height and depth, a float format with two channels, no flags.
     let flat = [64_u64, 32, FLOAT | 2 << 32];
     let deep = [64_u64, 32, 5, FLOAT | 2 << 32, 0];
     let narrow_flat = [64_u32, 32, FLOAT as u32, 2];
@@ -166,7 +166,7 @@ fn arrays(driver: &Driver<'_>) {
 }
 
 fn imported(driver: &Driver<'_>) {
-    // A descriptor's sort, its number, and how many bytes there are.
+    // A descriptor's type, its number, and the number of bytes.
     let mut import = [0_u64; 13];
     (import[0], import[3]) = (1, 8192);
     let memory = driver.make("cuImportExternalMemory", &[at(&import)]);
@@ -176,7 +176,7 @@ fn imported(driver: &Driver<'_>) {
     let mut mipmapped = [0_u64; 15];
     (mipmapped[1], mipmapped[2], mipmapped[4], mipmapped[6]) = (64, 32, FLOAT | 1 << 32, 1);
     let map = "cuExternalMemoryGetMappedMipmappedArray";
-    // The stand-in has it among its arrays, the ledger among what is imported.
+    // The stand-in counts it as an array, the ledger as imported.
     let array = Cell::new(0_u64);
     assert_eq!(
         driver.try_call(map, &[at(&array), memory, at(&mipmapped)]),
@@ -218,7 +218,7 @@ fn open_handle(driver: &Driver<'_>, name: &str, handle: [u64; 8]) -> u64 {
     struct Handle([u64; 8]);
     type Open = unsafe extern "C" fn(*mut u64, Handle, u32) -> u32;
     driver.called.borrow_mut().insert(name.to_owned());
-    // SAFETY: the function has this signature, or ends before the flags.
+    // SAFETY: the function has this signature, or one that ends before the flags.
     let open = unsafe { transmute::<*mut c_void, Open>(driver.find(name)) };
     let mut opened = 0;
     // SAFETY: a valid out pointer.
@@ -241,7 +241,7 @@ fn handles(driver: &Driver<'_>) {
     }
     let deep = [64_u64, 32, 0, FLOAT | 1 << 32, 2];
     let array = driver.make("cuArray3DCreate_v2", &[at(&deep)]);
-    // An array is looked at, as it is.
+    // An array is passed as it is.
     let mut resource = [0_u64; 18];
     resource[1] = array;
     let sampling = [0_u64; 16];
@@ -256,7 +256,7 @@ fn handles(driver: &Driver<'_>) {
 
 fn code(driver: &Driver<'_>) {
     let image = at(c"image");
-    // Any file will do.
+    // Any file is accepted.
     let path = CString::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("a path");
     let file = at(path.as_c_str());
     for (load, from) in [
@@ -336,7 +336,8 @@ fn nodes(driver: &Driver<'_>) {
         let (allocation, added) = (Cell::new(node(10, 0)), Cell::new(0_u64));
         let (added, parameters) = (at(&added), at(&allocation));
         let address = || allocation.get()[16];
-        // Where no dependencies are, their number, and in later forms nothing about them, come next.
+        // If there are no dependencies, the following arguments are their number and, in later
+        // variants, a null pointer.
         match add {
             "cuGraphAddMemAllocNode" => {
                 driver.call(add, &[added, graph, 0, 0, parameters + 16]);
@@ -376,8 +377,8 @@ fn captures(driver: &Driver<'_>) {
             format!("cuMemAllocAsync{suffix}"),
             format!("cuMemFreeAsync{suffix}"),
         );
-        // In the middle of a capture that makes a graph, the stand-in has the graph and the ledger not
-        // yet: it is asked again when it has ended.
+        // During a capture that creates a graph, the stand-in already has the graph and the ledger
+        // does not, so they are compared again at its end.
         let captured = |begin: &str, arguments: &[u64]| {
             assert_eq!(driver.try_call(begin, arguments), 0, "{begin}");
             let pointer = Cell::new(0_u64);

@@ -1,5 +1,5 @@
-//! Every watched function is heard through each of its variants, by whichever way it is looked up: after
-//! each call the ledger has what the stand-in for the driver says is live.
+//! Every watched function is intercepted in each of its variants, however it is looked up: after
+//! each call the ledger contains what the stand-in for the driver says is live.
 
 #![expect(unsafe_code, reason = "the driver's functions, by their names")]
 
@@ -20,7 +20,7 @@ const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// What the ledger calls something, and the stand-in.
+/// The names of a kind in the ledger and in the stand-in.
 const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Linear, &["linear"]),
     (Kind::Pitched, &["pitched"]),
@@ -49,7 +49,7 @@ const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Multicast, &["multicast"]),
 ];
 
-/// The names of the table, each with the version since which a program is given it.
+/// The names in the table, each with the CUDA version from which a program gets it.
 fn variants() -> Vec<(&'static str, i32)> {
     // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
     let rows = TABLE.lines().filter(|line| line.starts_with("    cu"));
@@ -62,7 +62,7 @@ fn variants() -> Vec<(&'static str, i32)> {
     parts.map(variant).collect()
 }
 
-/// The name without what tells variants apart, and whether stream 0 is the thread's own to this one.
+/// The name without its variant suffix, and whether stream 0 means the thread's own stream.
 fn base(name: &str) -> (&str, bool) {
     let (name, per_thread) = match name.strip_suffix("_ptsz") {
         Some(name) => (name, true),
@@ -88,7 +88,7 @@ impl Driver<'_> {
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
-    /// The same as a program built for `version` gets it.
+    /// The same for a program built for `version`.
     fn ask(&self, name: &str, version: i32, flags: u64) -> *mut c_void {
         let (name, mut found) = (CString::new(name).expect("a name"), std::ptr::null_mut());
         let status = std::ptr::null_mut();
@@ -100,7 +100,7 @@ impl Driver<'_> {
         found
     }
 
-    /// Calls a function with numbers and addresses: more than it takes are ignored.
+    /// Calls a function with numbers and addresses; surplus arguments are ignored.
     fn try_call(&self, name: &str, arguments: &[u64]) -> u32 {
         type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
         let mut all = [0; 8];
@@ -109,8 +109,8 @@ impl Driver<'_> {
         let function = self.find(name);
         assert!(!function.is_null(), "{name}");
         self.called.borrow_mut().insert(name.to_owned());
-        // SAFETY: every parameter of these functions is passed as a number is, and those below are
-        // of the sorts that each of them takes.
+        // SAFETY: every parameter of these functions is passed like a number, and those below have
+        // the types that each function takes.
         unsafe { transmute::<*mut c_void, Function>(function)(a, b, c, d, e, f, g, h) }
     }
 
@@ -120,7 +120,7 @@ impl Driver<'_> {
         self.assert_agreed(name);
     }
 
-    /// Calls a function that answers through its first parameter.
+    /// Calls a function that returns a value through its first parameter.
     #[track_caller]
     fn make(&self, name: &str, arguments: &[u64]) -> u64 {
         let mut answer = 0_u64;
@@ -131,7 +131,7 @@ impl Driver<'_> {
         answer
     }
 
-    /// The ledger has what the driver has.
+    /// Fails unless the ledger contains what the driver has.
     #[track_caller]
     fn assert_agreed(&self, name: &str) {
         for (kind, names) in KINDS {
@@ -171,7 +171,7 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
         let variants = variants();
         assert!(variants.len() > 120, "the table has moved");
         for (name, since) in variants {
-            // No header has it.
+            // No header contains this variant.
             if name == "cuMemHostAlloc_v2" {
                 continue;
             }
@@ -180,7 +180,8 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
             let asked = driver.ask(base, since, u64::from(per_thread) * PER_THREAD);
             assert_eq!(asked, wrapper, "{name}");
             let mut info: libc::Dl_info = unsafe_zeroed();
-            // SAFETY: the address is only compared with those of libraries, and the place is ours.
+            // SAFETY: the address is only compared with those of libraries, and the result is a
+            // local variable.
             assert_ne!(unsafe { libc::dladdr(wrapper, &raw mut info) }, 0, "{name}");
             // SAFETY: this program's own function, which is in no library.
             let own = unsafe { std::ffi::CStr::from_ptr(info.dli_fname) };

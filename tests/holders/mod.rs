@@ -1,4 +1,4 @@
-//! What of the program still leads to a leak is named: and where nothing does, that is said.
+//! A place in the program that still leads to a leak is named; if nothing does, the report says so.
 
 mod planted;
 
@@ -8,12 +8,12 @@ use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::gpu;
 
-/// The check of this planted leak, with time enough on any machine.
+/// Runs the check of this planted leak, with enough time on any machine.
 fn run(test: &str) -> Checked {
     run_for("600s", test)
 }
 
-/// The same, with so much time to look for what holds it.
+/// The same, with this much time for the search.
 fn run_for(time: &str, test: &str) -> Checked {
     let test = format!("holders::planted::{test}");
     let fake = Fake::new();
@@ -31,7 +31,7 @@ fn leak(checked: &Checked) -> &Finding {
     leak.unwrap_or_else(|| panic!("no leak\n{}", checked.story()))
 }
 
-/// The one place that leads to it.
+/// The only place that leads to it.
 fn only(checked: &Checked) -> &Holder {
     match leak(checked).holders.as_deref() {
         Some([one]) => one,
@@ -39,7 +39,7 @@ fn only(checked: &Checked) -> &Holder {
     }
 }
 
-/// Fails unless exactly this static leads to it, through so many blocks.
+/// Fails unless exactly this static leads to it, through this number of blocks.
 fn assert_static(test: &str, name: &str, blocks: u32) {
     let checked = run(test);
     let expected = Holder {
@@ -91,7 +91,7 @@ fn an_object_is_found_by_its_handle() {
     assert_static("kept_event", "EVENT", 1);
 }
 
-/// Elsewhere the stacks of other threads are not walked.
+/// On other processors the stacks of other threads are not walked.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_thread_that_waits_is_named_with_its_function() {
@@ -103,7 +103,7 @@ fn a_thread_that_waits_is_named_with_its_function() {
     assert!(function.contains("planted::"), "{function}");
 }
 
-/// The word is in the room of one that is not.
+/// The value is in unused space of another one.
 #[test]
 fn no_function_is_named_that_is_over() {
     let checked = run("left_on_a_stack_by_a_function_that_is_over");
@@ -124,8 +124,9 @@ fn a_thread_local_is_named_with_its_thread() {
     assert_eq!(name, Some("main::holders::planted::LOCAL"));
 }
 
-/// Fails if anything is said to hold what such a test leaves, or if it was not looked for: what
-/// the same test keeps in a static is to be found. That nothing holds it may have to be said, too.
+/// Fails if anything is reported to hold what such a test leaves, or if there was no search: what
+/// the same test keeps in a static must be found. The report may also have to say that nothing
+/// holds it.
 fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     let checked = run(test);
     let (kept, others): (Vec<_>, Vec<_>) = checked
@@ -159,18 +160,18 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
 
 #[test]
 fn what_was_forgotten_is_held_by_nothing() {
-    // The libraries of a real driver have threads that run, and memory of their own layout.
+    // The libraries of a real driver have running threads and an unknown memory layout.
     assert_held_by_nothing("forgotten", !gpu::is_present());
 }
 
 #[test]
 fn a_copy_in_memory_that_was_freed_is_in_nobody_s_hands() {
-    // Where such a block was on the way to somewhere else, nothing is said.
+    // If such a block is part of the chain, nothing is reported.
     assert_held_by_nothing("freed_with_its_vector", false);
     assert_held_by_nothing("freed_with_its_box", false);
 }
 
-/// Read by dereferencing, any of them would end the process.
+/// If they were dereferenced, any of them would crash the process.
 #[test]
 fn memory_that_cannot_be_read_is_passed_over() {
     assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);
@@ -204,8 +205,8 @@ fn no_time_to_look_is_no_search() {
     assert!(!checked.child.stderr.contains("held by"));
 }
 
-/// Two gigabytes of blocks to be looked through, and all the time there is: the search ends by what
-/// it may read, and claims nothing.
+/// Two gigabytes of blocks and unlimited time: the search ends at its limit of bytes read, and
+/// makes no claim.
 #[test]
 fn a_large_heap_is_looked_through_up_to_a_bound() {
     const MIB: u64 = 1 << 20;
@@ -214,6 +215,6 @@ fn a_large_heap_is_looked_through_up_to_a_bound() {
     assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     let (_, read) = checked.child.stdout.split_once("bytes read: ").unwrap();
     let read: u64 = read.lines().next().unwrap().parse().expect("a number");
-    // The symbols of this program are read besides.
+    // In addition, the symbols of this program are read.
     assert!((512 * MIB..1024 * MIB).contains(&read), "{read}");
 }

@@ -1,6 +1,6 @@
-//! Leaks that something in the program can still get at, or nothing.
+//! Leaks that something in the program still leads to, or nothing.
 //!
-//! All are ignored: [`super`] runs them in processes of their own.
+//! All are ignored: [`super`] runs them in separate processes.
 
 #![expect(unsafe_code, reason = "mappings that cannot be read are made by hand")]
 
@@ -32,14 +32,14 @@ thread_local! {
     static LOCAL: Cell<Pointer> = const { Cell::new(0) };
 }
 
-/// Takes memory where no frame of a caller keeps its address.
+/// Allocates memory in a way that leaves its address in no frame of a caller.
 #[inline(never)]
 fn taken() -> Pointer {
     context();
     linear()
 }
 
-/// Keeps what it takes in a static.
+/// Keeps what it allocates in a static.
 #[inline(never)]
 fn keep() {
     *STATIC.lock().unwrap() = Some(taken());
@@ -102,7 +102,7 @@ fn kept_event() {
     EVENT.lock().unwrap().push(event().addr());
 }
 
-/// Starts a thread that makes something and keeps it until the process ends.
+/// Starts a thread that creates something and keeps it until the process ends.
 fn start(name: &str, keep: fn(&Sender<()>, &Receiver<()>)) {
     let (ready, is_ready) = channel();
     let (stop, stopped) = channel();
@@ -126,7 +126,7 @@ fn kept_on_a_stack() {
     });
 }
 
-/// Works deep below where its thread waits later, and leaves an address there.
+/// Runs deeper in the stack than where its thread waits later, and leaves an address there.
 #[inline(never)]
 fn works_deep_below() {
     #[inline(never)]
@@ -139,7 +139,7 @@ fn works_deep_below() {
     black_box(&kept);
 }
 
-/// Waits above what others have left on the stack, and writes to none of it.
+/// Waits above old values on the stack, without overwriting them.
 #[inline(never)]
 fn waits_above_it(ready: &Sender<()>, stopped: &Receiver<()>) {
     let mut room = MaybeUninit::<[u64; 4096]>::uninit();
@@ -204,10 +204,10 @@ fn freed_with_its_box() {
     drop(black_box(boxed));
 }
 
-/// Pages that may not be read, and a file's that it no longer has.
+/// Pages that cannot be read, and pages of a file that was truncated.
 fn unreadable() -> [u64; 2] {
     let map = |protection, flags, file| {
-        // SAFETY: a new mapping, which nothing refers to.
+        // SAFETY: a new mapping that nothing refers to.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), 1 << 20, protection, flags, file, 0) };
         assert_ne!(at, libc::MAP_FAILED);
         at.addr() as u64
@@ -227,7 +227,7 @@ fn unreadable() -> [u64; 2] {
 #[test]
 fn kept_beside_unreadable_memory() {
     let mut kept = UNREADABLE.lock().unwrap();
-    // Also what is no address at all.
+    // Also values that are not addresses.
     kept.extend([1, u64::MAX, u64::MAX - 7, 1 << 47, 0x7fff_ffff_f000]);
     kept.extend(unreadable());
     kept.push(taken());
@@ -265,7 +265,7 @@ fn kept_by_the_caller_of_a_block() {
     black_box(&kept);
 }
 
-/// How many bytes this process has read from files, its own memory among them.
+/// Returns how many bytes this process has read from files, including its own memory.
 fn read_so_far() -> u64 {
     let counts = std::fs::read_to_string("/proc/self/io").unwrap();
     let mut lines = counts.lines();
@@ -281,7 +281,7 @@ fn read_so_far() -> u64 {
 #[test]
 fn kept_beside_a_large_heap() {
     static LARGE: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
-    // Blocks that nothing was written to take no memory.
+    // Blocks that were never written to use no memory.
     let block = || vec![0; (64 << 10) / 8 - 2];
     LARGE.lock().unwrap().resize_with(32 << 10, block);
     context();

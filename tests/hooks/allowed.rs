@@ -1,4 +1,4 @@
-//! What is made inside `allow` may stay.
+//! What is created inside `allow` may stay.
 
 use std::panic::catch_unwind;
 use std::sync::{LazyLock, Mutex, mpsc};
@@ -111,7 +111,7 @@ fn it_holds_for_a_check_inside_and_inside_a_check_inside() {
     assert!(checked.child.status.success(), "{}", checked.story());
     let told: Vec<_> = checked.reports.iter().map(told).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
-    // An excuse that is about an object goes with it: the outer one reports it as allowed too.
+    // An excuse for an object is kept with its record: the outer check reports it as allowed too.
     let both = [allowed(4096), allowed(5)].concat();
     assert_eq!(
         told,
@@ -206,7 +206,8 @@ fn keeps_a_table_in_each_round() {
     lookup_table(4096);
 }
 
-/// A thread that is started inside is the test's in its second run as well, and its work may stay.
+/// In its second run too, a thread that is started inside belongs to the test, and what it
+/// allocates may stay.
 #[test]
 fn a_thread_of_the_first_run_may_leave_things_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
@@ -242,7 +243,7 @@ fn has_a_worker_for_good() {
     Buffer::new(7).leak();
 }
 
-/// It has a scope for each reason, not for each call.
+/// There is one scope for each reason, not for each call.
 #[gpu_leak_check]
 #[test]
 fn it_can_be_said_any_number_of_times() {

@@ -1,4 +1,4 @@
-//! The same of what the CUDA driver hands out.
+//! The same for what the CUDA driver allocates.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 
@@ -10,7 +10,7 @@ use gpu_leak_tests::checked;
 
 use super::{assert_allowed, told};
 
-/// The primary context, kept for the process and current to this thread.
+/// The primary context, kept for the process and current on this thread.
 fn context() {
     let context = CudaContext::new(0).expect("device 0 has a context");
     context.bind_to_thread().expect("a live context");
@@ -41,7 +41,7 @@ fn run(test: &str) -> checked::Checked {
     checked::run(&format!("hooks::driver::{test}"))
 }
 
-/// The pool's reserve that allowed memory keeps from being given back is no finding of its own.
+/// A pool's reserve that is pinned by allowed memory is not a separate finding.
 #[test]
 fn what_is_allowed_of_the_driver_fails_nothing() {
     assert_allowed(&run("keeps_some_of_each"), &[3000, 2000, 1000, 0]);

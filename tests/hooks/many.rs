@@ -4,7 +4,7 @@ use gpu_leak_check::observe::Source;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::child::Run;
 
-/// More than any list of a fixed length would have room for.
+/// More than any fixed-size list would hold.
 const MANY: u64 = 300;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the code under test says of itself: this may stay, that is another's now.
+//! What the code under test declares: something may stay, or belongs to other code now.
 
 mod allowed;
 mod driver;
@@ -11,7 +11,7 @@ use gpu_leak_check::report::model::{AllowedBy, Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
-/// Runs a test of this module, in a process that has no GPU to look at.
+/// Runs a test of this module, in a process without a GPU.
 fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("hooks::{test}")))
 }
@@ -29,7 +29,7 @@ fn is_for(finding: &Finding, reason: &str) -> bool {
     finding.kind == FindingKind::Allowed && finding.allowed_by == Some(AllowedBy::the_code(reason))
 }
 
-/// Fails unless the test passed and all that is told is allowed, of so many bytes.
+/// Fails unless the test passed and everything reported is allowed, with this number of bytes.
 #[track_caller]
 fn assert_allowed(checked: &Checked, bytes: &[u64]) {
     assert!(checked.child.status.success(), "{}", checked.story());

@@ -1,4 +1,4 @@
-//! Allocators of which each device counts its addresses from the beginning.
+//! Allocators in which each device has its own address space.
 
 use gpu_leak_check::observe::PlacedSource;
 use gpu_leak_check::report::model::FindingKind;

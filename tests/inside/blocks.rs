@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::finish(of(test))
 }
 
-/// The test failed; the report of this block.
+/// The test failed; returns the report of this block.
 #[track_caller]
 fn failed<'a>(checked: &'a Checked, block: &str) -> &'a Report {
     assert!(!checked.child.status.success(), "{}", checked.story());
@@ -266,7 +266,7 @@ async fn leaks_while_it_waits() {
         .run_async(async || {
             tokio::task::yield_now().await;
             take(8);
-            // The runtime's other tasks work for nobody.
+            // The runtime's other tasks belong to no scope.
             tokio::spawn(async { give_back(take(2)) })
                 .await
                 .expect("no panic");

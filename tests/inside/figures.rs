@@ -1,4 +1,4 @@
-//! What is held right now, in numbers.
+//! Functions that return what is held now.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::{

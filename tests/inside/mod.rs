@@ -1,4 +1,4 @@
-//! What a test can ask and check inside itself.
+//! What a test can query and check while it runs.
 
 mod blocks;
 mod figures;

@@ -1,5 +1,5 @@
-//! The driver's calls are heard from the first one on, also before the first check; and where nothing
-//! is checked, no driver is brought into the process.
+//! Driver calls are intercepted from the first one on, also before the first check; and if nothing
+//! is checked, no driver is loaded into the process.
 
 #![expect(
     unsafe_code,
@@ -12,7 +12,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
-/// Three tests on two threads: when the last of them begins, one of the others is over.
+/// Three tests on two threads: when the last of them begins, one of the others has ended.
 mod suite {
     use std::sync::Barrier;
 
@@ -25,7 +25,7 @@ mod suite {
         let context = CudaContext::new(0).expect("device 0");
         // SAFETY: the context is current.
         unsafe { result::malloc_sync(100) }.expect("memory");
-        // As a library does that keeps it for good.
+        // Like a library that keeps it for good.
         std::mem::forget(context);
         BOTH.wait();
     }
@@ -51,7 +51,7 @@ mod suite {
     }
 }
 
-/// Tests of which none is checked.
+/// Tests without checks.
 mod unchecked {
     #[test]
     #[ignore = "one of a suite"]
@@ -85,7 +85,7 @@ mod switched_off {
     }
 }
 
-/// Has a thread started before `main`, as libraries do that keep one of their own.
+/// Starts a thread before `main`, like libraries that have their own thread.
 const EARLY_THREAD: &str = "GPU_LEAK_TESTS_EARLY_THREAD";
 
 #[cfg(target_os = "linux")]
@@ -98,8 +98,8 @@ extern "C" fn start_early_thread() {
 
 #[cfg(target_os = "linux")]
 #[used]
-// SAFETY: the C library calls each function of this section once, before `main`; this one needs
-// nothing of `main`'s.
+// SAFETY: the C library calls each function in this section once, before `main`; this one does not
+// depend on `main`.
 #[unsafe(link_section = ".init_array")]
 static START_EARLY_THREAD: extern "C" fn() = start_early_thread;
 

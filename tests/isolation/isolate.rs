@@ -1,4 +1,4 @@
-//! `isolate`: a test in a process of its own, told as if it had run here.
+//! `isolate`: a test in its own process, reported as if it had run in this one.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -242,7 +242,7 @@ fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
     let child = of("starts_another_checked_program").run();
     assert!(child.status.success(), "{child:#?}");
     assert!(child.stdout.contains("marked: false"), "{child:#?}");
-    // The other program's tests are isolated once more: the word is not theirs.
+    // The other program's tests are isolated again: the variable is not for them.
     assert_eq!(
         child.stdout.matches("running 1 test").count(),
         2,
@@ -271,7 +271,7 @@ fn leave_a_process() {
     println!("left: {}", left.expect("a process").id());
 }
 
-/// Ends the process that the test left behind: it must still be there.
+/// Ends the process that the test left behind, which must still be running.
 fn end_what_it_left(child: &Child) {
     let mut lines = child.stdout.lines();
     let left = lines.find_map(|line| line.split_once("left: ").map(|(_, id)| id));
@@ -339,7 +339,7 @@ fn whoever_kills_the_runner_kills_the_test_as_well() {
     runner.kill().expect("a live process");
     runner.wait().expect("a child");
     let status = format!("/proc/{pid}/stat");
-    // A zombie has ended; who takes it away is the system's affair.
+    // A zombie has ended; reaping it is up to the system.
     while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
         std::thread::yield_now();
     }

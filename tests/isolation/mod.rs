@@ -1,4 +1,4 @@
-//! What keeps checks apart in one process, and what runs in a process of its own.
+//! What separates checks in one process, and what runs in a process of its own.
 
 mod ahead;
 mod isolate;
@@ -16,7 +16,7 @@ use gpu_leak_tests::checked::Checked;
 
 static SOURCE: Source = Source::new("isolation", &[]);
 
-/// An allocator without a device, whose calls any thread can make.
+/// An allocator without a device, which any thread can call.
 fn take(bytes: u64) -> u64 {
     static ADDRESS: AtomicU64 = AtomicU64::new(1);
     let address = ADDRESS.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
 }
 
-/// Runs a checked test as libtest does: on a thread of its name.
+/// Runs a checked test as libtest does: on a thread with its name.
 fn as_libtest<'scope, 'env, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, 'env>,
     module: &str,
@@ -45,7 +45,7 @@ fn as_libtest<'scope, 'env, T: Send + 'scope>(
 ) -> thread::ScopedJoinHandle<'scope, T> {
     let (_, module) = module.split_once("::").expect("a module of this crate");
     let thread = thread::Builder::new().name(format!("{module}::{name}"));
-    // A frame of the program's own: libtest would not enter a test twice.
+    // A frame of the program, because libtest would not enter a test twice.
     let call = move || {
         let ended = test();
         std::hint::black_box(ended)

@@ -122,7 +122,7 @@ fn exclusive_and_parallel_checks_never_overlap() {
     assert_eq!(checked.reports.len(), 16, "{}", checked.story());
 }
 
-/// Works for whoever asks, on a thread that was there before every check.
+/// Does work for any thread, on a thread that existed before every check.
 static ERRANDS: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>> = Mutex::new(None);
 
 fn start_an_unchecked_worker() {
@@ -235,7 +235,7 @@ fn what_a_check_inside_left_is_the_outer_ones_where_its_panic_was_caught() {
     );
 }
 
-/// Every other one leaks, on threads of its own.
+/// Every second one leaks, on its own threads.
 #[gpu_leak_check(parallel, confirm = false)]
 #[ignore = "needs the ones beside it"]
 #[test]
@@ -313,7 +313,7 @@ fn shares_beside_unchecked_work() {
     thread::yield_now();
 }
 
-/// Ten threads take and lose memory all the time, as unchecked tests may; ten checks run beside.
+/// Ten threads allocate and lose memory continuously, as unchecked tests may, while ten checks run.
 #[test]
 #[ignore = "run in a process of its own"]
 fn checked_and_unchecked_work_side_by_side() {

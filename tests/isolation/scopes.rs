@@ -1,4 +1,4 @@
-//! Whose work it is: threads, pools, runtimes and tasks, by themselves and with `Scope`.
+//! The owner of work: threads, pools, runtimes and tasks, automatically and with `Scope`.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -34,7 +34,7 @@ fn assert_leaks(test: &str, bytes: u64) {
     assert!(!checked.child.status.success(), "{story}");
 }
 
-/// Every check passed, and the summary tells of so many bytes that are nobody's.
+/// Every check passed, and the summary counts this many bytes without an owner.
 #[track_caller]
 fn assert_owner_unknown(test: &str, bytes: u64) {
     let checked = run(test);
@@ -133,9 +133,9 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs a check in a process that has had both for long.
+/// Runs a check in a process that has had both for a long time.
 fn with_old_pools(check: fn() -> ExitCode) {
-    // The first check brings up ears for what is taken.
+    // The first check starts the interception.
     has_nothing();
     pool().install(|| ());
     runtime().block_on(async { tokio::spawn(async {}).await.unwrap() });
@@ -178,7 +178,7 @@ fn uses_an_old_runtime() {
     runtime().block_on(task).unwrap();
 }
 
-/// Takes memory as it is polled, on whatever thread, and as it is dropped.
+/// Allocates memory when it is polled, on any thread, and when it is dropped.
 async fn takes_everywhere() {
     struct TakesAtItsEnd;
     impl Drop for TakesAtItsEnd {
@@ -202,7 +202,7 @@ fn takes_its_scope_to_an_old_runtime() {
     let other = runtime().spawn(async { take(1000) }.in_current_scope());
     runtime().block_on(async {
         other.await.unwrap();
-        // Until it has taken all it takes before it waits for ever.
+        // Until it has allocated everything and waits for ever.
         while gpu_leak_check::ledger::live().live_in(scope_of_this_test()) < 5 {
             tokio::task::yield_now().await;
         }
@@ -306,7 +306,7 @@ fn a_stretch_tells_what_its_own_work_left() {
     run("has_stretches").assert_clean();
 }
 
-/// As one for each request of a server, say.
+/// Like one scope for each request of a server.
 #[gpu_leak_check(confirm = false)]
 #[ignore = "run by others"]
 #[test]

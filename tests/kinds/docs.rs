@@ -1,4 +1,4 @@
-//! The page that tells users what is seen, held to the table.
+//! Compares the page about what is seen with the table.
 
 use gpu_leak_check::ledger::Kind;
 
@@ -7,19 +7,19 @@ use super::table::ROWS;
 
 const PAGE: &str = include_str!("../../docs/kinds.md");
 
-/// The row's line of the page, up to what was seen on a GPU.
+/// The row's line in the page, without the last column, which is filled in from a GPU.
 fn line(row: &Row) -> String {
     let exact = match row.bytes {
         _ if row.kind.is_handle() => "1".to_owned(),
-        0 => "1; its size is not told".to_owned(),
+        0 => "1; its size is not known".to_owned(),
         bytes => format!("1, {bytes} B"),
     };
     let end = match row.at_context_end {
         AtContextEnd::Dies => "found, and marked as freed by it",
         AtContextEnd::Aborts => {
-            "found, and marked as freed by it; a driver of NVIDIA's may free it twice and abort"
+            "found, and marked as freed by it; NVIDIA's driver may free it twice and abort"
         }
-        AtContextEnd::Stays => "found: it outlives it",
+        AtContextEnd::Stays => "found: it outlives the context",
         AtContextEnd::NoContextOfItsOwn => "–",
     };
     let Row {

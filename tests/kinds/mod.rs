@@ -1,8 +1,9 @@
-//! Every kind of resource: the planted leak is found, with its count, exact bytes, place and line; the same
-//! work done properly is clean a hundred times; and what ends with its context is told all the same.
+//! Every kind of resource: the planted leak is found, with its count, exact bytes, place and line;
+//! the same work done correctly is clean a hundred times; and what ends with its context is still
+//! reported.
 //!
-//! One table drives all of it, and [`docs/kinds.md`](../../docs/kinds.md) is held to it. On a GPU each test
-//! prints a line for that page.
+//! One table drives all of it, and [`docs/kinds.md`](../../docs/kinds.md) is compared with it. On a
+//! GPU, each test prints a line for that page.
 
 mod docs;
 pub(crate) mod planted;
@@ -22,9 +23,9 @@ use planted::{context, contexts};
 use row::{AtContextEnd, Row};
 use table::ROWS;
 
-/// Names the row to a child.
+/// Tells a child process which row to run.
 pub(crate) const ROW: &str = "PLANTED_ROW";
-/// Stands before the reason in the output of a child whose machine cannot do it.
+/// Precedes the reason in the output of a child whose machine cannot run the row.
 const CANNOT: &str = "cannot here: ";
 
 /// The names of all rows.
@@ -37,7 +38,8 @@ fn row_named(name: &str) -> &'static Row {
     row.unwrap_or_else(|| panic!("no row `{name}`"))
 }
 
-/// The row of this child, with what it needs made; none, and a word why, where it cannot be done.
+/// The row of this child, with its prerequisites created; none, with the reason printed, if it
+/// cannot be run.
 fn prepared() -> Option<&'static Row> {
     let row = row_of_this_child();
     context();
@@ -71,7 +73,7 @@ fn leaks() {
 
 #[test]
 #[ignore = "run in a process of its own"]
-fn child_that_is_mended() {
+fn child_that_is_fixed() {
     if prepared().is_some() {
         for _ in 0..ROUNDS {
             gives_back();
@@ -86,7 +88,7 @@ const ROUNDS: usize = 100;
 #[test]
 fn gives_back() {
     context();
-    (row_of_this_child().mended)();
+    (row_of_this_child().fixed)();
 }
 
 #[test]
@@ -107,8 +109,8 @@ fn leaves_it_to_the_context() {
     contexts::destroy(own);
 }
 
-/// Runs a child for a row on this machine's GPU where it has one, else on the stand-in. None where the GPU
-/// cannot do it.
+/// Runs a child process for a row on this machine's GPU if there is one, otherwise on the stand-in.
+/// None if the GPU cannot run it.
 fn run(child: &str, name: &str) -> Option<Checked> {
     let test = format!("kinds::{child}");
     let fake = Fake::new();
@@ -130,7 +132,7 @@ fn run(child: &str, name: &str) -> Option<Checked> {
     Some(checked)
 }
 
-/// A line for `docs/kinds.md`, where there is a GPU.
+/// Prints a line for `docs/kinds.md` if there is a GPU.
 fn tell(name: &str, child: &str, what: &str) {
     if gpu::is_present() {
         let line = format!("kinds: {name}: {child}: {what}\n");
@@ -140,7 +142,7 @@ fn tell(name: &str, child: &str, what: &str) {
     }
 }
 
-/// The one finding of a test that failed for it, with what the table says of it.
+/// The only finding of a test that failed because of it, compared with the table.
 fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
     let story = checked.story();
     assert!(
@@ -195,8 +197,8 @@ fn is_found(name: &str) {
     }
 }
 
-fn is_quiet_when_mended(name: &str) {
-    if let Some(checked) = run("child_that_is_mended", name) {
+fn is_quiet_when_fixed(name: &str) {
+    if let Some(checked) = run("child_that_is_fixed", name) {
         assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.story());
         checked.assert_clean();
         tell(name, "quiet", &format!("{ROUNDS} checks"));

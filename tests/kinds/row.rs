@@ -1,52 +1,52 @@
-//! A row of the table: one leak, the same work done properly, and what must be said of the leak.
+//! A row of the table: one leak, the same work done correctly, and the expected finding.
 
 use gpu_leak_check::Place;
 use gpu_leak_check::ledger::Kind;
 
-/// What the end of the context in which it was made does to a resource.
+/// What the end of its context does to a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtContextEnd {
-    /// It goes too.
+    /// It ends too.
     Dies,
-    /// It goes too, and a real driver frees it twice: with 580.159.04 a plain C program was aborted in 26
-    /// of 60 runs.
+    /// It ends too, and a real driver frees it twice: with 580.159.04, a plain C program was
+    /// aborted in 26 of 60 runs.
     Aborts,
     /// It stays: it belongs to the device or to the process.
     Stays,
-    /// It is a context itself, or made in one that is not the thread's.
+    /// It is a context itself, or is created in a context that is not the thread's.
     NoContextOfItsOwn,
 }
 
-/// One leak and its twin.
+/// One leak and its corrected version.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// The mark of its line, where it is not the name.
+    /// The mark of its line, if that is not the name.
     mark: Option<&'static str>,
-    /// The call that takes it.
+    /// The call that creates it.
     pub(super) call: &'static str,
     pub(super) kind: Kind,
     /// 0 for handles.
     pub(super) bytes: u64,
-    /// Not of device 0, as all others.
+    /// For rows that do not count on device 0.
     pub(super) is_of_host: bool,
     pub(super) at_context_end: AtContextEnd,
-    /// Makes what both need and the process keeps, before the check.
+    /// Creates what both need and the process keeps, before the check.
     pub(super) prepare: fn(),
     pub(super) leak: fn(),
-    pub(super) mended: fn(),
-    /// Why this machine cannot do it.
+    pub(super) fixed: fn(),
+    /// Returns why this machine cannot run it.
     pub(super) obstacle: fn() -> Option<String>,
 }
 
 impl Row {
-    /// A resource on device 0 that goes with its context.
+    /// A resource on device 0 that ends with its context.
     pub(super) const fn new(
         call: &'static str,
         kind: Kind,
         bytes: u64,
         leak: fn(),
-        mended: fn(),
+        fixed: fn(),
     ) -> Self {
         Self {
             name: "",
@@ -58,7 +58,7 @@ impl Row {
             at_context_end: AtContextEnd::Dies,
             prepare: || (),
             leak,
-            mended,
+            fixed,
             obstacle: || None,
         }
     }
@@ -120,7 +120,7 @@ impl Row {
         Self { prepare, ..self }
     }
 
-    /// For what has to be given back even when the rest is forgotten.
+    /// For what has to be released even if the rest is forgotten.
     pub(super) const fn leaving(self, leak: fn()) -> Self {
         Self { leak, ..self }
     }

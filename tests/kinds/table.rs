@@ -1,4 +1,5 @@
-//! The table: a row a way to hold something. A new way is a new row here, and two functions in `planted`.
+//! The table: a row for each way to create something. To add one, add a row here and two functions
+//! in `planted`.
 
 use gpu_leak_check::ledger::Kind;
 
@@ -7,7 +8,8 @@ use super::planted::{
 };
 use super::row::Row;
 
-/// Rows, and for each the tests named after it: how it is taken, and how it is given back.
+/// The rows, and for each the tests with its name: how the resource is created, and how it is
+/// released.
 macro_rules! rows {
     ($($name:ident: $call:literal, $kind:ident, $bytes:expr, $take:path => $give_back:path
         $(, $how:ident($($with:expr)?))*;)*) => {
@@ -25,8 +27,8 @@ macro_rules! rows {
             }
 
             #[test]
-            fn is_quiet_when_mended() {
-                super::super::is_quiet_when_mended(stringify!($name));
+            fn is_quiet_when_fixed() {
+                super::super::is_quiet_when_fixed(stringify!($name));
             }
 
             #[test]
@@ -40,7 +42,7 @@ macro_rules! rows {
 rows! {
     linear: "cuMemAlloc", Linear, 1000, memory::linear => memory::free;
     one_byte: "cuMemAlloc", Linear, 1, memory::one_byte => memory::free;
-    // 100 bytes a row; the driver's pitch is 512.
+    // 100 bytes per row; the driver's pitch is 512.
     pitched: "cuMemAllocPitch", Pitched, 3 * 512, memory::pitched => memory::free;
     managed: "cuMemAllocManaged", Managed, 5000, memory::managed => memory::free;
     from_default_pool: "cuMemAllocAsync", StreamOrdered, 400,

@@ -1,5 +1,5 @@
-//! What is not seen: [`docs/limits.md`](../../docs/limits.md) has a line for each blind spot, and names the test
-//! that proves it. Those that prove nothing else are here.
+//! What is not seen: [`docs/limits.md`](../../docs/limits.md) has a line for each blind spot, and
+//! names the test that proves it. Those that prove nothing else are here.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use crate::kinds::planted::{Pointer, context, memory, virtual_memory};
 
 const PAGE: &str = include_str!("../../docs/limits.md");
 
-/// Names of tests in the page: paths between backticks.
+/// The names of tests in the page: paths in backticks.
 fn named() -> impl Iterator<Item = &'static str> {
     let quoted = PAGE.split('`').skip(1).step_by(2);
     quoted.filter(|words| words.contains("::") && !words.contains(['(', ' ', '<']))
@@ -47,7 +47,8 @@ fn run(test: &str) -> checked::Checked {
     checked::run(&format!("limits::{test}"))
 }
 
-/// A caching allocator of somebody's, which tells nothing and has no probe: pieces of one segment.
+/// A foreign caching allocator that reports nothing and has no probe: it hands out pieces of one
+/// segment.
 static SEGMENT: Mutex<Option<Pointer>> = Mutex::new(None);
 
 fn piece_of_a_segment() -> Pointer {
@@ -88,7 +89,7 @@ static MAPPED: Mutex<Option<Pointer>> = Mutex::new(None);
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_physical_memory() {
-    // The first check finds the driver.
+    // The first check loads the driver.
     retains();
     context();
     virtual_memory::reserve_rooms();

@@ -1,4 +1,4 @@
-//! What programs read: the file each process leaves.
+//! The file that each process writes, for other programs to read.
 
 use std::env;
 use std::fs;
@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
 
-/// A report with something in each field.
+/// A report in which every field has a value.
 fn full() -> Report {
     let finding = Finding {
         pool: Some(PoolName::Default),

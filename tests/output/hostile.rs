@@ -1,4 +1,4 @@
-//! Names that try to be more than names are shown as text.
+//! Names with control characters or markup are shown as text.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::model::{
@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 
 use super::sample::{self, MIB, device, leak, rendered, report, with};
 
-/// Clears the screen, turns text around, opens a script, goes back to the line's beginning.
+/// Clears the screen, reverses text, opens a script, returns to the beginning of the line.
 const NAME: &str = "\x1b[2J\u{202e}<script>alert(1)</script>\r\u{9b}31m\0";
 
 fn hostile(name: &str) -> Report {

@@ -1,4 +1,4 @@
-//! Stands in for an allocator whose own lines help its users little.
+//! Simulates an allocator whose own lines do not help its users.
 
 /// Where this call came from: return addresses, innermost first.
 #[inline(never)]

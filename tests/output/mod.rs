@@ -1,4 +1,4 @@
-//! What users read is right, says what to do, and stays as it is.
+//! What users read is correct, says what to do, and does not change unnoticed.
 
 mod files;
 mod headlines;

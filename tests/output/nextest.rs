@@ -1,4 +1,5 @@
-//! What cargo-nextest makes of a leak: the `JUnit` file of continuous integration carries the story.
+//! How cargo-nextest reports a leak: the `JUnit` file of continuous integration contains the
+//! report.
 
 use std::fs;
 

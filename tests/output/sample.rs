@@ -1,4 +1,4 @@
-//! Reports to render. Each begins as the plainest of its sort; a test changes what it is about.
+//! Reports to render. Each begins as the simplest of its kind; a test changes what it is about.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use gpu_leak_check::report::{Sources, Style};
 pub(crate) const KIB: u64 = 1024;
 pub(crate) const MIB: u64 = 1024 * KIB;
 
-/// What is printed of `report`, without colours.
+/// Returns what is printed of `report`, without colours.
 pub(crate) fn rendered(report: &Report) -> String {
     styled(report, Style::PLAIN)
 }
@@ -45,7 +45,7 @@ pub(crate) fn report(status: CheckStatus) -> Report {
     }
 }
 
-/// A report of one finding, as most readers meet it first.
+/// A report of one finding, as most readers see it first.
 pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],
@@ -54,7 +54,7 @@ pub(crate) fn with(finding: Finding) -> Report {
     }
 }
 
-/// `count` of `resource`, `each` bytes large, taken in the fixture's line.
+/// `count` of `resource`, `each` bytes large, allocated at the fixture's line.
 pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) -> Finding {
     Finding {
         resource: Some(resource),

@@ -1,4 +1,4 @@
-//! A stack taken in a user's program points at the user's line.
+//! A stack that was captured in a user's program points to the user's line.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::Owner;
@@ -6,7 +6,7 @@ use gpu_leak_check::report::site;
 
 use super::library;
 
-/// The allocator of [`library`] calls this part of its path its own.
+/// The part of its path that the allocator of [`library`] declares as its own.
 const LIBRARY: &[&str] = &["output/library.rs"];
 
 #[inline(always)]

@@ -1,4 +1,4 @@
-//! One report of each sort, whole.
+//! One complete report of each kind.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Code;

@@ -1,4 +1,4 @@
-//! The repository's Markdown files: each link to a file, a heading or a picture leads somewhere.
+//! The repository's Markdown files: each link to a file, a heading or a picture has a target.
 
 mod published;
 
@@ -19,7 +19,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The `.md` files in `folder` and below it, without what was built or fetched there.
+/// The `.md` files in `folder` and below it, except what was built or downloaded there.
 fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -51,7 +51,7 @@ fn without_code(text: &str) -> String {
     outside.concat()
 }
 
-/// What stands in `[…](here)`, `[…]: here`, `src="here"` and `srcset="here"`.
+/// The targets in `[…](here)`, `[…]: here`, `src="here"` and `srcset="here"`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let after = |opens: &'static str, closes: &'static [char]| {
         let rests = text.split(opens).skip(1);
@@ -86,7 +86,8 @@ fn in_repository(link: &str) -> Option<&str> {
     views.iter().find_map(|view| path.strip_prefix(view))
 }
 
-/// As GitHub makes them: in small letters, blanks as hyphens, without other punctuation.
+/// The anchors as GitHub makes them: in lower case, with spaces as hyphens, without other
+/// punctuation.
 fn headings(text: &str) -> BTreeSet<String> {
     let prose = without_code(text);
     let lines = prose.lines().filter(|line| line.starts_with('#'));

@@ -1,6 +1,6 @@
-//! The pages of the published crates. crates.io takes a relative link for one below the crate's own
-//! folder, wherever its page stands in the repository, and leaves a `srcset` as it is: neither leads
-//! anywhere.
+//! The pages of the published crates. crates.io resolves a relative link against the crate's own
+//! folder, wherever its page is in the repository, and leaves a `srcset` unchanged: neither has a
+//! target.
 
 use std::env;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 use super::{links, root, without_code};
 
-/// Where this repository is seen by others.
+/// The URL of this repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// Set, this variable has the harness's page written again.
+/// If it is set, the harness's page is written.
 const BLESS: &str = "README_BLESS";
 
 #[test]
@@ -40,7 +40,7 @@ fn no_published_page_has_a_relative_link() {
     assert!(relative.is_empty(), "{}", relative.join("\n"));
 }
 
-/// What crates.io shows of each package that has a page: its `readme`, else its README.md.
+/// What crates.io shows for each package that has a page: its `readme`, otherwise its README.md.
 fn published() -> Vec<PathBuf> {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
     let (_, members) = workspace.split_once("members = [").expect("members");

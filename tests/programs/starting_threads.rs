@@ -1,10 +1,10 @@
-//! Threads without a scope that add to a sum without an owner while a check runs: the check does not take
-//! itself to be alone, and fails nobody for it. One such thread is being started while the check takes
-//! its baseline; another one is there from the beginning, beside a thread of the driver that the driver
+//! Threads without a scope that add to a sum without an owner while a check runs: the check does
+//! not assume that it is alone, and fails no test for it. One such thread is being started while
+//! the check takes its baseline; another exists from the beginning, beside a thread that the driver
 //! started inside a check.
 //!
-//! Without libtest, because the thread that starts others must be the first one: any other counts as
-//! one that may be at work.
+//! Without libtest, because the thread that starts others must be the first one: any other counts
+//! as one that may be working.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -48,7 +48,7 @@ impl Probe for Silent {
 
 gpu_leak_check::probe!(&Silent);
 
-/// The round that begins, and the last one whose thread has moved the sum.
+/// The current round, and the last one in which the thread has changed the sum.
 static BEGINS: AtomicUsize = AtomicUsize::new(0);
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,7 +58,7 @@ fn wait_for(round: usize, reached: &AtomicUsize) {
     }
 }
 
-/// Something is seen, or nothing would be measured.
+/// Report something, otherwise nothing would be measured.
 fn borrow() {
     static REPORTING: Source = Source::new("reporting", &[]);
     const ADDRESS: u64 = 0x7100_0000_0000;
@@ -81,12 +81,12 @@ fn move_the_sum(round: usize) {
     MOVED.store(round, Ordering::SeqCst);
 }
 
-/// Each round has a thread that is started about when its check begins.
+/// Each round has a thread that is started approximately when its check begins.
 fn beside_a_thread_that_starts() {
     let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {
         wait_for(round, &BEGINS);
-        // So that the thread starts at another moment of each check's beginning.
+        // Varies the moment in the check's beginning at which the thread starts.
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
@@ -99,7 +99,7 @@ fn beside_a_thread_that_starts() {
     checks.join().expect("no check fails beside a new thread");
 }
 
-/// The first check has the driver start a thread, as the first call of a process does.
+/// The first check makes the driver start a thread, as the first call of a process does.
 fn beside_a_thread_and_the_drivers() {
     const ROUNDS_OF_ONE: RangeInclusive<usize> = ROUNDS + 1..=ROUNDS + 20;
     let stranger = thread::spawn(|| {

@@ -1,4 +1,5 @@
-//! The attribute on the `main` of a test target without libtest, where the compiler knows of tests.
+//! The attribute on the `main` of a test target without libtest, which the compiler does not treat
+//! as a test.
 
 use gpu_leak_check::{gpu_leak_check, registry};
 

@@ -1,4 +1,4 @@
-//! An unmodified Python program is told its own lines.
+//! For an unmodified Python program, the report shows its own lines.
 
 use std::env;
 use std::fs;
@@ -15,8 +15,8 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// What `python3` leaves on a machine with a GPU, running a program of this folder that the driver
-/// has attached the library to, as people would read it; none where there is no `python3`.
+/// Returns the report of `python3` on a machine with a GPU, for a program in this folder into which
+/// the driver has loaded the library; none if there is no `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn told_of(program: &str) -> Option<(Report, String)> {
     let tried = Command::new("python3")
@@ -33,7 +33,7 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     let library = env::current_exe().expect("this program's path");
     let library = library.with_file_name("libgpu_leak_injected.so");
     let files = machine.folder().join("run");
-    // In a workspace, paths would be told relative to it.
+    // In a workspace, paths would be relative to it.
     let work = tempfile::tempdir().expect("a temporary folder");
     fs::copy(folder().join(program), work.path().join(program)).expect("a copy");
     let output = Command::new("python3")
@@ -92,7 +92,7 @@ fn a_leak_is_told_with_its_python_lines() {
     ] {
         assert!(lines.contains(&expected), "no {expected:?} in:\n{told}");
     }
-    // The column is known since 3.11, and so is the qualified name.
+    // The column and the qualified name are known from 3.11 on.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
     assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
 }

@@ -1,4 +1,4 @@
-//! What gives back what it took is never blamed, in a hundred checks one after the other.
+//! Code that frees what it allocates is never blamed, in a hundred checks one after the other.
 
 mod tiny_model;
 
@@ -6,8 +6,8 @@ use gpu_leak_check::report::model::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::gpu;
 
-/// Fails unless the test passed and all its checks were clean; one of them may tell what is made
-/// once and kept.
+/// Fails unless the test passed and all its checks were clean; one of them may report what is
+/// created once and kept.
 #[track_caller]
 fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
     let story = checked.story();
@@ -25,7 +25,7 @@ fn assert_quiet_but_for_first_use(checked: &Checked, checks: usize) {
 
 #[test]
 fn a_cublas_handle() {
-    // There is no stand-in for cuBLAS.
+    // There is no stand-in for cuBLAS here.
     if gpu::is_present() {
         let checked = checked::run("detects::planted::a_cublas_handle::stays_quiet");
         assert_quiet_but_for_first_use(&checked, 101);

@@ -10,7 +10,7 @@ use gpu_leak_tests::{checked, gpu};
 
 use super::assert_quiet_but_for_first_use;
 
-/// Made once for the process, as a suite shares its device.
+/// Created once for the process, as a test suite shares its device.
 static DEVICE: OnceLock<Device> = OnceLock::new();
 
 #[gpu_leak_check]
@@ -43,7 +43,8 @@ fn on_cuda() {
     a_hundred_times(Device::cuda(0));
 }
 
-/// One check may tell what the device makes once and keeps: its kernels, a library's state.
+/// One check may report what the device creates once and keeps: its kernels, the state of a
+/// library.
 #[track_caller]
 fn assert_quiet(test: &str) {
     let checked = checked::finish(Run::of(&format!("quiet::tiny_model::{test}")));

@@ -1,6 +1,6 @@
-//! Threads that pass one address to and fro. The driver may hand an address out again before the call that freed
-//! it has returned; a ledger that takes records out too late loses the new owner's, and one that puts them
-//! back too eagerly invents some.
+//! Threads that exchange one address. The driver may hand out an address again before the call that
+//! freed it has returned. A ledger that removes records too late loses the record of the new owner,
+//! and one that restores them too eagerly invents some.
 
 use std::collections::HashSet;
 use std::sync::mpsc;
@@ -19,7 +19,8 @@ use take::{linear, stream_ordered};
 
 const THREADS: usize = 4;
 
-/// A million frees over both tests; fewer where a debug build runs on the stand-in, for the time it takes.
+/// A million frees in the two tests together; fewer if a debug build runs on the stand-in, to save
+/// time.
 fn rounds() -> usize {
     let frees = if cfg!(debug_assertions) && Control::of_this_process().is_some() {
         50_000
@@ -29,7 +30,7 @@ fn rounds() -> usize {
     frees / 2 / THREADS
 }
 
-/// What each thread keeps at its end: no two the same.
+/// What each thread keeps at its end: all sizes differ.
 fn kept(thread: usize) -> usize {
     1000 + thread
 }
@@ -77,7 +78,8 @@ fn stream_ordered_memory() {
     takes_and_frees(stream_ordered, free_async);
 }
 
-/// Fails unless exactly what was kept is found: a record lost is a leak less, one invented a leak more.
+/// Fails unless exactly what was kept is found: a lost record is a missing leak, and an invented
+/// one is an additional leak.
 #[track_caller]
 fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<Item = usize>) {
     let kept: Vec<_> = kept.collect();
@@ -106,7 +108,8 @@ fn a_million_frees_lose_and_invent_nothing() {
 
 const HAND_OVERS: usize = 2000;
 
-/// Two threads by turns: one frees and is held before its call returns, the other is given the address.
+/// Two threads take turns: one frees and is held before its call returns, and the other is given
+/// the address.
 #[gpu_leak_check(confirm = false)]
 #[ignore = "leaks on purpose, on the stand-in"]
 #[test]

@@ -1,4 +1,4 @@
-//! Memory of a given size, by one call.
+//! Allocates memory of a given size, with one call.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 

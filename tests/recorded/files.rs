@@ -1,4 +1,4 @@
-//! The recordings in `tests/recordings`: what real GPUs did, judged by the code of today.
+//! The recordings in `tests/recordings`, from real GPUs, are judged by the current code.
 
 use std::fmt::Write;
 use std::fs;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use gpu_leak_check::recording::{self, Replay};
 use gpu_leak_check::report::model::{Report, RunPurpose};
 
-/// The variable that has expectations written instead of compared.
+/// If this variable is set, expectations are written instead of compared.
 const BLESS: &str = "RECORDINGS_BLESS";
 
 #[test]
 fn every_recording_is_judged_as_expected() {
     let Ok(recordings) = recordings() else {
-        // A test program that was carried to another machine has no such folder beside it.
+        // A test program that was copied to another machine does not have this folder.
         return;
     };
     assert!(!recordings.is_empty(), "there are no recordings");
@@ -83,7 +83,7 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// What a person would want to know, a line each.
+/// A summary for people, one line for each fact.
 fn told(replay: &Replay) -> String {
     let mut text = String::new();
     let header = &replay.header;

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use super::programs::{ALL, GPU_ONLY};
 use crate::kinds;
 
-/// A checked test in a process of its own, and the recording that it made.
+/// A checked test in a separate process, and its recording.
 pub(super) struct Recorded {
     pub(super) checked: Checked,
     pub(super) path: PathBuf,
@@ -26,12 +26,12 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Runs a test on this machine's GPU, else on the stand-in.
+    /// Runs a test on this machine's GPU if there is one, otherwise on the stand-in.
     pub(super) fn run(test: &str) -> Self {
         Self::run_with(test, &[])
     }
 
-    /// As [`Self::run`], with these variables.
+    /// Like [`Self::run`], with these variables.
     fn run_with(test: &str, variables: &[(&str, &str)]) -> Self {
         let fake = Fake::new();
         let run = if gpu::is_present() {
@@ -62,7 +62,7 @@ impl Recorded {
     }
 }
 
-/// Fails unless the replay comes to the very reports of the run.
+/// Fails unless the replay produces exactly the reports of the run.
 #[track_caller]
 pub(super) fn assert_judged_alike(recorded: &Recorded) {
     let replay = recorded.replay();
@@ -73,8 +73,8 @@ pub(super) fn assert_judged_alike(recorded: &Recorded) {
     assert!(!replay.torn);
 }
 
-/// A report without what it cost, without what was found in the process's own memory, and without
-/// where this machine keeps the sources of others: a recording has none of it.
+/// A report without what a recording lacks: the time spent, what was found in the process's own
+/// memory, and where this machine keeps third-party sources.
 fn comparable(report: &Report) -> Report {
     let mut report = report.clone();
     report.waited_ms = 0;
@@ -111,8 +111,9 @@ fn every_program_is_judged_again_as_it_was() {
     }
 }
 
-/// Tests whose attribute says what may stay, which is not recorded; those in whose processes another
-/// harness records into the same file; and one of scopes, whose reports stand in no run file.
+/// Excluded tests: those whose attribute says what may stay, which is not recorded; those in whose
+/// processes another harness records into the same file; and one of scopes, whose reports are in no
+/// run file.
 const NOT_JUDGED_ALIKE: [&str; 5] = [
     "boundary::blind::one_scope_after_another",
     "boundary::copies::comes_after_its_plugin",
@@ -121,7 +122,8 @@ const NOT_JUDGED_ALIKE: [&str; 5] = [
     "settings::allowed::keeps_more_than_its_table",
 ];
 
-/// The bodies of this claim's tests: leaks, failing calls, broken contexts, strangers, nested checks.
+/// The bodies of these tests: leaks, failing calls, broken contexts, foreign threads, nested
+/// checks.
 fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let program = std::env::current_exe().expect("the path of this program");
     let list = Command::new(program)
@@ -133,7 +135,7 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
     for test in tests.filter(|test| !NOT_JUDGED_ALIKE.contains(test)) {
         let recorded = Recorded::run(test);
-        // Some run no check on this machine.
+        // Some of them run no check on this machine.
         if recorded.path.exists() {
             assert_judged_alike(&recorded);
             judged += 1;
@@ -154,13 +156,13 @@ fn every_planted_leak_is_judged_again_as_it_was() {
     assert_bodies_are_judged_alike("regressions::allocators::", 2);
 }
 
-/// A leak of every kind: graph memory, physical memory, what has counted references.
+/// A leak of every kind: graph memory, physical memory, reference-counted resources.
 #[test]
 fn a_leak_of_every_kind_is_judged_again_as_it_was() {
     for kind in kinds::names() {
         let row = [(kinds::ROW, kind)];
         let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
-        // A GPU cannot do everything.
+        // A GPU cannot run all of them.
         assert!(gpu::is_present() || recorded.path.exists(), "{kind}");
         if recorded.path.exists() {
             assert_judged_alike(&recorded);
@@ -173,7 +175,7 @@ fn every_budget_growth_and_expectation_is_judged_again_as_it_was() {
     assert_bodies_are_judged_alike("settings::", 10);
 }
 
-/// Programs of the caching allocator, drawn at random: probes, claims and reserves.
+/// Random programs with the caching allocator: probes, claims and reserves.
 #[test]
 fn every_allocator_s_program_is_judged_again_as_it_was() {
     assert_bodies_are_judged_alike("conformance::watched::", 5);

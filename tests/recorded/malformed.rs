@@ -1,4 +1,5 @@
-//! Files that are no recordings, or no longer: one error that names file and line, and no panic.
+//! Files that are not or no longer recordings: the result is one error with file and line, and no
+//! panic.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +7,10 @@ use std::path::Path;
 use gpu_leak_check::recording;
 use serde_json::{Value, json};
 
-/// A real one, with a leak.
+/// A real recording, with a leak.
 const RECORDING: &str = include_str!("../recordings/stand-in-keeps_an_allocation.jsonl");
 
-/// Fails unless the file is judged, or refused with its name and a line it has.
+/// Fails unless the file is judged, or rejected with its name and the number of one of its lines.
 #[track_caller]
 fn assert_judged_or_refused(path: &Path, content: &[u8]) -> Option<String> {
     fs::write(path, content).expect("a writable folder");
@@ -74,7 +75,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
         let mut places = Vec::new();
         leaves(&lines[number], String::new(), &mut places);
         for (index, place) in places.iter().enumerate() {
-            // A few for each value: all that is asked of every line is that nobody panics.
+            // A few for each value: the only requirement is that nothing panics.
             let other = &strange[(number + index) % strange.len()];
             let mut changed = lines.clone();
             *changed[number].pointer_mut(place).expect("a value") = other.clone();
@@ -84,7 +85,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
     }
 }
 
-/// Sizes that no machine has, all at once: sums must not overflow.
+/// Impossibly large sizes, all at once: sums must not overflow.
 #[test]
 fn a_recording_with_huge_sizes_everywhere_is_judged() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -111,7 +112,7 @@ fn parsed(line: &str) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
 }
 
-/// The paths of everything in `value` that holds nothing else.
+/// The paths of all leaves of `value`.
 fn leaves(value: &Value, path: String, found: &mut Vec<String>) {
     match value {
         Value::Array(values) => {

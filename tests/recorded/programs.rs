@@ -1,5 +1,5 @@
 //! Small programs whose recordings on real GPUs are worth keeping: `scripts/record` runs each in a
-//! process of its own. All but those named in [`GPU_ONLY`] run on the stand-in for the driver too.
+//! separate process. All except those in [`GPU_ONLY`] also run on the stand-in for the driver.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 
@@ -13,7 +13,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, Tensor, TinyModel};
 
-/// Programs for which there is no stand-in.
+/// Programs that the stand-in cannot run.
 pub(super) const GPU_ONLY: [&str; 1] = ["multiplies_by_cublas"];
 
 /// Every program, by its name.
@@ -28,7 +28,7 @@ pub(super) const ALL: [&str; 7] = [
 ];
 
 fn context() -> Arc<CudaContext> {
-    // Kept: the last to let go of a primary context frees what was leaked in it.
+    // Kept, because releasing the last reference to a primary context frees what was leaked in it.
     let context = CudaContext::new(0).expect("device 0 has a context");
     std::mem::forget(Arc::clone(&context));
     context
@@ -41,7 +41,7 @@ fn keeps_an_allocation() -> Result<(), DriverError> {
     let context = context();
     context.bind_to_thread()?;
     let mut back = [0_u8; 64];
-    // SAFETY: the sizes fit, the null stream always exists, and what is freed is not used again.
+    // SAFETY: the sizes match, the null stream always exists, and what is freed is not used again.
     unsafe {
         let one = result::malloc_sync(4096)?;
         let other = result::malloc_async(stream::null(), 1000)?;
@@ -90,7 +90,7 @@ fn launches_a_captured_graph() {
     let stream = context.new_stream().expect("a stream");
     let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     stream.begin_capture(mode).expect("a capture");
-    // SAFETY: the stream lives; the address is used and freed in the capture that took it.
+    // SAFETY: the stream is live; the address is used and freed in the capture that allocated it.
     unsafe {
         let inside = result::malloc_async(stream.cu_stream(), 100).expect("a node");
         result::memset_d8_async(inside, 7, 100, stream.cu_stream()).expect("a node");
@@ -116,8 +116,8 @@ fn maps_physical_memory() -> Result<(), DriverError> {
     properties.location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let least = sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM;
     let (mut size, mut address, mut handle) = (0, 0, 0);
-    // SAFETY: out pointers to locals; the range is mapped while it is reserved, and the handle
-    // lives until both are over.
+    // SAFETY: out pointers to local variables; the range stays reserved while it is mapped, and the
+    // handle lives longer than both.
     unsafe {
         sys::cuMemGetAllocationGranularity(&raw mut size, &raw const properties, least).result()?;
         sys::cuMemAddressReserve(&raw mut address, size, 0, 0, 0).result()?;
@@ -135,14 +135,14 @@ fn maps_physical_memory() -> Result<(), DriverError> {
 fn resets_the_primary_context() -> Result<(), DriverError> {
     let context = context();
     context.bind_to_thread()?;
-    // SAFETY: nothing uses the memory or anything else on the device any more.
+    // SAFETY: nothing uses the memory or anything else on the device any longer.
     unsafe {
         result::malloc_sync(512)?; // leak: reset
         sys::cuDevicePrimaryCtxReset_v2(0).result()
     }
 }
 
-/// The GPU where there is one, else the embedded device: kernels need a real driver.
+/// The GPU if there is one, otherwise the embedded device, because kernels need a real driver.
 fn device() -> gpu_leak_kernels::Result<Device> {
     if std::env::var_os("RECORD_ON").is_some_and(|device| device == "embedded") {
         Device::embedded()

@@ -23,7 +23,7 @@ fn eight_racing_threads_are_judged_again_as_they_were() {
     assert_eq!(kept, THREADS as u64);
 }
 
-/// Streams, because the driver gives their handles to another thread as soon as they are back.
+/// Streams, because the driver gives their handles to another thread as soon as they are destroyed.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -52,6 +52,6 @@ fn create() -> cudarc::driver::sys::CUstream {
 
 #[expect(unsafe_code, reason = "the driver's own call")]
 fn destroy(taken: cudarc::driver::sys::CUstream) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { stream::destroy(taken) }.expect("a live stream");
 }

@@ -18,13 +18,13 @@ fn run(body: &str) -> Checked {
     checked::finish(Run::of(&format!("regressions::allocators::{body}")))
 }
 
-/// Made once for the process, as a suite shares its device.
+/// Created once for the process, as a test suite shares its device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::embedded().expect("a device"));
     &DEVICE
 }
 
-/// Fails unless the one finding is that the test took more than it may.
+/// Fails unless the only finding is that the test exceeded its budget.
 #[track_caller]
 fn assert_over_budget(checked: &Checked, bytes: u64) {
     let [finding] = &failed(checked).findings[..] else {
@@ -38,8 +38,8 @@ fn assert_over_budget(checked: &Checked, bytes: u64) {
     );
 }
 
-/// `cumsum` multiplied by an n × n matrix: gigabytes for thousands of numbers. All of it comes back, and what
-/// it took at once is more than such a sum may.
+/// `cumsum` multiplied by an n × n matrix: gigabytes for thousands of numbers. All of it is freed,
+/// but the peak is more than such a sum should need.
 /// <https://github.com/huggingface/candle/issues/1599>
 #[test]
 fn candle_1599_the_matrix_of_a_cumulative_sum() {
@@ -57,8 +57,8 @@ fn sums_cumulatively() {
     numbers.matmul(&matrix).unwrap();
 }
 
-/// Frees on a stream of their own lag behind the allocations: the device fills up though little is in use.
-/// <https://github.com/chelsea0x3b/cudarc/pull/94>
+/// Frees on a separate stream lag behind the allocations: the device fills up although little is in
+/// use. <https://github.com/chelsea0x3b/cudarc/pull/94>
 #[test]
 fn cudarc_94_frees_that_lag_behind() {
     assert_over_budget(&run("frees_on_a_slow_stream"), 16 * (20 << 20));
@@ -79,8 +79,8 @@ fn frees_on_a_slow_stream() {
     slow.resume();
 }
 
-/// Constants of a traced program in a unit that lives as long as the process: small, and more with each trace.
-/// <https://github.com/pytorch/pytorch/issues/43119>
+/// Constants of a traced program in a compilation unit that lives as long as the process: they are
+/// small, but each trace adds more. <https://github.com/pytorch/pytorch/issues/43119>
 #[test]
 fn pytorch_43119_constants_of_a_process_wide_unit() {
     let checked = run("traces");
@@ -121,10 +121,10 @@ fn fails_to_capture() {
     PRIVATE.fetch_add(20 << 20, Ordering::Relaxed);
 }
 
-/// Bytes of segments that a simulated allocator reserved for captures.
+/// The bytes of segments that a simulated allocator reserved for captures.
 static PRIVATE: AtomicU64 = AtomicU64::new(0);
 
-/// The simulated allocator: it never gives back what it reserved for a capture.
+/// The simulated allocator: it never releases what it reserved for a capture.
 struct Simulated;
 
 static SIMULATED: Simulated = Simulated;

@@ -1,4 +1,4 @@
-//! Frees that failed, and nobody looked.
+//! Frees that failed without anyone checking the result.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -14,7 +14,7 @@ use gpu_leak_tests::{checked, gpu};
 use super::{failed, of_kind, run};
 use crate::kinds::planted::{context, keep, memory};
 
-/// `cuMemHostUnregister` with the device's address: an error that nobody reads, and the range stays pinned.
+/// `cuMemHostUnregister` with the device address: the error is ignored, and the range stays pinned.
 /// <https://github.com/dora-rs/dora/pull/2940>
 #[test]
 fn dora_2940_unregistered_by_the_wrong_address() {
@@ -63,7 +63,8 @@ fn cumo_176_freed_in_a_callback() {
         checked::on(&Fake::new().fault("fail:cuMemFreeHost=800"), test)
     };
     let finding = of_kind(&checked, Kind::Pinned);
-    // The failed call tells, where the driver shows it: it is made on a thread of the driver's.
+    // The failed call is reported if the driver makes it visible: it is made on a thread of the
+    // driver.
     let told = [FindingKind::FailedFree, FindingKind::Leaked].contains(&finding.kind);
     assert!(told && finding.bytes == 777, "{}", checked.story());
 }
@@ -73,7 +74,7 @@ fn cumo_176_freed_in_a_callback() {
 #[test]
 fn frees_in_a_callback() {
     unsafe extern "C" fn free(pointer: *mut c_void) {
-        // SAFETY: the driver refuses it here.
+        // SAFETY: the driver refuses the call here.
         let _ = unsafe { sys::cuMemFreeHost(pointer) };
     }
     context();

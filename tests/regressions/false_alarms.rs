@@ -1,4 +1,4 @@
-//! What other checks took for leaks.
+//! What other checks mistook for leaks.
 
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -43,8 +43,8 @@ fn free_bytes() -> usize {
     cudarc::driver::result::mem_get_info().expect("a context").0
 }
 
-/// 1024 bytes fewer at the end than at the start, and nobody found out why: a difference below 0 is no leak.
-/// <https://github.com/pytorch/pytorch/issues/8044>
+/// 1024 bytes fewer at the end than at the start, for an unknown reason: a difference below 0 is
+/// not a leak. <https://github.com/pytorch/pytorch/issues/8044>
 #[test]
 fn pytorch_8044_less_than_before() {
     let checked = run(module_path!(), "child_with_less_than_before");
@@ -60,7 +60,7 @@ static BEFORE: Mutex<Option<Pointer>> = Mutex::new(None);
 #[test]
 #[ignore = "run in a process of its own"]
 fn child_with_less_than_before() {
-    // The first check finds the driver.
+    // The first check loads the driver.
     gives_back_what_was_there();
     context();
     *BEFORE.lock().unwrap() = Some(memory::linear());
@@ -78,7 +78,7 @@ fn gives_back_what_was_there() {
     }
 }
 
-/// What is still held in the moment after the body, and given back in the next.
+/// Memory that is still held just after the body, and freed a moment later.
 /// <https://github.com/pytorch/pytorch/pull/82607>
 #[test]
 fn pytorch_82607_given_back_right_after_the_body() {
@@ -98,7 +98,7 @@ fn gives_back_late() {
     let taken = memory::linear();
     let (end, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        // Answered when the body's thread drops its end.
+        // Answered when the body's thread drops its end of the channel.
         let _ = ended.recv();
         context();
         memory::free(taken);
@@ -106,8 +106,8 @@ fn gives_back_late() {
     DROPPED_WITH_THE_THREAD.set(Some(end));
 }
 
-/// A library's workspace, made at its first use and kept: whichever test came first was blamed.
-/// <https://github.com/pytorch/pytorch/pull/86167>
+/// A library's workspace, created at its first use and kept: the test that happened to run first
+/// was blamed. <https://github.com/pytorch/pytorch/pull/86167>
 #[test]
 fn pytorch_86167_a_workspace_made_at_first_use() {
     let checked = run(module_path!(), "child_with_a_workspace");
@@ -140,7 +140,7 @@ fn multiplies() {
     WORKSPACE.get_or_init(memory::linear);
 }
 
-/// An address that one thread frees and another is given before the first one's call has returned.
+/// An address that one thread frees and another receives before the first one's call has returned.
 /// <https://github.com/rapidsai/rmm/issues/2303>
 #[test]
 fn rmm_2303_an_address_reused_by_another_thread() {
@@ -160,7 +160,7 @@ fn hands_an_address_over() {
             context();
             memory::free(first);
         });
-        // Freed, and its call not yet at an end.
+        // Freed, but its call has not returned yet.
         control.wait_held("cuMemFree_v2");
         let second = memory::linear();
         assert_eq!(second, first, "the same address");

@@ -28,7 +28,7 @@ fn frees_only_the_memory() {
     memory::free(memory::linear());
 }
 
-/// Events are made for each round and never destroyed.
+/// Events are created in each round and never destroyed.
 /// <https://github.com/tromp/cuckoo/issues/69>, <https://github.com/llnl/camp/issues/71>
 #[test]
 fn cuckoo_69_events_of_every_round() {

@@ -1,4 +1,4 @@
-//! The heap that kernels allocate from: a limit of this tool, and proof of it.
+//! The heap that kernels allocate from: a limit of this tool, and the proof of it.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ use gpu_leak_tests::gpu;
 use super::run;
 use crate::kinds::planted::{Pointer, code, context, memory};
 
-/// Takes 1 MiB, says where, and forgets it.
+/// Allocates 1 MiB, stores its address, and forgets it.
 const FORGETFUL: &std::ffi::CStr = c"
 .version 6.4
 .target sm_75
@@ -31,8 +31,8 @@ const FORGETFUL: &std::ffi::CStr = c"
 }
 ";
 
-/// Each launch takes from the heap inside the device, and nobody gives it back. The heap is set aside when the
-/// kernel is loaded; no call tells what happens in it.
+/// Each launch allocates from the device heap, and nothing frees it. The heap is reserved when the
+/// kernel is loaded; no call reports what happens in it.
 /// <https://github.com/NVIDIA/numba-cuda-mlir/issues/247>
 #[test]
 fn numba_cuda_mlir_247_is_not_seen() {
@@ -42,7 +42,7 @@ fn numba_cuda_mlir_247_is_not_seen() {
     }
 }
 
-/// More than the 8 MiB that a device has for it, unless told otherwise.
+/// More than the 8 MiB that a device reserves for it by default.
 const LAUNCHES: usize = 16;
 
 #[test]
@@ -64,7 +64,7 @@ fn forgets() {
     launch();
 }
 
-/// Runs the kernel once: the address that it got, or 0.
+/// Runs the kernel once, and returns the address that it got, or 0.
 fn launch() -> Pointer {
     static KERNEL: OnceLock<(usize, Pointer)> = OnceLock::new();
     let &(kernel, mut answer) = KERNEL.get_or_init(|| {
@@ -74,7 +74,7 @@ fn launch() -> Pointer {
     let kernel = ptr::with_exposed_provenance_mut(kernel);
     let (none, null) = (ptr::null_mut(), stream::null());
     let (mut parameters, mut got) = ([(&raw mut answer).cast()], 0);
-    // SAFETY: the kernel writes eight bytes to memory of the device, which has room for them.
+    // SAFETY: the kernel writes eight bytes to device memory that is large enough.
     unsafe {
         let launched = sys::cuLaunchKernel(
             kernel,

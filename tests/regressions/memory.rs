@@ -1,4 +1,4 @@
-//! Memory that nobody gave back.
+//! Memory that was never freed.
 
 use cudarc::driver::sys;
 use gpu_leak_check::gpu_leak_check;
@@ -34,7 +34,7 @@ fn fails_to_upload() {
     struct Owned(#[expect(dead_code, reason = "it is never made")] Pointer);
     fn upload() -> Result<Owned, cudarc::driver::DriverError> {
         let pointer = allocate(256);
-        // SAFETY: an address that is nobody's is refused.
+        // SAFETY: the driver refuses an address that belongs to nothing.
         unsafe { sys::cuMemsetD8_v2(1, 0, 256) }.result()?;
         Ok(Owned(pointer))
     }
@@ -42,8 +42,8 @@ fn fails_to_upload() {
     assert!(upload().is_err(), "the copy fails");
 }
 
-/// The reference that `cuMemCreate` gives is never released after the memory was mapped: closed, and still held.
-/// <https://github.com/NVIDIA/cuda-python/issues/2882>
+/// The reference that `cuMemCreate` returns is never released after the memory was mapped: it is
+/// closed, but still held. <https://github.com/NVIDIA/cuda-python/issues/2882>
 #[test]
 fn cuda_python_2882_the_first_reference_is_never_released() {
     let checked = run(module_path!(), "maps_and_unmaps");
@@ -60,8 +60,8 @@ fn maps_and_unmaps() {
     }
 }
 
-/// Auto-free on launch frees what the launch before took; nothing frees what the last one took.
-/// <https://github.com/NVIDIA/warp/issues/1429>
+/// Auto-free on launch frees what the previous launch allocated; nothing frees what the last one
+/// allocated. <https://github.com/NVIDIA/warp/issues/1429>
 #[test]
 fn warp_1429_the_last_launch_of_an_auto_freed_graph() {
     let checked = run(module_path!(), "launches_with_auto_free");
@@ -76,7 +76,7 @@ fn launches_with_auto_free() {
     graphs::auto_freed_memory();
 }
 
-/// Tests of a library that leak a few bytes each, far below what a device's free memory shows.
+/// Tests of a library that leak a few bytes each, far less than a device's free memory can show.
 /// <https://github.com/NVIDIA/cccl/issues/1895>
 #[test]
 fn cccl_1895_a_leak_of_767_bytes() {

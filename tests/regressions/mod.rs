@@ -1,5 +1,5 @@
-//! Leaks that real programs had, and alarms that were false, each planted anew in a few lines and named after
-//! the report of it. What the cause was in the program is in the words of its maintainers.
+//! Leaks and false alarms that occurred in real programs, each reproduced in a few lines and named
+//! after its report. The maintainers' reports describe the causes.
 
 #![expect(
     unsafe_code,
@@ -17,20 +17,20 @@ use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::model::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 
-/// Runs a body of the module at this path in a process of its own.
+/// Runs the body with this path in the module, in a separate process.
 fn run(module: &str, body: &str) -> Checked {
     let (_, module) = module.split_once("::").expect("a crate and its module");
     checked::run(&format!("{module}::{body}"))
 }
 
-/// Fails unless the test failed, and returns what its check said.
+/// Fails unless the test failed, and returns the report of its check.
 #[track_caller]
 fn failed(checked: &Checked) -> &Report {
     assert!(!checked.child.status.success(), "{}", checked.story());
     checked.report()
 }
 
-/// The one finding about this kind.
+/// The only finding about this kind.
 #[track_caller]
 fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     let matching = failed(checked).findings.iter();

@@ -1,4 +1,4 @@
-//! Limits of what a test takes, though it gives all of it back.
+//! Limits on what a test allocates, even if it frees all of it.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
@@ -96,7 +96,7 @@ fn warms_up_dearly() {
     borrow(10);
 }
 
-/// What the checks inside a test take is the test's.
+/// What the checks inside a test allocate counts for the test.
 #[test]
 fn a_nested_check_spends_the_outer_one_s_budget() {
     let checked = run("budgets::calls_a_check_that_takes_much");

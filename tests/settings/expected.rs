@@ -1,4 +1,4 @@
-//! A test that is to leak, exactly so much.
+//! A test that must leak exactly this much.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};

@@ -9,7 +9,7 @@ use gpu_leak_tests::checked::Checked;
 use super::shelf::take;
 use super::{headline, run_with};
 
-/// Runs a test with a configuration file that says `text`.
+/// Runs a test with a configuration file that contains `text`.
 pub(super) fn configured(test: &str, text: &str) -> Checked {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gpu.toml");
@@ -76,8 +76,7 @@ fn a_mistake_in_the_file_fails_the_test_with_its_place() {
     let checked = configured("file::leaks_ten_bytes", "[check]\ntolerance = '1 MB'");
     let headline = headline(&checked);
     assert!(
-        headline
-            .ends_with("gpu.toml:2:13: `1 MB` has two readings: write \"1 MiB\" or \"1000000 B\""),
+        headline.ends_with("gpu.toml:2:13: `1 MB` is ambiguous: write \"1 MiB\" or \"1000000 B\""),
         "{headline}"
     );
 }

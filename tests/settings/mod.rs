@@ -1,4 +1,4 @@
-//! What a test may say about itself, and a run about all its tests.
+//! Options of a test, and settings of a run for all its tests.
 
 mod allowed;
 mod budgets;
@@ -10,7 +10,7 @@ mod shelf;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
-/// Runs a test of this module, in a process that has no GPU to look at, with these variables.
+/// Runs a test of this module with these variables, in a process without a GPU.
 fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of(&format!("settings::{test}"));
     checked::finish(

@@ -1,4 +1,4 @@
-//! Growth: only what every round leaves more of is a finding.
+//! Growth: only what increases in every round is a finding.
 
 use std::sync::Mutex;
 
@@ -35,7 +35,7 @@ fn grows() {
     take(10);
 }
 
-/// A cache of three: filled by the first rounds, and kept.
+/// A cache with three entries: the first rounds fill it, and it is kept.
 #[gpu_leak_check(rounds = 5)]
 #[test]
 fn a_cache_that_fills_up_drops_out() {
@@ -46,7 +46,7 @@ fn a_cache_that_fills_up_drops_out() {
     }
 }
 
-/// Each round frees what the round before it left.
+/// Each round frees what the previous round left.
 #[gpu_leak_check(rounds = 5)]
 #[test]
 fn what_is_replaced_each_round_does_not_grow() {

@@ -1,4 +1,4 @@
-//! An allocator of nothing but addresses: it reports, and needs no GPU.
+//! An allocator that only invents addresses: it reports them, and needs no GPU.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,7 +7,7 @@ use gpu_leak_check::observe::Source;
 
 static SHELF: Source = Source::new("shelf", &["settings/shelf.rs"]);
 
-/// Takes `bytes` until [`give_back`].
+/// Allocates `bytes` until [`give_back`].
 pub(super) fn take(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let address = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -19,7 +19,7 @@ pub(super) fn give_back(address: u64) {
     SHELF.freed(address);
 }
 
-/// Takes and gives back.
+/// Allocates and frees.
 pub(super) fn borrow(bytes: u64) {
     give_back(take(bytes));
 }

@@ -1,5 +1,5 @@
-//! Many calls on sixteen threads, and what everybody who counts has counted at the end: the ledger,
-//! the driver, its pool, the allocator. A short run here; `make soak` asks for ten million calls.
+//! Many calls on sixteen threads. At the end, everything that counts must agree: the ledger, the
+//! driver, its pool, the allocator. This is a short run; `make soak` makes ten million calls.
 
 mod driver;
 
@@ -14,20 +14,21 @@ use gpu_leak_tests::random::Random;
 
 const THREADS: usize = 16;
 
-/// How many allocating and freeing calls each test makes, all threads together.
+/// The number of allocating and freeing calls of each test, on all threads together.
 fn calls() -> usize {
     env::var("SOAK_CALLS").map_or(160_000, |calls| calls.parse().expect("a number of calls"))
 }
 
-/// Where nothing else of this program is.
+/// A place that nothing else in this program uses.
 fn synthetic() -> Place {
     Place::named("soak:0")
 }
 
 static SOURCE: Source = Source::new("soak", &["tests/soak/"]);
 
-/// An allocator of addresses: each thread has its own, and its neighbour frees every fourth. In a process
-/// of its own, for the other tests of this one have nearly as many allocators as can be counted.
+/// An allocator that only invents addresses: each thread has its own, and another thread frees
+/// every fourth block. It runs in a separate process, because the other tests here have nearly as
+/// many allocators as can be counted.
 #[gpu_leak_check(confirm = false, isolate)]
 #[test]
 fn the_ledger_counts_what_an_allocator_reports() {

@@ -1,4 +1,4 @@
-//! Addresses of an allocator that counts them in one space for all its devices.
+//! Addresses of an allocator with one address space for all its devices.
 
 use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_check::{Place, gpu_leak_check};

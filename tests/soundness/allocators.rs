@@ -1,5 +1,5 @@
-//! Allocators without memory, of each sort that a check can meet: one that reports every block, one
-//! of which only a probe tells the sum, one that reports some of its blocks, and one that takes
+//! Allocators without memory, one of each kind that a check can meet: one that reports every block,
+//! one with only a probe for the sum, one that reports some of its blocks, and one that allocates
 //! whole segments and keeps them.
 
 use std::sync::Mutex;
@@ -10,10 +10,10 @@ use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
 use gpu_leak_check::probe::{Probe, Segment};
 
-/// The files that a report passes over when it looks for the user's line.
+/// The allocator's own files, which a report skips when it looks for the user's line.
 const OWN_SOURCES: &[&str] = &["soundness/allocators.rs"];
 
-/// A range of addresses that was never handed out before.
+/// A range of addresses that has never been handed out.
 fn fresh(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
@@ -21,7 +21,7 @@ fn fresh(bytes: u64) -> u64 {
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
 
-/// A block of an allocator that reports everything; nothing gives it back by itself.
+/// A block of an allocator that reports everything; it is never freed automatically.
 pub(super) fn take(bytes: u64) -> u64 {
     take_on(Place::named("reporting:0"), bytes)
 }
@@ -42,7 +42,7 @@ pub(super) fn give_back(address: u64) {
     REPORTING.freed(address);
 }
 
-/// A block that gives itself back.
+/// A block that is freed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Block(u64);
 
@@ -58,7 +58,7 @@ impl Drop for Block {
     }
 }
 
-/// A sum that only a probe tells.
+/// A sum that only a probe knows.
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,
@@ -91,7 +91,7 @@ impl Probe for Sum {
         self.name
     }
 
-    /// Nowhere before its first use: every test of this program reads it.
+    /// It has no place before its first use, because every test of this program reads it.
     fn places(&self) -> Vec<Place> {
         match self.allocated.load(Ordering::Relaxed) {
             0 => Vec::new(),
@@ -127,7 +127,7 @@ pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
 
-/// Takes a block that is reported, and never gives it back.
+/// Allocates a block that is reported, and never frees it.
 pub(super) fn lose_reported(bytes: u64) -> u64 {
     let address = fresh(bytes);
     PARTLY.take(bytes);
@@ -135,13 +135,13 @@ pub(super) fn lose_reported(bytes: u64) -> u64 {
     address
 }
 
-/// Takes a block that is reported, and gives it back.
+/// Allocates a block that is reported, and frees it.
 pub(super) fn borrow_reported(bytes: u64) {
     PARTLY_REPORTED.freed(lose_reported(bytes));
     PARTLY.give_back(bytes);
 }
 
-/// Takes whole segments from the layer below, and never gives one back.
+/// Allocates whole segments from the layer below, and never releases one.
 pub(super) struct Pool {
     segments: Mutex<Vec<Segment>>,
     allocated: AtomicU64,
@@ -160,7 +160,7 @@ impl Pool {
         segments.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A new segment of so many bytes, which it keeps.
+    /// A new segment of this size, which it keeps.
     pub(super) fn reserve(&self, bytes: u64) -> u64 {
         let address = fresh(bytes);
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,12 +168,12 @@ impl Pool {
         address
     }
 
-    /// A new segment of so many bytes, and in it a block that nothing gives back.
+    /// A new segment of this size, and in it a block that is never freed.
     pub(super) fn take(&self, block: u64, segment: u64) -> u64 {
         self.take_at(self.reserve(segment), block)
     }
 
-    /// A block there, in a segment that it has.
+    /// A block at this address, in a segment that it has.
     pub(super) fn take_at(&self, address: u64, block: u64) -> u64 {
         self.allocated.fetch_add(block, Ordering::Relaxed);
         POOLED.allocated(Place::named("pool:0"), address, block);

@@ -1,4 +1,4 @@
-//! Checks inside checks: what one of them does not fail for, the one around it judges.
+//! Nested checks: what one of them does not fail for, the surrounding check judges.
 
 use std::cell::OnceCell;
 use std::mem::forget;
@@ -93,7 +93,7 @@ fn what_a_scope_reports_counts_for_the_test_unless_it_failed_it() {
 #[test]
 fn goes_on_after_a_block_has_failed() {
     let block = || Check::new("caught").run(|| take(MIB));
-    // Its message has been printed; the test goes on, and would pass.
+    // Its message has been printed; the test continues, and would pass.
     drop(catch_unwind(AssertUnwindSafe(block)));
 }
 
@@ -195,7 +195,8 @@ fn runs_a_block_that_leaves_something() {
 #[test]
 fn a_block_does_not_confirm_while_its_test_does() {
     let checked = run("blocks::runs_a_block_that_leaves_something");
-    // Twice in the test's first run, by which the block knows what repeats; once in each later one.
+    // Runs twice in the test's first run, by which the block knows what repeats, and once in each
+    // later one.
     let story = checked.story();
     assert_eq!(
         checked.child.stderr.matches("the block runs").count(),
@@ -211,7 +212,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Takes what it is asked for, and keeps it.
+    /// Allocates what it is asked for, and keeps it.
     fn start() -> Self {
         let (work, asked) = channel();
         let thread = thread::spawn(move || {
@@ -259,7 +260,7 @@ fn a_thread_that_a_scope_started_works_for_the_test_afterwards() {
     assert_leaked(&checked, "works_on_a_thread_that_a_scope_started", MIB);
 }
 
-/// A thread of the test puts a block where a check inside the test had the pool reserve a segment.
+/// A thread of the test puts a block into a segment that the pool reserved in a nested check.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

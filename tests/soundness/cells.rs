@@ -1,12 +1,12 @@
-//! The verdict for each way to put checks together and each thing that they can leave, and why.
+//! The verdict for each way to combine checks and each thing that they can leave, with the reason.
 //!
-//! 10 B are tolerated everywhere, and more than that is left but where it is to be tolerated.
+//! 10 B are tolerated everywhere, and more than that is left, except where it should be tolerated.
 
-/// What one test comes to.
+/// The expected result of one test.
 pub(super) struct Cell {
     /// What its body leaves.
     pub(super) remains: &'static str,
-    /// The verdict of the check inside the test, where there is one beside the test's own.
+    /// The verdict of the nested check, if there is one.
     pub(super) inner: Option<&'static str>,
     /// The test's own verdict: that of its outermost check.
     pub(super) verdict: &'static str,
@@ -36,7 +36,7 @@ const fn two(
     }
 }
 
-/// A test, wherever and on whatever thread it runs; a block that no test is around; a program.
+/// A test, on any thread; a block outside every test; a program.
 pub(super) const CONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one(
@@ -108,7 +108,7 @@ pub(super) const ROUNDS: [Cell; 11] = [
     one("tolerated", "grew", "4 × 7 B are more than 10 B"),
 ];
 
-/// A test beside an unchecked one, which takes and gives back a block in each run.
+/// A test beside an unchecked one, which allocates and frees a block in each run.
 pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "its own thread took it"),
@@ -123,7 +123,7 @@ pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// A block in a test: what fails the block fails the test, which says nothing more of it.
+/// A block in a test: what fails the block fails the test, which reports nothing else about it.
 pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -183,7 +183,8 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// A scope in a test whose report nobody looks at: it fails nothing, so the test judges all of it.
+/// A scope in a test whose report is ignored: it fails nothing, so the test judges everything in
+/// it.
 pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -233,7 +234,7 @@ pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// Rounds of a block in a test: what does not grow is the test's to judge.
+/// Rounds of a block in a test: what does not grow is judged by the test.
 pub(super) const ROUNDS_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",

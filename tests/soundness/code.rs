@@ -23,16 +23,16 @@ fn run(test: &str) -> Checked {
     checked::on(&fake, &format!("code::{test}"))
 }
 
-/// The stand-in for the runtime, or a program's own library that was made of it.
+/// The stand-in for the runtime, or a library of the program that is a copy of it.
 fn open(path: impl AsRef<Path>) -> Library {
     let path = path.as_ref();
     // SAFETY: the stand-in has no constructors.
     unsafe { Library::new(path) }.expect("the stand-in for the runtime")
 }
 
-/// One of its functions.
+/// Returns one of its functions.
 fn function<F: Copy>(library: &Library, name: &str) -> F {
-    // SAFETY: every caller below names a function with the signature it has in the stand-in.
+    // SAFETY: every caller below names a function with its signature in the stand-in.
     *unsafe { library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
 }
 
@@ -59,7 +59,7 @@ fn load_library(cudart: &Library) -> u64 {
     let load: LoadData = function(cudart, "cudaLibraryLoadData");
     let (none, image) = (ptr::null_mut(), IMAGE.as_ptr().cast());
     let mut library = 0;
-    // SAFETY: a local, an image that ends with a zero byte, and no options.
+    // SAFETY: a local variable, an image that ends with a zero byte, and no options.
     let status = unsafe {
         let library = &raw mut library;
         load(
@@ -84,7 +84,7 @@ fn loads_a_library_through_the_runtime() {
     context();
     let cudart = open("libcudart.so.13");
     load_library(&cudart);
-    // Its code stays in the stacks.
+    // Its code stays in memory, because it is in the stacks.
     std::mem::forget(cudart);
 }
 
@@ -116,14 +116,14 @@ fn code_that_the_runtime_loads_at_the_first_launch_is_the_baseline() {
     run("unloads_what_it_loads_and_launches").assert_clean();
 }
 
-/// Where a library has the function that both the runtime and the program's own library have.
+/// The offset of a function that both the runtime and the program's own library have.
 fn address(library: &Library) -> usize {
     let address: LoadCode = function(library, "fake_plugin_loads_code");
     address as usize
 }
 
-/// A library of the program's own that lies where another one lay before; the others that had to be
-/// opened to fill better places.
+/// A library of the program at the address where another one was before, and the others that had to
+/// be opened to occupy other addresses.
 fn plugin_at(wanted: usize, folder: &Path) -> (Library, Vec<Library>) {
     let mut others = Vec::new();
     for number in 0..200 {
@@ -146,7 +146,7 @@ fn loads_code_where_the_runtime_was() {
     context();
     let wanted = {
         let cudart = open("libcudart.so.13");
-        // By this check its frames are known as the runtime's.
+        // Since this check, its frames are known as those of the runtime.
         let first = Check::new("first launch").confirm(false);
         first.run(|| launch(&cudart));
         address(&cudart)

@@ -1,4 +1,4 @@
-//! The driver's own calls, for what no allocator beside it has: handles, and frees that fail.
+//! The driver's own calls, for what other allocators do not have: handles, and frees that fail.
 
 #![expect(
     unsafe_code,
@@ -13,7 +13,7 @@ use cudarc::driver::{CudaContext, result, sys};
 /// An address of device memory.
 pub(super) type Pointer = CUdeviceptr;
 
-/// The primary context of device 0, made once, kept, and current to this thread.
+/// The primary context of device 0, created once, kept, and current on this thread.
 pub(super) fn context() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("the stand-in"));
@@ -28,13 +28,13 @@ pub(super) fn take(bytes: u64) -> Pointer {
 }
 
 pub(super) fn free(pointer: Pointer) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
 }
 
 /// A free that the driver refuses.
 pub(super) fn free_in_vain(pointer: Pointer) {
-    // SAFETY: no memory of anybody's begins there, and the driver says so.
+    // SAFETY: no memory begins there, and the driver says so.
     let answer = unsafe { sys::cuMemFree_v2(pointer) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
@@ -44,13 +44,13 @@ pub(super) fn event() -> CUevent {
 }
 
 pub(super) fn destroy(event: CUevent) {
-    // SAFETY: the caller made it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { result::event::destroy(event) }.expect("a free");
 }
 
-/// Destroys an event that is destroyed already.
+/// Destroys an event that has already been destroyed.
 pub(super) fn destroy_in_vain(event: CUevent) {
-    // SAFETY: the stand-in looks the handle up, and says that it is none.
+    // SAFETY: the stand-in looks up the handle, and reports that it is invalid.
     let answer = unsafe { sys::cuEventDestroy_v2(event) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
@@ -61,12 +61,13 @@ pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")
 }
 
-/// As programs do that allocate again soon: by its release threshold the pool keeps all.
+/// Like programs that soon allocate again: because of its release threshold, the pool keeps
+/// everything.
 pub(super) fn keep_what_is_freed_to_the_pool() {
     let mut pool = std::ptr::null_mut();
     let mut keep = u64::MAX;
     let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-    // SAFETY: a device's pool, and locals of the attribute's type.
+    // SAFETY: a device's pool, and local variables of the attribute's type.
     unsafe {
         sys::cuDeviceGetDefaultMemPool(&raw mut pool, 0)
             .result()
@@ -78,6 +79,6 @@ pub(super) fn keep_what_is_freed_to_the_pool() {
 }
 
 pub(super) fn free_to_the_pool(pointer: Pointer) {
-    // SAFETY: the caller took it on the null stream and uses it no more.
+    // SAFETY: the caller allocated it on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, result::stream::null()) }.expect("a free");
 }

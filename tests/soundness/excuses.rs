@@ -1,4 +1,4 @@
-//! What may stay excuses itself, and no more than that.
+//! What may stay is excused, and nothing else.
 
 use std::sync::Once;
 
@@ -12,13 +12,13 @@ use super::allocators::{Block, POOL, give_back, take};
 use super::driver;
 use super::{GIB, KIB, MIB, assert_leaked, assert_verdict, bytes, of, run};
 
-/// Keeps one segment for a block, which it answers, and another one for nothing.
+/// Keeps one segment for a block, which it returns, and another one without a reason.
 fn take_beside_a_large_reserve(block: u64) -> u64 {
     POOL.reserve(GIB);
     POOL.take(block, 2 * MIB)
 }
 
-/// The test failed for the segment in which nothing lies, and for nothing else.
+/// The test failed because of the empty segment, and of nothing else.
 #[track_caller]
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
@@ -109,7 +109,7 @@ fn hands_over_a_block_of_the_driver_s_pool() {
 #[test]
 fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its_chunks() {
     let test = "hands_over_a_block_of_the_driver_s_pool";
-    // A pool that gives nothing back.
+    // A pool that releases nothing.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
     let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
@@ -136,7 +136,7 @@ fn allows_all_that_its_segments_hold() {
 #[test]
 fn tolerates_all_that_its_segments_hold() {
     static MADE: Once = Once::new();
-    // In the second run as much again would be more than is tolerated.
+    // The same amount again in the second run would exceed the tolerance.
     MADE.call_once(|| _ = POOL.take(64, 2 * MIB));
     drop(Block::new(1));
 }
@@ -240,7 +240,7 @@ fn what_is_allowed_uses_up_no_tolerance() {
 #[test]
 fn loses_a_little_in_each_run() {
     static MADE: Once = Once::new();
-    // So that there is a second run, in which as much stays again.
+    // Causes a second run, in which the same amount stays again.
     MADE.call_once(|| _ = take(KIB));
     take(100);
 }
@@ -258,7 +258,7 @@ fn what_a_run_loses_is_tolerated_in_each_run_by_itself() {
     );
 }
 
-/// Not a checked test: what was there before the scope must not be a finding of its own.
+/// Not a checked test, because what existed before the scope must not be a finding of that test.
 #[ignore = "needs a process of its own"]
 #[test]
 fn puts_a_block_into_an_old_segment_and_takes_a_new_one() {

@@ -1,9 +1,10 @@
-//! Verdicts that hold however checks are put together: no leak passes because a check stood inside
-//! another one, because two runs differed or because an allocator tells only a sum, and nobody fails
-//! for what a neighbour did.
+//! Verdicts that hold however checks are combined: no leak passes because a check is nested,
+//! because two runs differ or because an allocator reports only a sum, and no test fails for what
+//! another one did.
 //!
-//! What leaks on purpose is ignored, and run in a process of its own by the tests beside it. A target
-//! of its own, because a probe is the whole program's and some tests of the others count allocators.
+//! Tests that leak on purpose are ignored, and run in separate processes by the tests beside them.
+//! This is a separate target because a probe affects the whole program, and some tests of other
+//! targets count allocators.
 
 mod addresses;
 mod allocators;
@@ -29,8 +30,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// A test of this program, in a process of its own that has no GPU, and waits little for frees that
-/// nobody makes.
+/// Runs a test of this program in a separate process without a GPU, with a short wait for late
+/// frees.
 fn of(test: &str) -> Run {
     Run::of(test).env("GPU_LEAK_CHECK_SETTLE", "5ms")
 }
@@ -39,13 +40,13 @@ fn run(test: &str) -> Checked {
     checked::finish(of(test))
 }
 
-/// The ignored tests of a module of this program, up to `threads` at once.
+/// Runs the ignored tests of a module of this program, up to `threads` at once.
 fn run_suite(module: &str, threads: u32) -> Checked {
     let run = Run::of_all(module, threads);
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"))
 }
 
-/// The report of the check called so, or whose path ends so.
+/// The report of the check with this name, or with a path that ends in it.
 #[track_caller]
 fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
@@ -56,7 +57,7 @@ fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     found.unwrap_or_else(|| panic!("no report of {name}\n{}", checked.story()))
 }
 
-/// The test of this name has this verdict, and its process ended as that verdict has it.
+/// Fails unless the test has this verdict, and its process ended accordingly.
 #[track_caller]
 fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) -> &'a Report {
     let report = report(checked, test);
@@ -77,7 +78,7 @@ fn bytes(report: &Report, verdict: CheckStatus) -> u64 {
     of_verdict.map(|finding| finding.bytes).sum()
 }
 
-/// The test leaked exactly so much, and failed.
+/// Fails unless the test leaked exactly this much, and failed.
 #[track_caller]
 fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
     let report = assert_verdict(checked, test, CheckStatus::Found(FindingKind::Leaked));
@@ -89,7 +90,7 @@ fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
     );
 }
 
-/// What the test's report says of it, its findings' verdicts by name.
+/// The findings of the test's report, by kind.
 fn kinds(report: &Report) -> Vec<&'static str> {
     let findings = report.findings.iter();
     findings.map(|finding| finding.kind.name()).collect()

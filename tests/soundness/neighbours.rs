@@ -1,5 +1,5 @@
-//! Tests that run beside others, checked and not: nobody fails for what a neighbour did, and a sum
-//! that a neighbour may have moved is nobody's to call clean.
+//! Tests that run beside checked and unchecked tests: none fails for what another did, and a sum
+//! that another may have changed has no owner and is not clean.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
@@ -47,13 +47,13 @@ impl Neighbour {
         self.changed.notify_all();
     }
 
-    /// Has the neighbour do its work once, and waits for it.
+    /// Makes the other test do its work once, and waits for it.
     pub(super) fn ask(&self) {
         self.change(|state| state.asked += 1);
         self.wait_while(|state| state.done < state.asked && !state.over);
     }
 
-    /// Does `work` as often as it is asked to, until it is dismissed.
+    /// Does `work` whenever it is asked to, until it is dismissed.
     pub(super) fn serve(&self, mut work: impl FnMut()) {
         loop {
             let mut is_over = false;
@@ -69,14 +69,15 @@ impl Neighbour {
         }
     }
 
-    /// That was all.
+    /// There is no more work.
     pub(super) fn dismiss(&self) {
         self.change(|state| state.over = true);
     }
 }
 
-/// A module with a checked test `a_checked`, an unchecked one beside it and, because libtest runs two
-/// at once, a third one that begins when the checked one has ended and sends the neighbour home.
+/// A module with a checked test `a_checked`, an unchecked one beside it and, because libtest runs
+/// two at once, a third one that begins when the checked one has ended and dismisses the unchecked
+/// one.
 macro_rules! suite {
     ($module:ident: $body:ident beside $work:ident) => {
         mod $module {
@@ -88,7 +89,7 @@ macro_rules! suite {
             #[ignore = "one of a suite"]
             #[test]
             fn a_checked() {
-                // Something is seen, or nothing would be measured.
+                // Report something, otherwise nothing would be measured.
                 super::borrow();
                 super::$body();
                 NEIGHBOUR.ask();
@@ -153,7 +154,7 @@ fn run_beside(module: &str) -> checked::Checked {
     run_suite(&format!("neighbours::{module}"), 2)
 }
 
-/// It passed, for a sum that has no owner says nothing; and does so where `CI` is set.
+/// It passed, because a sum without an owner decides nothing; this holds even if `CI` is set.
 #[track_caller]
 fn assert_shared(module: &str) {
     let plain = run_beside(module);
@@ -220,7 +221,7 @@ fn what_a_test_s_own_threads_lose_is_a_leak_whoever_runs_beside_it() {
     assert_leaked(&checked, "a_checked", 7);
 }
 
-/// Work that is done on a thread which the first to need it starts, and which all share.
+/// Work on a shared thread, which is started by the first test that needs it.
 mod shared_pool {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Mutex, OnceLock};
@@ -267,7 +268,7 @@ fn what_a_shared_pool_s_thread_keeps_is_told_with_its_thread_and_the_advice_to_s
     assert!(checked.child.stderr.contains("warmup"), "{story}");
 }
 
-/// One test at a time: the first is unchecked, and leaves a thread behind that works on.
+/// One test at a time: the first is unchecked, and leaves a thread behind that continues to work.
 mod after_an_unchecked_one {
     use std::thread;
 

@@ -1,4 +1,4 @@
-//! What a body can leave: a function for each sort, called once for each run of the body.
+//! What a body can leave: one function for each kind, called once for each run of the body.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -11,12 +11,12 @@ use super::driver;
 /// More than is tolerated.
 const MUCH: u64 = 1000;
 
-/// Nothing: it is all given back.
+/// Nothing: everything is freed.
 pub(super) fn returned() {
     drop(Block::new(MUCH));
 }
 
-/// A block, at the same place in each run.
+/// A block, at the same call site in each run.
 pub(super) fn leaked() {
     take(MUCH);
 }
@@ -33,7 +33,7 @@ fn third_path() {
     take(MUCH);
 }
 
-/// A block, at another place than the runs before and after.
+/// A block, at a call site that differs from those of the previous and the next run.
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
@@ -57,12 +57,12 @@ pub(super) fn replaced() {
     *LAST.lock().expect("no panic") = Some(new);
 }
 
-/// A block that the code says may stay.
+/// A block that the code allows to stay.
 pub(super) fn allowed() {
     allow("the table is shared", || take(MUCH));
 }
 
-/// A block that somebody else frees.
+/// A block that other code will free.
 pub(super) fn handed_over() {
     hand_over(take(MUCH));
 }
@@ -72,13 +72,13 @@ pub(super) fn tolerated() {
     take(7);
 }
 
-/// A segment that an allocator keeps for nothing.
+/// A segment that an allocator keeps without a reason.
 pub(super) fn reserve() {
     drop(Block::new(1));
     POOL.reserve(MUCH);
 }
 
-/// Bytes of an allocator of which nothing but the sum is known.
+/// Bytes of an allocator of which only the sum is known.
 pub(super) fn sum() {
     drop(Block::new(1));
     SILENT.take(MUCH);

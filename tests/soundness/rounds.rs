@@ -1,4 +1,4 @@
-//! Growth is judged by the sum of what every round leaves, beside each site by itself.
+//! Growth is judged by the sum of what every round leaves, and also by each call site separately.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,8 @@ use super::{MIB, assert_verdict, of, run};
 
 static ROUNDS: AtomicU32 = AtomicU32::new(0);
 
-/// Which round of this process's one check this is, from 1. It takes something, and so is measured.
+/// The number of the current round of this process's only check, from 1. It allocates something, so
+/// that the check measures.
 #[expect(clippy::print_stderr, reason = "the parent counts the rounds")]
 fn begin_round() -> u32 {
     eprintln!("a round");
@@ -37,7 +38,7 @@ fn other_way() -> Block {
     Block::new(MIB)
 }
 
-/// Takes by two sites in turn.
+/// Allocates at two call sites in turn.
 fn take_by_turns(round: u32) -> Block {
     match round % 2 {
         1 => one_way(),
@@ -140,7 +141,7 @@ fn is_asked_for_two_rounds() {
     begin_round();
 }
 
-/// Two rounds were refused in words that say how many there must be, and none was run.
+/// Two rounds were rejected with a message that says how many are necessary, and none was run.
 #[track_caller]
 fn assert_refused(checked: &Checked) {
     let story = checked.story();

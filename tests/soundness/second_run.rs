@@ -1,5 +1,5 @@
-//! What repeats is a leak, whichever of the runs it shows in, and what a run leaves counts though
-//! the other runs differ.
+//! What repeats is a leak, in whichever runs it appears, and what a run leaves counts even if the
+//! other runs differ.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -15,7 +15,7 @@ use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, report, run};
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// Which run of this process's one checked body this is, from 1.
+/// The number of the current run of this process's only checked body, from 1.
 #[expect(clippy::print_stderr, reason = "the parent counts the runs")]
 fn begin_run() -> u32 {
     eprintln!("the body runs");
@@ -215,7 +215,7 @@ fn what_was_deferred_hides_no_leak_beside_it() {
 fn frees_twice_in_its_second_run() {
     static MADE: Once = Once::new();
     driver::context();
-    // So that there is a second run.
+    // Causes a second run.
     MADE.call_once(|| _ = driver::take(1000));
     let pointer = driver::take(1000);
     driver::free(pointer);
@@ -231,7 +231,7 @@ fn a_free_that_fails_in_the_second_run_fails_the_test() {
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
 }
 
-/// As `log::set_logger` does.
+/// Like `log::set_logger`.
 fn set_logger() {
     static SET: Once = Once::new();
     let mut first = false;
@@ -256,7 +256,7 @@ fn what_a_body_leaves_that_cannot_run_twice_is_inconclusive() {
     let story = checked.story();
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("second run"), "{story}");
-    // What was left is told all the same.
+    // What was left is still reported.
     assert!(story.contains("1.00 MiB"), "{story}");
 }
 
@@ -264,8 +264,8 @@ fn at_one_line(bytes: u64) -> u64 {
     take(bytes)
 }
 
-/// At one line it leaks in each run, and frees what the first run left there beside that; what later
-/// runs leave at another line takes the place of nothing.
+/// It leaks at one line in each run, and also frees what the first run left there; what later runs
+/// leave at another line replaces nothing.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

@@ -1,4 +1,4 @@
-//! Allocators of which a probe tells a sum, and that report some of their blocks or none.
+//! Allocators with a probe for the sum, which report some of their blocks or none.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
@@ -20,7 +20,8 @@ fn what_an_allocator_does_not_report_is_judged_by_its_probe_s_sum() {
     assert_leaked(&checked, "loses_what_it_does_not_report", GIB);
 }
 
-/// Two checked tests, one after the other: the first has the allocator report a block, which stays.
+/// Two checked tests, one after the other: in the first, the allocator reports a block, which
+/// stays.
 mod one_after_the_other {
     use gpu_leak_check::allow;
 

@@ -1,5 +1,5 @@
-//! Ways to put checks together times things that they can leave: the verdict of each, by the table in
-//! [`super::cells`]. A process for each way runs its tests one after the other.
+//! All combinations of checks with all things that they can leave: the verdict of each is in the
+//! table in [`super::cells`]. A process for each combination runs its tests one after the other.
 
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ fn in_two_blocks(name: &str, body: Body) {
     Check::new(format!("around {name}")).run(|| in_a_block(name, body));
 }
 
-/// Runs the body in a scope, whose report is written down nowhere but here.
+/// Runs the body in a scope, whose report is recorded only here.
 #[expect(clippy::print_stderr, reason = "the parent looks for it")]
 fn report_of_a_scope(name: &str, body: Body) -> Report {
     let scope = Scope::open(name);
@@ -45,7 +45,7 @@ fn report_of_a_scope(name: &str, body: Body) -> Report {
     report
 }
 
-/// Before the name of a scope and its verdict.
+/// The prefix of a line with the name of a scope and its verdict.
 const SCOPE: &str = "the scope ";
 
 fn in_a_scope(name: &str, body: Body) {
@@ -67,7 +67,8 @@ fn beside_a_neighbour(_: &str, body: Body) {
     NEIGHBOUR.ask();
 }
 
-/// A module with a test for each thing that can be left. The check inside it is called as the thing.
+/// A module with a test for each thing that can be left. The nested check has the name of that
+/// thing.
 macro_rules! composition {
     ($module:ident: $compose:ident $(checked($($option:tt)*))? $(with $beside:item $after:item)?) => {
         mod $module {
@@ -122,18 +123,18 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
     }
 );
 
-/// Where the outermost check of a test stands.
+/// The location of the outermost check of a test.
 #[derive(Clone, Copy)]
 enum Outermost {
     /// The test is checked.
     Test,
-    /// The test is not, and a block or scope in it is called as the thing that is left.
+    /// The test is unchecked, and a block or scope in it has the name of what is left.
     Inside,
-    /// The test is not, and a block in it stands around another one.
+    /// The test is unchecked, and contains a block that surrounds another one.
     Around,
 }
 
-/// 10 B are tolerated by every check.
+/// Every check tolerates 10 B.
 fn configuration(folder: &Path) -> std::path::PathBuf {
     let file = folder.join("gpu-leak-check.toml");
     fs::write(&file, "[check]\ntolerance = 10\n").expect("a file");
@@ -152,7 +153,8 @@ fn run(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "1ms"))
 }
 
-/// The verdict of the first check or scope with this name: whatever runs once more is told again.
+/// The verdict of the first check or scope with this name, because whatever runs again is reported
+/// again.
 fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     let in_a_check = format!(": {name}");
     let is_it = |test: &str| test == name || test.ends_with(&in_a_check);
@@ -164,7 +166,7 @@ fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     reported.or_else(of_a_scope).unwrap_or("none")
 }
 
-/// The verdict of the check inside a test, where there is to be one, and that of the outermost one.
+/// The verdict of the nested check, if one is expected, and that of the outermost one.
 fn verdicts<'a>(
     checked: &'a Checked,
     module: &str,
@@ -181,7 +183,7 @@ fn verdicts<'a>(
     [inner.unwrap_or("none"), verdict(checked, &outer)]
 }
 
-/// Whether libtest says that a test of the table passed; none where it says nothing.
+/// Whether libtest reports that a test of the table passed; none if it does not mention it.
 fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
     let test = format!("test table::{module}::{remains} ... ");
     let mut lines = child.stdout.lines();
@@ -199,7 +201,7 @@ fn is_failure(verdict: &str) -> bool {
     failures.iter().any(|failure| failure.name() == verdict)
 }
 
-/// Fails with every cell that is not as the table says.
+/// Fails with a list of all cells that differ from the table.
 #[track_caller]
 fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
     let threads = if module == "beside_an_unchecked_test" {
@@ -208,7 +210,7 @@ fn assert_as_in_the_table(module: &str, outermost: Outermost, cells: &[Cell]) {
         1
     };
     let checked = run(module, threads);
-    // A scope whose report nobody asserts fails nothing.
+    // A scope whose report is not asserted fails nothing.
     let inner_fails = module != "scope_in_a_test";
     let mut wrong = Vec::new();
     for (remains, _) in remains::ALL {
@@ -314,7 +316,7 @@ fn a_scope_whose_report_is_asserted_judges_what_it_leaves() {
 fn a_program_judges_what_it_leaves() {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     if !program.exists() {
-        // Only the tests were taken to this machine.
+        // Only the tests were copied to this machine.
         return;
     }
     let (fake, folder) = (

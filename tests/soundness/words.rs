@@ -1,4 +1,4 @@
-//! What a report says is true of the program, and what it advises helps.
+//! What a report says about the program is true, and its advice helps.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use super::allocators::POOL;
 use super::driver::{Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, take};
 use super::{GIB, KIB, MIB, assert_verdict, run};
 
-/// On the stand-in, with time enough to look for what holds a leak.
+/// Runs on the stand-in, with enough time to search for what holds a leak.
 fn on_the_stand_in(test: &str) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("words::{test}"));
@@ -35,7 +35,7 @@ fn keep(pointer: Pointer) {
     KEPT.lock().expect("no panic").push(pointer);
 }
 
-/// The static that a finding is said to be held by, or nothing.
+/// The static that holds a finding according to the report, or nothing.
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     let holders = finding.holders.as_deref();
@@ -70,7 +70,7 @@ fn the_holder_of_one_block_is_not_named_for_another_of_the_same_line() {
     };
     let (forgotten, kept) = (of_bytes(MIB), of_bytes(4 * KIB));
     assert_eq!(holder(kept, &checked), Some(HOLDER), "{story}");
-    // A search that could not read everything says nothing of what it has not found.
+    // A search that could not read everything makes no claim about what it has not found.
     let of_forgotten = forgotten.holders.as_deref().unwrap_or_default();
     assert!(of_forgotten.is_empty(), "{story}");
 }
@@ -133,8 +133,8 @@ fn frees_the_middle_of_a_block() {
     free(pointer);
 }
 
-/// The test failed for a free that failed, and its report does not tell of a reserve where nobody
-/// reserved anything.
+/// The test failed for a free that failed, and its report does not mention a reserve if nothing was
+/// reserved.
 #[track_caller]
 fn story_of_a_failed_free(test: &str) -> String {
     let checked = on_the_stand_in(test);
@@ -154,7 +154,7 @@ fn says_that_it_was_freed(story: &str) -> bool {
         "destroyed before",
         "already destroyed",
     ];
-    // The advice speaks of what may have been, not of what was.
+    // The advice says what may have happened, not what did.
     let mut told = story.lines().filter(|line| !line.starts_with("help:"));
     told.any(|line| words.iter().any(|words| line.contains(words)))
 }

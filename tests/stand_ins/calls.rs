@@ -9,32 +9,32 @@ use sys::CUresult;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// The answer of a call that writes it through a pointer.
+/// Returns what a call writes through a pointer.
 pub(crate) fn answer<T>(call: impl FnOnce(*mut T) -> CUresult) -> T {
     let mut value = MaybeUninit::uninit();
     ok(call(value.as_mut_ptr()));
-    // SAFETY: the call succeeded, so it has written its answer.
+    // SAFETY: the call succeeded, so it has written its result.
     unsafe { value.assume_init() }
 }
 
-/// What a call refuses an answer with.
+/// Returns the error of a call that must fail.
 pub(crate) fn refusal<T>(call: impl FnOnce(*mut T) -> CUresult) -> CUresult {
     let mut value = MaybeUninit::uninit();
     call(value.as_mut_ptr())
 }
 
-/// A call that must succeed.
+/// Fails unless the call succeeds.
 #[track_caller]
 pub(crate) fn ok(code: CUresult) {
     assert_eq!(code, CUresult::CUDA_SUCCESS);
 }
 
-/// The primary context of the first device, current to this thread.
+/// The primary context of the first device, current on this thread.
 pub(crate) fn context() -> sys::CUcontext {
     context_of(0)
 }
 
-/// The same of another device.
+/// The same for another device.
 pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     result::init().expect("a driver");
     // SAFETY: a valid out pointer, and a device that is there.

@@ -1,4 +1,4 @@
-//! Captures over several streams, into a graph that was there before, and such as nobody ends.
+//! Captures of several streams, captures into an existing graph, and captures that are never ended.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 

@@ -1,4 +1,5 @@
-//! Contexts that are counted: attached ones, primary ones, and green ones, which are parts of these.
+//! Reference-counted contexts: attached ones, primary ones, and green ones, which are parts of
+//! these.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 

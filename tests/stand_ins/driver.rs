@@ -1,5 +1,5 @@
-//! What the driver promises beyond cudarc's safe interface: pools and their reserve, what a context takes
-//! with it, handles and addresses that come back at once.
+//! Guarantees of the driver beyond cudarc's safe interface: pools and their reserve, what ends with
+//! a context, handles and addresses that are reused immediately.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 
@@ -56,7 +56,7 @@ fn a_pool_gives_back_at_a_synchronise_what_no_allocation_pins() {
             let small: u64 = answer(|out| sys::cuMemAllocAsync(out, 1, null));
             assert_eq!(pool_bytes(pool), (32 * MIB, 512));
             assert_eq!(sys::cuMemFreeAsync(small, null), CUresult::CUDA_SUCCESS);
-            // Freed, but not seen to be: a trim leaves the block.
+            // Freed, but not yet seen to be complete: a trim leaves the block.
             assert_eq!(sys::cuMemPoolTrimTo(pool, 0), CUresult::CUDA_SUCCESS);
             assert_eq!(pool_bytes(pool), (32 * MIB, 0));
             assert_eq!(sys::cuCtxSynchronize(), CUresult::CUDA_SUCCESS);
@@ -116,7 +116,7 @@ fn a_destroyed_pool_lives_on_in_its_allocations() {
     });
 }
 
-/// One object of each kind that dies with its context, and one that does not.
+/// One object of each kind that ends with its context, and one that does not.
 fn make_one_of_each() {
     let null = std::ptr::null_mut();
     // SAFETY: valid out pointers.

@@ -22,7 +22,8 @@ pub(super) fn graph() -> sys::CUgraph {
     answer(|out| unsafe { sys::cuGraphCreate(out, 0) })
 }
 
-/// `CUgraphNodeParams` as 64-bit words: the kind, and from the third on what depends on it.
+/// `CUgraphNodeParams` as 64-bit words: the kind, and from the third word on the part that depends
+/// on it.
 fn node_params(kind: u32) -> [u64; 32] {
     let mut words = [0; 32];
     words[0] = u64::from(kind);
@@ -37,7 +38,7 @@ fn allocation(size: u64) -> [u64; 32] {
     words
 }
 
-/// What an allocation node has answered.
+/// The address that an allocation node has returned.
 fn address_in(params: &[u64; 32]) -> u64 {
     params[16]
 }
@@ -303,7 +304,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
             CUresult::CUDA_ERROR_NOT_SUPPORTED,
             "memory nodes cannot be copied"
         );
-        // Moved.
+        // The graph was moved.
         params[3] = 1;
         ok(add(parent, &mut params));
         assert_eq!(control.live("graph").0, 1);

@@ -59,7 +59,7 @@ fn memory_of_another_process_takes_nothing_of_this_one_s_device() {
                 refusal(|out| sys::cuIpcOpenMemHandle_v2(out, broken, LAZY)),
                 CUresult::CUDA_ERROR_INVALID_VALUE
             );
-            // The second word says which process made it.
+            // The second word identifies the process that created it.
             handle.reserved[8] ^= 1;
             ok(sys::cuMemFree_v2(source));
             let before = free_bytes();

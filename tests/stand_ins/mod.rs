@@ -1,5 +1,5 @@
-//! The stand-ins are good enough: what real programs see of them, through bindings that were made for
-//! the real libraries.
+//! The stand-ins are sufficient: real programs use them through bindings that were made for the
+//! real libraries.
 
 mod calls;
 mod captures;

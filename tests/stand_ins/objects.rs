@@ -1,4 +1,4 @@
-//! Arrays, texture and surface objects, link states, and imports of other APIs.
+//! Arrays, texture and surface objects, link states, and imports from other APIs.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 
@@ -103,7 +103,7 @@ fn planes_and_levels_are_lent_by_their_array() {
     });
 }
 
-/// One object of each kind that a context takes with it.
+/// One object of each kind that ends with its context.
 fn make_one_of_each() {
     array(CUarray_format::CU_AD_FORMAT_FLOAT, 0);
     texture();

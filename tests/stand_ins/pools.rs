@@ -1,4 +1,4 @@
-//! Pools over processes: exports, imports, and what the current pool of a device is.
+//! Pools across processes: exports, imports, and the current pool of a device.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 

@@ -57,7 +57,7 @@ fn data_come_back_and_nothing_stays() {
             let (start, end) = (stream.record_event(timed)?, stream.record_event(timed)?);
             assert!(start.elapsed_ms(&end)? >= 0.0);
             drop((start, end));
-            // SAFETY: nobody reads the uninitialised bytes.
+            // SAFETY: nothing reads the uninitialised bytes.
             let pinned = unsafe { context.alloc_pinned::<u8>(4096) }?;
             assert_eq!(control.live("pinned"), (1, 4096));
             drop(pinned);
@@ -126,7 +126,7 @@ fn each_device_has_memory_of_its_own() {
             .alloc_zeros::<u8>(1)
             .expect("memory");
         assert_eq!(free(&contexts[0]), before[0]);
-        // A pool takes 32 MiB for one byte.
+        // A pool allocates 32 MiB for one byte.
         assert_eq!(before[1] - free(&contexts[1]), 32 << 20);
         drop((held, contexts));
         assert_nothing_lives(control);

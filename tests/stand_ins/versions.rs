@@ -1,4 +1,4 @@
-//! The first versions of calls, which old programs still find under the plain names.
+//! The first versions of calls, which old programs still get for the plain names.
 
 #![expect(unsafe_code, reason = "calls of the driver's C interface")]
 
@@ -11,7 +11,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::calls::{MIB, answer, context, free_bytes, ok};
 
-/// A function as a program built for CUDA 2.0 gets it.
+/// Returns a function as a program built for CUDA 2.0 gets it.
 fn first_version(name: &CStr) -> *mut c_void {
     let (old, flags) = (2000, 0);
     // SAFETY: valid out pointers and a C string.

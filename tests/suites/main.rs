@@ -1,9 +1,9 @@
-//! Whole suites in one process: many checks at once, checked tests beside unchecked ones, tests that
-//! share what they make once.
+//! Whole test suites in one process: many checks at once, checked tests beside unchecked ones,
+//! tests that share what they create once.
 //!
-//! The suites are ignored; tests beside them run each in a process of its own, on the embedded device
-//! and on a GPU where there is one. A run is repeated a few times, and a hundred times where a GPU is
-//! there or `SUITE_RUNS` says 100.
+//! The suites are ignored. Tests beside them run each in a separate process, on the embedded device
+//! and on a GPU if there is one. A run is repeated a few times, or a hundred times if there is a
+//! GPU or `SUITE_RUNS` says 100.
 
 mod many;
 mod runners;
@@ -21,10 +21,10 @@ use gpu_leak_tests::gpu;
 
 /// Tells a suite's process which device to use.
 const DEVICE: &str = "SUITE_DEVICE";
-/// Tells it to make the device before the first check.
+/// Tells it to create the device before the first check.
 const WARM: &str = "SUITE_WARM";
 
-/// The device that the tests of a suite share, made when it is first needed.
+/// The device that the tests of a suite share, created when it is first needed.
 fn device() -> &'static Device {
     static SHARED: OnceLock<Device> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -44,7 +44,7 @@ fn the_device_and_its_plans() {
     }
 }
 
-/// A tensor of this many blocks of 512 bytes, the allocator's unit.
+/// A tensor of this number of blocks of 512 bytes, the allocator's unit.
 fn take(blocks: usize) -> Result<Tensor> {
     Tensor::zeros([blocks * BLOCK / size_of::<f32>()], device())
 }
@@ -59,14 +59,14 @@ fn devices() -> &'static [&'static str] {
     }
 }
 
-/// How often a suite is run; `few` where neither a GPU nor a variable asks for more.
+/// How often a suite is run; `few` times if neither a GPU nor a variable asks for more.
 fn runs(few: u64) -> u64 {
     let asked = env::var("SUITE_RUNS").ok();
     let asked = asked.map(|runs| runs.parse().expect("SUITE_RUNS is a number"));
     asked.unwrap_or(if gpu::is_present() { 100 } else { few })
 }
 
-/// Runs the suite of this module, whose device is made before its first check.
+/// Runs the suite of this module, whose device is created before its first check.
 fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of_all(module, threads)
         .env(DEVICE, device)

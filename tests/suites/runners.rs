@@ -1,5 +1,6 @@
-//! The suite of forty tests under cargo-nextest itself: a process for each, attempts, repetitions, and
-//! an archive that runs elsewhere give the verdicts that libtest gives, by the same configuration.
+//! The suite of forty tests under cargo-nextest: one process for each test, attempts, repetitions,
+//! and an archive that runs elsewhere give the same verdicts as libtest, with the same
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,18 +14,18 @@ use gpu_leak_tests::nextest::Nextest;
 use super::shared::{LEAKING, LEAKS, SUITE, TESTS, plans};
 use super::{DEVICE, devices};
 
-/// Every test runs, also behind one that fails.
+/// Every test runs, even after one that fails.
 const CONFIG: &str = "[profile.default]\nfail-fast = false\n";
-/// nextest's exit code where a test failed.
+/// nextest's exit code if a test failed.
 const FAILED: i32 = 100;
 
-/// The tests of the suite whose names begin so.
+/// The tests of the suite whose names have this prefix.
 fn suite(beginning: &str) -> Option<Nextest> {
     let filter = format!("test(/^{SUITE}::{beginning}/)");
     Nextest::of_this_program("suites", &filter, CONFIG)
 }
 
-/// How often the tests ended with this verdict, by name.
+/// How often the tests had this verdict, by name.
 fn by_status(checked: &Checked, status: CheckStatus) -> BTreeMap<&str, usize> {
     let mut tests = BTreeMap::new();
     let reports = checked.reports.iter();
@@ -101,7 +102,7 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
     assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
 }
 
-/// A workspace of this one's shape, with nothing in it but what says how checks are judged.
+/// A workspace with this layout that contains only the configuration of checks.
 fn copied_workspace(folder: &Path) {
     let package = folder.join("tests");
     fs::create_dir_all(&package).expect("a folder");
@@ -126,7 +127,7 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
         let story = checked.story();
         assert!(checked.child.status.success(), "{story}");
         let report = checked.report();
-        // What stays is within the tolerance that the file there allows.
+        // What stays is within the tolerance of that file.
         assert_eq!(report.status, CheckStatus::Clean, "{story}");
         let notes = report.notes.join("\n");
         assert!(

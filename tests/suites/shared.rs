@@ -1,5 +1,5 @@
-//! Forty tests that share a device, a cuBLAS handle and a cache of plans, each made by whichever test
-//! needs it first.
+//! Forty tests that share a device, a cuBLAS handle and a cache of plans, each created by the test
+//! that needs it first.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -55,7 +55,7 @@ fn plan(number: usize) -> Result<Tensor> {
     Ok(made)
 }
 
-/// What a warm-up makes: every plan, and the handle with which they are used.
+/// What a warm-up creates: every plan, and the handle with which they are used.
 pub(super) fn fill_the_cache() -> Result<()> {
     (0..PLANS).try_for_each(|number| works_with(number).map(drop))
 }
@@ -74,7 +74,7 @@ fn works(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the leaking one leaks: not in a later attempt, where it is told `once`.
+/// Whether the leaking test leaks: not in a later attempt if it is told `once`.
 fn leaks() -> bool {
     match env::var(LEAKS).as_deref() {
         Ok("once") => env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt == "1"),
@@ -93,7 +93,7 @@ fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
     checked
 }
 
-/// The allocator's blocks that are told as first use, one a plan.
+/// The allocator's blocks that are reported as first use, one for each plan.
 pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
     let findings = report.findings.iter();
     findings.filter(|finding| {

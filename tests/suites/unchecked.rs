@@ -1,4 +1,4 @@
-//! Ten unchecked tests that allocate all the time, beside ten checked ones.
+//! Ten unchecked tests that allocate continuously, beside ten checked ones.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use super::{BLOCK, devices, report, run_warm, runs, take};
 
 /// How often the bodies of checked tests have run.
 static BODIES: AtomicU64 = AtomicU64::new(0);
-/// Of those with a leak, which are confirmed by a second run, and of the others.
+/// Runs of tests with a leak, which are confirmed by a second run, and of the others.
 const ALL_BODIES: u64 = 2 * LEAKING.len() as u64 + CLEAN.len() as u64;
-/// By then the others have gone wrong, and there is nothing to wait for.
+/// By then the others have failed, and there is nothing to wait for.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 const CLEAN: [&str; 3] = ["takes_and_frees", "frees_on_a_thread", "uses_a_pool"];
@@ -29,7 +29,7 @@ const LEAKING: [&str; 7] = [
     "leaks_in_a_blocking_task",
 ];
 
-/// Allocates as long as checked tests run, and leaves something too.
+/// Allocates as long as checked tests run, and also leaves something.
 fn allocates() {
     static KEPT: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
     let start = Instant::now();
@@ -45,7 +45,7 @@ fn allocates() {
     }
 }
 
-/// Leaves what no other place does: 3 KiB.
+/// Leaves a size that no other call site leaves: 3 KiB.
 fn leak() {
     std::mem::forget(take(6).expect("memory"));
 }
@@ -65,7 +65,7 @@ mod suite {
 
     unchecked!(u0 u1 u2 u3 u4 u5 u6 u7 u8 u9);
 
-    /// Counts a body, also where it leaves early.
+    /// Counts a body, even if it ends early.
     struct Body;
 
     impl Drop for Body {
@@ -136,7 +136,7 @@ mod suite {
         pool.unwrap().install(leak);
     }
 
-    /// Its first user starts the pool's threads, which are then its own.
+    /// The first user starts the pool's threads, which then belong to it.
     #[gpu_leak_check]
     #[ignore = "leaks on purpose"]
     #[test]

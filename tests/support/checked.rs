@@ -1,4 +1,4 @@
-//! A checked test in a process of its own, and the report it wrote.
+//! A checked test in a separate process, and the report that it wrote.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::published::assert_published;
 pub struct Checked {
     /// The process.
     pub child: Child,
-    /// What it wrote down, the first check to end first.
+    /// Its reports, in the order in which the checks ended.
     pub reports: Vec<Report>,
     /// What was freed after its verdict.
     pub late: Vec<Late>,
@@ -24,11 +24,11 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The one report of a process with one check.
+    /// Returns the only report of a process with one check.
     ///
     /// # Panics
     ///
-    /// When there is none or more than one; with what the process printed.
+    /// If there is none or more than one, with what the process printed.
     #[must_use]
     pub fn report(&self) -> &Report {
         let [report] = &self.reports[..] else {
@@ -37,11 +37,11 @@ impl Checked {
         report
     }
 
-    /// Fails unless the test passed with this verdict and no word about it.
+    /// Fails unless the test passed with this verdict and without a message about it.
     ///
     /// # Panics
     ///
-    /// When it did not; with what the process printed.
+    /// If it did not, with what the process printed.
     pub fn assert_clean(&self) {
         assert!(self.child.status.success(), "{}", self.story());
         for report in &self.reports {
@@ -49,7 +49,7 @@ impl Checked {
         }
     }
 
-    /// What the process printed, for a test's message.
+    /// What the process printed, for the message of a test.
     #[must_use]
     pub fn story(&self) -> String {
         format!(
@@ -59,7 +59,7 @@ impl Checked {
     }
 }
 
-/// Runs a checked test on this machine's GPU where it has one, else on the stand-in.
+/// Runs a checked test on this machine's GPU if there is one, otherwise on the stand-in.
 #[must_use]
 pub fn run(test: &str) -> Checked {
     if gpu::is_present() {
@@ -87,7 +87,7 @@ pub fn finish(run: Run) -> Checked {
     read(child, folder.path())
 }
 
-/// What the checks of a child that has ended wrote into `folder`.
+/// Returns what the checks of a child process that has ended wrote into `folder`.
 ///
 /// # Panics
 ///

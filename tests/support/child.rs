@@ -1,5 +1,5 @@
-//! One test of this program, run in a process of its own, so that its outcome and what it prints
-//! can be looked at: a test that must fail is `#[ignore]`d and run from another one.
+//! Runs one test of this program in a separate process, so that its outcome and its output can be
+//! examined. A test that must fail is `#[ignore]`d and run by another one.
 
 use std::ffi::OsStr;
 use std::process::{Command, ExitStatus, Output};
@@ -17,7 +17,7 @@ const AMBIENT: [&str; 6] = [
 /// How a child ended and what it printed.
 #[derive(Debug)]
 pub struct Child {
-    /// Its exit status: libtest's, success if the test passed.
+    /// Its exit status, which is libtest's: success if the test passed.
     pub status: ExitStatus,
     /// All of its standard output: libtest's lines, and the test's own.
     pub stdout: String,
@@ -35,7 +35,7 @@ impl From<Output> for Child {
     }
 }
 
-/// Takes from `command` what would make its outcome depend on where its parent runs.
+/// Removes from `command` what would make its outcome depend on where its parent runs.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if AMBIENT
@@ -47,7 +47,8 @@ pub fn clean(command: &mut Command) {
     }
 }
 
-/// Runs the test of this name, ignored or not, as libtest knows it: the path without the crate.
+/// Runs the test with this name, ignored or not. The name is the one libtest uses: the path without
+/// the crate.
 ///
 /// # Panics
 ///
@@ -66,12 +67,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Prepares the test of this name in a cleaned environment: none of the variables that steer
+    /// Prepares the test with this name in a clean environment, without the variables that control
     /// checks, continuous integration, backtraces or logs.
     ///
     /// # Panics
     ///
-    /// If this program cannot say where its file is.
+    /// If the path of this program is unknown.
     #[must_use]
     pub fn of(test: &str) -> Self {
         Self::with(
@@ -81,12 +82,12 @@ impl Run {
         )
     }
 
-    /// Prepares every ignored test of this module, up to `threads` at once, in the same cleaned
+    /// Prepares every ignored test of this module, up to `threads` at once, in the same clean
     /// environment.
     ///
     /// # Panics
     ///
-    /// As [`Self::of`].
+    /// As for [`Self::of`].
     #[must_use]
     pub fn of_all(module: &str, threads: u32) -> Self {
         Self::with(
@@ -108,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Lets libtest run several tests at once, so that no check knows itself alone.
+    /// Lets libtest run several tests at once, so that no check knows that it is alone.
     #[must_use]
     pub fn in_company(mut self) -> Self {
         self.threads = 2;
@@ -129,11 +130,11 @@ impl Run {
         self
     }
 
-    /// Runs the test and waits for its end.
+    /// Runs the test and waits until it ends.
     ///
     /// # Panics
     ///
-    /// If there is no such test: a child that runs nothing would always pass.
+    /// If there is no such test, because a child process that runs nothing would always pass.
     #[must_use]
     pub fn run(mut self) -> Child {
         let threads = format!("--test-threads={}", self.threads);

@@ -1,5 +1,5 @@
-//! A machine with a GPU that is none: the stand-in for libcuda, put where a child's loader finds it
-//! first.
+//! A simulated machine with a GPU: the stand-in for libcuda, where a child process's loader finds
+//! it first.
 
 #![expect(
     unsafe_code,
@@ -15,19 +15,19 @@ use tempfile::TempDir;
 
 use crate::child::Run;
 
-/// The names under which programs look for the driver: its own, and a toolkit's.
+/// The names by which programs look for the driver: its own, and a toolkit's.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
-/// The same for cuBLAS, which programs open when they first need it.
+/// The same for cuBLAS, which programs open when they need it first.
 const CUBLAS_NAME: &str = "libcublas.so.13";
 
 /// The same for the CUDA runtime.
 const CUDART_NAME: &str = "libcudart.so.13";
 
-/// What cargo calls the stand-in for it.
+/// The name that cargo gives to the stand-in for it.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
-/// A folder with the libraries, and how the driver in it is to behave.
+/// A folder with the libraries, and the behaviour of the driver in it.
 #[derive(Debug)]
 pub struct Fake {
     folder: TempDir,
@@ -40,7 +40,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the libraries have not been built beside this program, or the folder cannot be made.
+    /// If the libraries have not been built beside this program, or the folder cannot be created.
     #[must_use]
     pub fn new() -> Self {
         let folder = TempDir::with_prefix("fake-gpu").expect("a temporary folder");
@@ -57,7 +57,7 @@ impl Fake {
         }
     }
 
-    /// A machine with cuBLAS, which has no more than handles.
+    /// A machine with cuBLAS, which provides only handles.
     #[must_use]
     pub fn with_cublas(self) -> Self {
         link(
@@ -67,7 +67,8 @@ impl Fake {
         self
     }
 
-    /// A machine with the CUDA runtime, as programs find it that do not have it built in.
+    /// A machine with the CUDA runtime as a shared library, as programs find it that are not
+    /// statically linked to it.
     #[must_use]
     pub fn with_cudart(self) -> Self {
         link(&built(BUILT_CUDART), &self.folder.path().join(CUDART_NAME));
@@ -81,7 +82,8 @@ impl Fake {
         self
     }
 
-    /// Adds a fault from the start, in the words of the driver's `fault` module: `fail:cuMemFree_v2=1@3`.
+    /// Adds a fault from the start, in the syntax of the driver's `fault` module:
+    /// `fail:cuMemFree_v2=1@3`.
     #[must_use]
     pub fn fault(mut self, word: &str) -> Self {
         self.faults.push(word.to_owned());
@@ -98,7 +100,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the loader's present path cannot be extended.
+    /// If the loader's current path cannot be extended.
     #[must_use]
     pub fn env(&self) -> Vec<(String, OsString)> {
         let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -116,9 +118,10 @@ impl Fake {
         ]
     }
 
-    /// Runs `body` on this machine: the test that calls this runs again in a child, and there the body runs.
+    /// Runs `body` on this machine: the calling test runs again in a child process, and the body
+    /// runs there.
     ///
-    /// The test's name is taken from the closure, which must stand in the test function itself.
+    /// The test's name is taken from the closure, which must be in the test function itself.
     ///
     /// # Panics
     ///
@@ -135,7 +138,7 @@ impl Fake {
         assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
     }
 
-    /// A child that runs one test of this program on this machine.
+    /// A child process that runs one test of this program on this machine.
     #[must_use]
     pub fn run(&self, test: &str) -> Run {
         self.env()
@@ -150,7 +153,7 @@ impl Default for Fake {
     }
 }
 
-/// A library that cargo built for this package: it lies beside the test program.
+/// A library that cargo built for this package, in the folder of the test program.
 ///
 /// # Panics
 ///
@@ -167,12 +170,12 @@ pub fn built(name: &str) -> PathBuf {
     library
 }
 
-/// Under its new name for good: a symbolic link would show the stand-in's own name in stacks, and
-/// it is by their libraries' names that CUDA's frames are known.
+/// A copy under its new name: with a symbolic link, stacks would contain the stand-in's own name,
+/// and CUDA's frames are recognised by the names of their libraries.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
-        // The temporary folder lies on another file system. One copy for all names: two files
-        // would be two libraries with a state each.
+        // The temporary folder is on another file system. There is one copy for all names, because
+        // two files would be two libraries with separate state.
         let copy = name.with_file_name(library.file_name().expect("a library's name"));
         if !copy.exists() {
             fs::copy(library, &copy).expect("a copy in a fresh folder");
@@ -181,19 +184,19 @@ fn link(library: &Path, name: &Path) {
     }
 }
 
-/// The driver's own view and levers, inside a child that runs on a [`Fake`].
+/// The driver's own view and controls, inside a child process that runs on a [`Fake`].
 #[derive(Debug)]
 pub struct Control {
     library: libloading::Library,
 }
 
 impl Control {
-    /// The driver of this process; `None` where it is not the stand-in.
+    /// The driver of this process; `None` if it is not the stand-in.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
-        // SAFETY: the stand-in has no constructors, and a real libcuda is made to be loaded so.
+        // SAFETY: the stand-in has no constructors, and a real libcuda may be loaded like this.
         let library = unsafe { libloading::Library::new("libcuda.so.1") }.ok()?;
-        // SAFETY: only asked whether it is there.
+        // SAFETY: only its existence is checked.
         unsafe { library.get::<extern "C" fn() -> u32>(b"fake_cuda_contexts_made") }.ok()?;
         Some(Self { library })
     }
@@ -203,37 +206,38 @@ impl Control {
         *unsafe { self.library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
     }
 
-    /// How many objects of a kind live, and their bytes: the words of the driver's `control` module.
+    /// Returns how many objects of a kind are live, and their bytes; the names of kinds are in the
+    /// driver's `control` module.
     #[must_use]
     pub fn live(&self, kind: &str) -> (u64, u64) {
         let kind = text(kind);
         let mut bytes = 0;
         let live: unsafe extern "C" fn(*const c_char, *mut u64) -> u64 =
             self.function("fake_cuda_live");
-        // SAFETY: a C string and a local, which both outlive the call.
+        // SAFETY: a C string and a local variable, which both outlive the call.
         let count = unsafe { live(kind.as_ptr(), ptr::from_mut(&mut bytes)) };
         (count, bytes)
     }
 
-    /// Contexts made since the process began, live or not.
+    /// The number of contexts created since the process began, live or not.
     #[must_use]
     pub fn contexts_made(&self) -> u32 {
         let made: extern "C" fn() -> u32 = self.function("fake_cuda_contexts_made");
         made()
     }
 
-    /// Adds faults from now on, in the words of [`Fake::fault`].
+    /// Adds faults from now on, in the syntax of [`Fake::fault`].
     pub fn set_fault(&self, words: &str) {
         self.tell("fake_cuda_set_fault", words);
     }
 
-    /// Forgets every fault.
+    /// Removes every fault.
     pub fn clear_faults(&self) {
         let clear: extern "C" fn() = self.function("fake_cuda_clear_faults");
         clear();
     }
 
-    /// Breaks a context for good, as an illegal address in a kernel does.
+    /// Breaks a context for good, like an illegal address in a kernel.
     ///
     /// # Panics
     ///
@@ -243,12 +247,13 @@ impl Control {
         assert_eq!(poison(context), 0, "no such context");
     }
 
-    /// Blocks until a thread is held by `delay:NAME`: its call has had its effect and has not yet returned.
+    /// Blocks until a thread is held by `delay:NAME`: its call has taken effect and has not
+    /// returned yet.
     pub fn wait_held(&self, name: &str) {
         self.tell("fake_cuda_wait_held", name);
     }
 
-    /// Lets one held thread go on.
+    /// Lets one held thread continue.
     pub fn release(&self, name: &str) {
         self.tell("fake_cuda_release", name);
     }

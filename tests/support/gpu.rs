@@ -11,12 +11,12 @@ pub fn is_present() -> bool {
     count() > 0
 }
 
-/// How many CUDA devices can be used; none where `GPU_TESTS` says `fake`.
+/// How many CUDA devices can be used; none if `GPU_TESTS` says `fake`.
 #[must_use]
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
-        // cudarc panics where a function is missing, so ask for the library first.
+        // cudarc panics if a function is missing, so look for the library first.
         if env::var_os("GPU_TESTS").is_some_and(|value| value == "fake") || !library_is_present() {
             return 0;
         }
@@ -27,6 +27,6 @@ pub fn count() -> usize {
 
 #[expect(unsafe_code, reason = "cudarc's question opens and closes the library")]
 fn library_is_present() -> bool {
-    // SAFETY: libcuda may be loaded and unloaded again; nothing of it is used meanwhile.
+    // SAFETY: libcuda may be loaded and unloaded again; nothing in it is used meanwhile.
     unsafe { sys::is_culib_present() }
 }

@@ -1,4 +1,4 @@
-//! cargo-nextest on the program that runs: nothing is built.
+//! Runs cargo-nextest on the current program, without building anything.
 
 use std::env;
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::checked::{self, Checked};
 use crate::child::{self, Child};
 
-/// A run of nextest before it starts, with a folder of its own.
+/// A run of nextest before it starts, with its own folder.
 #[derive(Debug)]
 pub struct Nextest {
     folder: TempDir,
@@ -20,13 +20,12 @@ pub struct Nextest {
 }
 
 impl Nextest {
-    /// Prepares a run of the ignored tests of this program, the test target called `target`, that
-    /// `filter` selects, with a configuration of nextest's. None where nextest is not installed,
-    /// with a word about it.
+    /// Prepares a run of the ignored tests that `filter` selects in this program, the test target
+    /// `target`, with a nextest configuration. None, with a message, if nextest is not installed.
     ///
     /// # Panics
     ///
-    /// When cargo cannot tell of this package.
+    /// If cargo cannot describe this package.
     #[must_use]
     pub fn of_this_program(target: &str, filter: &str, config: &str) -> Option<Self> {
         if !is_installed() {
@@ -74,8 +73,8 @@ impl Nextest {
         self
     }
 
-    /// Has the tests run as if an archive of them had been unpacked in `elsewhere`, a copy of the
-    /// workspace: the program lies in a target folder there.
+    /// Runs the tests as if an archive of them had been unpacked in `elsewhere`, a copy of the
+    /// workspace, with the program in a target folder there.
     ///
     /// # Panics
     ///
@@ -97,13 +96,13 @@ impl Nextest {
             .arg(elsewhere.join("target"))
     }
 
-    /// The folder of this run: nextest's store is in it.
+    /// The folder of this run, which contains nextest's store.
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Runs them and waits for their end.
+    /// Runs them and waits until they end.
     ///
     /// # Panics
     ///
@@ -124,14 +123,14 @@ fn is_installed() -> bool {
     is_installed
 }
 
-/// What cargo says of this workspace.
+/// What cargo reports about this workspace.
 fn metadata() -> Value {
     let metadata = Command::new(cargo())
         .args([
             "metadata",
             "--format-version=1",
             "--offline",
-            // What only other systems need was never fetched.
+            // Dependencies of other systems were never downloaded.
             "--filter-platform=host-tuple",
             "--manifest-path",
         ])
@@ -143,7 +142,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&metadata.stdout).expect("JSON")
 }
 
-/// This program in the words of `cargo nextest list --list-type=binaries-only`.
+/// This program in the format of `cargo nextest list --list-type=binaries-only`.
 fn binaries(metadata: &Value, target: &str) -> Value {
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
     let package = packages

@@ -1,10 +1,10 @@
-//! Run files against the schema that is published for them.
+//! Validates run files against their published schema.
 
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 
-/// Fails unless each line of the run file at `path` is what the published schema says.
+/// Fails unless each line of the run file at `path` is valid under the published schema.
 ///
 /// # Panics
 ///

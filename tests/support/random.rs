@@ -1,11 +1,11 @@
-//! Repeatable random numbers, for tests that are not of proptest's form.
+//! Repeatable random numbers, for tests that do not use proptest.
 
 /// A [SplitMix64](https://prng.di.unimi.it/splitmix64.c) generator.
 #[derive(Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next one.
+    /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -14,7 +14,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`.
+    /// A number below `end`.
     ///
     /// # Panics
     ///

@@ -1,5 +1,5 @@
-//! Where the judgement of a process begins and ends: when the library is loaded, and at the last moment
-//! at which code of this library runs.
+//! The beginning and the end of a process's check: when the library is loaded, and at the last
+//! moment at which code of this library runs.
 //!
 //! A program frees what it holds in destructors of its statics and in exit handlers, some of which are
 //! registered before ours and so run after them. The destructors of shared libraries run after all of
@@ -51,7 +51,7 @@ extern "C" fn on_load() {
     __inject::before_initialisation(attach);
 }
 
-/// Begins the judgement. Called before the program initialises the driver, once in a process.
+/// Begins the check. Called before the program initialises the driver, once in a process.
 fn attach() {
     // Without settings this process is not meant to be watched.
     let Some(settings) = Settings::of_this_process() else {

@@ -13,7 +13,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What a signal means.
+/// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// It asks for a snapshot.
@@ -25,13 +25,13 @@ pub(crate) enum Signal {
 /// The signals that end a program from outside.
 pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The signals that were received and not yet returned by [`wait`], a bit each.
+/// The signals that were received and not yet returned by [`wait`], with one bit each.
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
-/// The signals that end the process, a bit each.
+/// The signals that end the process, with one bit each.
 static ENDS: AtomicU64 = AtomicU64::new(0);
 /// Whether one of these was received.
 static ENDING_NOW: AtomicBool = AtomicBool::new(false);
-/// The signals that were taken over, a bit each.
+/// The signals that were taken over, with one bit each.
 static TAKEN_OVER: AtomicU64 = AtomicU64::new(0);
 /// The process that has the watcher; a forked child has none.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -106,7 +106,7 @@ extern "C" fn on_signal(signal: c_int) {
     if is_ours {
         RECEIVED.fetch_or(bit, Ordering::Release);
         // SAFETY: `PROCESS` says that the semaphore was initialised; posting keeps `errno` unless
-        // its count overflows, which a bit a signal cannot lead to.
+        // its count overflows, which one bit per signal cannot cause.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
     }
 }

@@ -1,4 +1,4 @@
-//! The moment at which a program asks for a function of the driver: the harness is loaded.
+//! Loads the harness when a program asks for a function of the driver.
 
 #![expect(
     unsafe_code,
@@ -16,20 +16,20 @@ use crate::functions::{DRIVER, NAMES};
 static ASKED_FOR: Registration =
     Registration::new(NAMES, Some(is_asked_for)).with_trampolines(&DRIVER);
 
-// SAFETY: the loader calls each entry of this section once, as a function without arguments; this one
-// hands a table in.
+// SAFETY: the loader calls each entry of this section once, as a function without arguments; this
+// one registers a table.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    // If it refuses, the functions lead to the driver itself, and nothing is watched.
+    // If it is rejected, the functions lead to the driver itself, and nothing is watched.
     let _ = gpu_leak_interpose::register(&ASKED_FOR);
 }
 
-/// Loads the harness, whose constructor hands its own table in. It may come here again from inside, and
-/// from several threads at once: who comes second waits for the loader, not for us, for whoever looks
-/// something up may be at work for the loader already.
+/// Loads the harness, whose constructor registers its own table. This can be called again from
+/// inside, and by several threads at once. A second thread waits for the loader and not for us,
+/// because a thread that looks something up may hold the loader's lock already.
 unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     static IS_HERE: AtomicBool = AtomicBool::new(false);
 
@@ -38,22 +38,22 @@ unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     }
     let library = load_from_beside_us();
     if library.is_null() {
-        // The program goes on unwatched; the message is none of its own.
-        // SAFETY: takes the message of this thread, and nothing keeps it.
+        // The program continues unwatched, and must not see the loader's message. SAFETY: takes
+        // this thread's message, which nothing keeps.
         unsafe { libc::dlerror() };
     }
     IS_HERE.store(true, Ordering::Release);
 }
 
-/// Opens the harness by its whole name. `$ORIGIN` would be where the caller of `dlopen` lies, and that
-/// is another library where a tool such as compute-sanitizer has put its own `dlopen` before the C
-/// library's.
+/// Opens the harness by its full path. `$ORIGIN` would be the folder of the library that calls
+/// `dlopen`, which is another one if a tool such as compute-sanitizer has put its own `dlopen`
+/// before the C library's.
 fn load_from_beside_us() -> *mut c_void {
     const NAME: &[u8] = b"libgpu_leak_inject.so\0";
 
     // SAFETY: zero is a valid value of every field.
     let mut us: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address of this library, and a structure to write to.
+    // SAFETY: an address in this library, and a writable structure.
     let is_found = unsafe { libc::dladdr((&raw const ASKED_FOR).cast(), &raw mut us) } != 0;
     if !is_found || us.dli_fname.is_null() {
         return ptr::null_mut();
@@ -64,7 +64,7 @@ fn load_from_beside_us() -> *mut c_void {
         .iter()
         .rposition(|byte| *byte == b'/')
         .map_or(0, |at| at + 1);
-    // On the stack: who looks something up may be an allocator.
+    // On the stack, because the caller of a look-up may be an allocator.
     let mut name = [0_u8; libc::PATH_MAX as usize];
     let Some(place) = name.get_mut(..folder + NAME.len()) else {
         return ptr::null_mut();
@@ -72,6 +72,6 @@ fn load_from_beside_us() -> *mut c_void {
     place[..folder].copy_from_slice(&path[..folder]);
     place[folder..].copy_from_slice(NAME);
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-    // SAFETY: a C string; the constructors of that library are made to run at any time.
+    // SAFETY: a C string; the constructors of that library may run at any time.
     unsafe { libc::dlopen(name.as_ptr().cast(), flags) }
 }

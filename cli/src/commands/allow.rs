@@ -59,12 +59,12 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     let sentences = by_kind.into_iter().map(|(kind, count)| {
         let why = match kind {
             FindingKind::FailedFree => {
-                "a free that fails is always a mistake: fix the call"
+                "a free that fails is always a bug: fix the call"
             }
             FindingKind::Retained => {
                 "a reserve has no stack: use `reserved_tolerance`, the number of bytes that may stay"
             }
-            FindingKind::OverBudget => "a budget is a limit of its own: raise it, or use less at once",
+            FindingKind::OverBudget => "a budget is a limit that the test sets: raise it, or use less at once",
             _ => "only a probe counts it, so it has no stack: use `tolerance`, the number of bytes that may stay",
         };
         let findings = quantity(count, "finding");

@@ -52,7 +52,7 @@ fn without_checks(name: &str, asked: &Passing, code: u8) -> u8 {
         }
         (0, _) => {
             "no check ran: the program has no #[gpu_leak_check]. `cargo gpu-leak exec -- PROGRAM` \
-             watches one as it is"
+             watches an unmodified program"
         }
         _ => "no check ran",
     };

@@ -12,24 +12,24 @@ use crate::output::{print, say, test_names, width_of_stdout, wrapped};
 use crate::overview::{Group, Identity, Overview, identity};
 use crate::run::Run;
 
-/// What became of a finding.
+/// How a finding changed between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fate {
+enum DiffStatus {
     New,
     Grown,
     Known,
     /// Not all tests that had it were measured again.
-    NotRunAgain,
-    Mended,
+    NotMeasuredAgain,
+    Fixed,
 }
 
-/// The names of fates, in the order in which they are printed.
-const FATES: [(Fate, &str); 5] = [
-    (Fate::New, "new"),
-    (Fate::Grown, "grown"),
-    (Fate::Known, "known"),
-    (Fate::NotRunAgain, "not run again"),
-    (Fate::Mended, "mended"),
+/// The name of each status, in the order in which they are printed.
+const STATUSES: [(DiffStatus, &str); 5] = [
+    (DiffStatus::New, "new"),
+    (DiffStatus::Grown, "grown"),
+    (DiffStatus::Known, "known"),
+    (DiffStatus::NotMeasuredAgain, "not measured again"),
+    (DiffStatus::Fixed, "fixed"),
 ];
 
 pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
@@ -38,11 +38,11 @@ pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
     for problem in old.problems.iter().chain(&new.problems) {
         say(format_args!("note: {}", escape::sentence(problem)));
     }
-    let fates = compare(&old, &new);
-    print(&rendered(&fates, width_of_stdout()));
-    let is_worse = fates
+    let changes = compare(&old, &new);
+    print(&rendered(&changes, width_of_stdout()));
+    let is_worse = changes
         .iter()
-        .any(|(fate, _)| matches!(fate, Fate::New | Fate::Grown));
+        .any(|(status, _)| matches!(status, DiffStatus::New | DiffStatus::Grown));
     Ok(if is_worse {
         Exit::Findings
     } else {
@@ -50,8 +50,8 @@ pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
     })
 }
 
-/// A line for each finding, with its fate.
-fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
+/// A line for each finding, with its status.
+fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (before, after) = (Overview::of(old), Overview::of(new));
     let (before, after) = (by_identity(&before), by_identity(&after));
     let measured: Vec<&str> = new
@@ -59,34 +59,40 @@ fn compare(old: &Run, new: &Run) -> Vec<(Fate, String)> {
         .filter(|report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted)
         .map(|report| report.test.as_str())
         .collect();
-    let mut fates = Vec::new();
+    let mut changes = Vec::new();
     for (identity, group) in &after {
         let was = before
             .get(identity)
             .map(|group| (group.finding.bytes, group.finding.count));
         let is = (group.finding.bytes, group.finding.count);
-        let (fate, change) = match was {
-            None => (Fate::New, String::new()),
-            Some(was) if is.0 > was.0 => (Fate::Grown, format!(" ({})", size_change(was.0, is.0))),
-            Some(was) if is.1 > was.1 => (Fate::Grown, format!(" ({})", count_change(was.1, is.1))),
-            Some(_) => (Fate::Known, String::new()),
+        let (status, change) = match was {
+            None => (DiffStatus::New, String::new()),
+            Some(was) if is.0 > was.0 => (
+                DiffStatus::Grown,
+                format!(" ({})", size_change(was.0, is.0)),
+            ),
+            Some(was) if is.1 > was.1 => (
+                DiffStatus::Grown,
+                format!(" ({})", count_change(was.1, is.1)),
+            ),
+            Some(_) => (DiffStatus::Known, String::new()),
         };
-        fates.push((fate, line(group) + &change));
+        changes.push((status, line(group) + &change));
     }
     for (_, group) in before
         .iter()
         .filter(|(identity, _)| !after.contains_key(*identity))
     {
         let shows = |test: &&str| measured.contains(test);
-        let fate = if group.tests.iter().all(shows) {
-            Fate::Mended
+        let status = if group.tests.iter().all(shows) {
+            DiffStatus::Fixed
         } else {
-            Fate::NotRunAgain
+            DiffStatus::NotMeasuredAgain
         };
-        fates.push((fate, line(group)));
+        changes.push((status, line(group)));
     }
-    fates.sort_by_key(|(fate, _)| *fate);
-    fates
+    changes.sort_by_key(|(status, _)| *status);
+    changes
 }
 
 /// The findings by what they are about, whatever their kind.
@@ -108,10 +114,10 @@ fn line(group: &Group<'_>) -> String {
     )
 }
 
-fn rendered(fates: &[(Fate, String)], width: usize) -> String {
+fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {
     let mut lines = Vec::new();
-    for (fate, name) in FATES {
-        let of_it: Vec<_> = fates.iter().filter(|(of, _)| *of == fate).collect();
+    for (status, name) in STATUSES {
+        let of_it: Vec<_> = changes.iter().filter(|(of, _)| *of == status).collect();
         lines.push(format!("{name}: {}", of_it.len()));
         for (_, line) in of_it {
             lines.extend(wrapped(line, 2, 4, width));
@@ -128,12 +134,12 @@ mod tests {
     use crate::render::sample::{self, MIB};
 
     #[test]
-    fn each_finding_has_its_fate() {
+    fn each_finding_has_its_status() {
         let leak =
             |function: &str, count| sample::finding(FindingKind::Leaked, function, count, MIB);
         let old = sample::run(vec![
             sample::with("a", &[leak("kept", 1), leak("grows", 1)]),
-            sample::with("b", &[leak("mended", 1)]),
+            sample::with("b", &[leak("fixed", 1)]),
             sample::with("c", &[leak("unseen", 1)]),
         ]);
         let new = sample::run(vec![

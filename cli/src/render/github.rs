@@ -54,7 +54,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::Outcome<Ve
         }
         if let more @ 1.. = lines.len().saturating_sub(MAX_SHOWN) {
             let more = quantity(more as u64, &format!("more {level}"));
-            let _ = writeln!(out, "gpu-leak-check: {more} than GitHub shows of one step");
+            let _ = writeln!(out, "gpu-leak-check: {more} than GitHub shows for one step");
         }
     }
     Ok(out.into_bytes())

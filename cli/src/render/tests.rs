@@ -152,7 +152,7 @@ fn annotations_are_no_more_than_github_shows_of_a_step() {
     let github = shown(&sample::run(reports.clone()), Format::Github, 0);
     assert_eq!(github.matches("::warning ").count(), 10, "{github}");
     assert!(
-        github.contains("4,990 more warnings than GitHub shows of one step"),
+        github.contains("4,990 more warnings than GitHub shows for one step"),
         "{github}"
     );
 

@@ -1,5 +1,6 @@
-//! What the library meets that is preloaded into all that a program starts: programs that cannot have it,
-//! programs that are linked to the driver, and libraries that give back what they hold as the last of all.
+//! What the preloaded library encounters in the processes that a program starts: programs that
+//! cannot load it, programs that are linked to the driver, and libraries that free what they hold
+//! at the very end.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,7 +12,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, program, ran_with};
 
-/// Compiles `source`; none where there is no such compiler.
+/// Compiles `source`; none if there is no such compiler.
 fn built(
     folder: &Path,
     name: &str,
@@ -31,8 +32,8 @@ fn by_cc(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
     built(folder, name, source, "cc", flags).expect("a C compiler")
 }
 
-/// Runs `program` behind a shell, as a build or a script does: what the shell is told of its end, and all
-/// that it wrote.
+/// Runs `program` behind a shell, like a build or a script. Returns the exit status that the shell
+/// sees, and all output.
 fn behind_a_shell(folder: &Path, program: &Path) -> (Ran, String) {
     let written = folder.join("written");
     let line = format!(
@@ -47,7 +48,7 @@ fn behind_a_shell(folder: &Path, program: &Path) -> (Ran, String) {
 
 const ENDS_WITH_7: &str = "int main(void) { return 7; }\n";
 
-/// For a machine without a C library of 32 bits: a loader is enough.
+/// For a machine without a 32-bit C library: a loader is enough.
 const ENDS_WITH_7_OF_32_BITS: &str =
     "void _start(void) { __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(7)); }\n";
 
@@ -92,7 +93,7 @@ fn a_set_uid_child_runs_as_it_would_and_writes_nothing_more() {
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
-    // Of no account, whose name nobody has: it ends by itself.
+    // A set-uid program that ends by itself.
     let script = folder.path().join("asks");
     let text = format!("#!/bin/sh\nexec {} --version\n", su.display());
     fs::write(&script, text).expect("a script");
@@ -133,7 +134,7 @@ fn a_program_that_is_linked_to_the_driver_is_watched() {
     assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
 }
 
-/// As the CUDA runtime, where it is a shared library: it gives back in a destructor.
+/// Like the CUDA runtime as a shared library: it frees what it holds in a destructor.
 const RUNTIME: &str = "
 #include <dlfcn.h>
 static void *library;
@@ -182,7 +183,8 @@ fn what_a_library_gives_back_in_its_destructor_is_no_leak() {
     }
 }
 
-/// As the libraries of compute-sanitizer: whoever opens a library calls this one's `dlopen`.
+/// Like the libraries of compute-sanitizer: everything that opens a library calls this library's
+/// `dlopen`.
 const OWN_DLOPEN: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -210,7 +212,8 @@ fn a_program_is_watched_whose_tool_has_its_own_dlopen() {
     assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
 }
 
-/// As the library that ncu preloads: it is given out as the driver, and its functions call the driver's.
+/// Like the library that ncu preloads: it is returned in place of the driver, and its functions
+/// call the driver's.
 const A_SECOND_DRIVER: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -245,7 +248,7 @@ FORWARD(cuGetProcAddress_v2,
     name, function, version, flags, status)
 ";
 
-/// Comes to the functions of both: what the one has made, the other frees.
+/// Uses the functions of both: what one has created, the other frees.
 const BY_BOTH_DRIVERS: &str = "
 #include <dlfcn.h>
 typedef unsigned long ptr;

@@ -1,5 +1,5 @@
-//! A small project that uses burn on a GPU, as any project does: nothing here knows that it is
-//! checked.
+//! A small project that uses burn on a GPU, like any other project: nothing here depends on the
+//! checks.
 
 use burn::backend::{Autodiff, Cuda, cuda::CudaDevice};
 use burn::module::Module;
@@ -8,7 +8,7 @@ use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
 use burn::tensor::{Distribution, Tensor, backend::Backend};
 
-/// What everything here computes on.
+/// The backend that everything here uses.
 pub type Gpu = Cuda<f32, i32>;
 
 /// Two layers.
@@ -34,7 +34,7 @@ impl<B: Backend> Model<B> {
     }
 }
 
-/// Trains a model on a task of random numbers; the losses of `steps` steps.
+/// Trains a model on a task with random numbers. Returns the losses of `steps` steps.
 pub fn train(device: &CudaDevice, steps: usize) -> Vec<f32> {
     let mut model = Model::<Autodiff<Gpu>>::new(device);
     let mut optimizer = AdamConfig::new().init();

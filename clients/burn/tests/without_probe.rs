@@ -1,4 +1,4 @@
-//! Without a probe, nobody knows which parts of cubecl's pages are in use: the check says so.
+//! Without a probe, it is unknown which parts of cubecl's pages are in use: the check says so.
 
 use burn::backend::{Cuda, cuda::CudaDevice};
 use burn::tensor::{Tensor, backend::Backend};
@@ -7,8 +7,8 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::model::CheckStatus;
 use gpu_leak_client_support as support;
 
-/// cubecl makes a stream for each thread that uses it and keeps it, and each run of a test has a
-/// thread of its own: a stream more each time, which would be a leak.
+/// cubecl creates a stream for each thread that uses it and keeps it, and each run of a test has
+/// its own thread: one more stream each time, which would be a leak.
 #[gpu_leak_check::warmup]
 fn share_one_stream() {
     let mut config = CubeClRuntimeConfig::default();
@@ -23,7 +23,7 @@ fn a_forgotten_tensor() {
     let device = CudaDevice::new(0);
     let scores = Tensor::<Cuda, 2>::empty([256, 1024], &device);
     std::mem::forget(scores);
-    // cubecl works when something is asked of it, and there is no probe to ask.
+    // cubecl works only when something is requested, and there is no probe to request it.
     Cuda::<f32, i32>::sync(&device).expect("nothing went wrong on the device");
 }
 

@@ -1,5 +1,5 @@
-//! A small project that uses candle on a GPU, as any project does: nothing here knows that it is
-//! checked.
+//! A small project that uses candle on a GPU, like any other project: nothing here depends on the
+//! checks.
 
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{
@@ -13,7 +13,7 @@ fn model(builder: VarBuilder) -> Result<Sequential> {
     Ok(seq().add(first).add(Activation::Relu).add(second))
 }
 
-/// A model and its optimiser on a task of random numbers.
+/// A model and its optimiser, for a task with random numbers.
 pub struct Training {
     model: Sequential,
     optimizer: AdamW,
@@ -22,7 +22,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Everything of it on `device`.
+    /// Creates all of it on `device`.
     pub fn new(device: &Device) -> Result<Self> {
         let variables = VarMap::new();
         let builder = VarBuilder::from_varmap(&variables, DType::F32, device);
@@ -34,7 +34,8 @@ impl Training {
         })
     }
 
-    /// Forward, backward, update; the loss is still on the device, with all it was computed from.
+    /// Forward pass, backward pass and update. The returned loss is still on the device, together
+    /// with everything it was computed from.
     pub fn step(&mut self) -> Result<Tensor> {
         let output = self.model.forward(&self.input)?;
         let loss = loss::mse(&output, &self.target)?; // leak: loss
@@ -43,7 +44,7 @@ impl Training {
     }
 }
 
-/// The losses of `steps` steps.
+/// Returns the losses of `steps` steps.
 pub fn train(device: &Device, steps: usize) -> Result<Vec<f32>> {
     let mut training = Training::new(device)?;
     (0..steps).map(|_| training.step()?.to_scalar()).collect()

@@ -1,4 +1,4 @@
-//! Training with candle leaves nothing on the GPU, and two ways to leave something are found.
+//! Training with candle leaves nothing on the GPU, and two planted leaks are found.
 
 use candle_core::{DType, Device, Tensor};
 use gpu_leak_check::gpu_leak_check;
@@ -15,7 +15,7 @@ fn training_frees_everything() -> candle_core::Result<()> {
     Ok(())
 }
 
-/// Leaks, each to be run from a test below in a process of its own.
+/// Leaks, each of which a test below runs in a separate process.
 mod planted {
     use std::sync::{Mutex, OnceLock};
 
@@ -23,8 +23,8 @@ mod planted {
 
     use super::{DType, Device, Tensor, gpu_leak_check};
 
-    /// Kept for the whole process, as the first use of it is: a tensor holds its device, so that a
-    /// leaked tensor would take one of its own along, cuBLAS and all.
+    /// Kept for the whole process after its first use: a tensor holds its device, so a leaked
+    /// tensor with its own device would also leak that device, including cuBLAS.
     fn device() -> &'static Device {
         static DEVICE: OnceLock<Device> = OnceLock::new();
         DEVICE.get_or_init(|| Device::new_cuda(0).expect("a CUDA device"))
@@ -45,7 +45,7 @@ mod planted {
         static HISTORY: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
         let mut training = Training::new(device())?;
         for _ in 0..10 {
-            // Without `detach` it would keep all it was computed from.
+            // Without `detach` it would keep everything it was computed from.
             let loss = training.step()?.detach();
             HISTORY.lock().unwrap().push(loss);
         }
@@ -53,8 +53,8 @@ mod planted {
     }
 }
 
-/// The one leak of memory, which must be `count` pieces of `bytes` in all, and whose site must be
-/// the only one.
+/// The only leak of memory, which must be `count` allocations with `bytes` in total, and whose call
+/// site must be the only one.
 #[track_caller]
 fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
     let checked = support::run(&format!("planted::{test}"));
@@ -72,7 +72,7 @@ fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
         checked.story
     );
     assert_eq!(support::blamed(memory), Some(line), "{}", checked.story);
-    // cudarc makes two events for each slice of memory: who used it last.
+    // cudarc creates two events for each slice of memory, to track its last uses.
     for handle in &handles {
         assert_eq!(handle.resource, Some(Kind::Event), "{}", checked.story);
         assert_eq!(support::blamed(handle), Some(line), "{}", checked.story);

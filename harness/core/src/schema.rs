@@ -1,4 +1,4 @@
-//! What names and kinds are in the published schema of the run file.
+//! The schemas of names and kinds in the published schema of the run file.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ impl JsonSchema for Kind {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let kinds = Self::ALL;
         json_schema!({
-            "description": "What a resource is: bytes of one sort, or a handle.",
+            "description": "The kind of a resource: a kind of memory, or a kind of handle.",
             "type": "string",
             "enum": kinds,
         })
@@ -28,7 +28,7 @@ impl JsonSchema for Layer {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "An allocator: the CUDA driver, or one with a name of its own.",
+            "description": "An allocator: the CUDA driver, or another one with its own name.",
             "type": "string",
             "pattern": "^(driver|allocator:.*)$",
         })
@@ -42,7 +42,7 @@ impl JsonSchema for Place {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "`host`, `cuda:0`, or a device's own name.",
+            "description": "`host`, `cuda:0`, or the name of another device.",
             "type": "string",
         })
     }
@@ -55,14 +55,14 @@ impl JsonSchema for PoolName {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A pool of the driver's: that of graphs, a device's default one, or another by its handle.",
+            "description": "A pool of the driver: the graph pool, a device's default pool, or another pool with its handle.",
             "type": "string",
             "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
         })
     }
 }
 
-/// What a site had left after a round.
+/// What a call site had left after a round.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "the fields of an amount, for the schema")]
 struct Left {

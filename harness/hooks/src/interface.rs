@@ -52,7 +52,7 @@ impl Interface {
     }
 }
 
-/// A place in the form of all versions. A later one may have sorts that this one does not know.
+/// A place in the form of all versions. A later version may have kinds that this one does not know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnyPlace {
     sort: u32,
@@ -124,7 +124,7 @@ unsafe fn allocated(
 ) {
     // SAFETY: the caller's promise; only its atomic number is ever modified.
     let source = unsafe { &*source };
-    // An allocation must have a place: an unknown sort is replaced by a place named after the
+    // An allocation must have a place: an unknown kind is replaced by a place named after the
     // source.
     let place = AnyPlace::new(sort, number, name).known();
     let place = place.unwrap_or(Place::Named(source.name));

@@ -99,6 +99,9 @@ pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
         }
     }
     if let Some(more) = wanted.checked_sub(COUNT).filter(|more| *more > 0) {
-        each(c"(more functions than can be told apart)", more as u64);
+        each(
+            c"(more functions than can be counted separately)",
+            more as u64,
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The same functions where look-ups are not seen: nothing is heard, and nothing is reported.
+//! The same functions for targets where look-ups are not intercepted: they report nothing.
 #![expect(unsafe_code, reason = "the same contracts everywhere")]
 #![expect(
     missing_docs,

@@ -1,4 +1,5 @@
-//! What is to run before the program's next thread. A program of its own: nobody else starts threads.
+//! Tests the callback that runs before the program's next thread. This is a separate program, so
+//! that nothing else starts threads.
 
 use std::sync::Mutex;
 use std::thread::{self, ThreadId};
@@ -9,7 +10,7 @@ static RAN_ON: Mutex<Vec<ThreadId>> = Mutex::new(Vec::new());
 
 fn first() {
     RAN_ON.lock().unwrap().push(thread::current().id());
-    // It may start threads itself.
+    // The callback may start threads itself.
     thread::spawn(|| ()).join().unwrap();
 }
 

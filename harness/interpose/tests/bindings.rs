@@ -1,4 +1,4 @@
-//! What is bound to a driver, or to the C library's `dlsym`, without having asked us.
+//! Tests libraries that are bound to a driver, or to the C library's `dlsym`, bypassing us.
 #![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
@@ -18,7 +18,7 @@ fn register() {
     assert_eq!(bindings_past_us(0).found, [], "before anything is loaded");
 }
 
-/// Inits and allocations that were heard.
+/// The intercepted initialisations and allocations.
 fn heard() -> [u32; 2] {
     [&table::INITS, &table::ALLOCATIONS].map(|count| count.load(Ordering::Relaxed))
 }
@@ -31,7 +31,7 @@ fn binding(library: &Path, symbol: &str) -> BindingPastUs {
     }
 }
 
-/// What was found since, in the order of the names.
+/// The bindings that were found since, sorted by name.
 fn found(since: usize) -> Vec<BindingPastUs> {
     let mut found = bindings_past_us(since).found;
     found.sort_by(|one, other| one.symbol.cmp(&other.symbol));
@@ -46,7 +46,7 @@ fn a_library_that_is_linked_to_the_driver_is_rebound_and_named() {
         register();
         libraries.driver();
         let begin = bindings_past_us(usize::MAX).now;
-        // As distributions link: all at once, and read-only from then on.
+        // As distributions link: everything is bound at load time and is read-only afterwards.
         let options = ["-ldriver", "-Wl,-z,now,-z,relro"];
         let path = libraries.compile("linked.c", "liblinked.so", &options);
         let linked = Library::open(&path);
@@ -167,8 +167,7 @@ fn other_namespaces_are_told_of() {
         let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, path.as_ptr(), libc::RTLD_NOW) };
         assert!(!handle.is_null(), "{}", support::error());
         let elsewhere = libraries_elsewhere();
-        // Before 2.35 glibc does not tell.
-        // SAFETY: a static string.
+        // glibc reports this only from 2.35 on. SAFETY: a static string.
         let version = unsafe { std::ffi::CStr::from_ptr(libc::gnu_get_libc_version()) };
         let minor = version.to_str().expect("a version").split('.').nth(1);
         if minor.and_then(|minor| minor.parse().ok()) >= Some(35) {
@@ -177,7 +176,7 @@ fn other_namespaces_are_told_of() {
                 "{elsewhere:?}"
             );
         }
-        // And it is another driver.
+        // It is also a different driver.
         assert_ne!(look_up(handle, c"cuInit"), ptr::null());
         assert_eq!(found(0), []);
     });

@@ -1,4 +1,4 @@
-//! Which threads have which token.
+//! Tests which threads have which token.
 
 use std::cell::Cell;
 use std::sync::mpsc;
@@ -6,7 +6,7 @@ use std::thread;
 
 use gpu_leak_interpose::{inherits, live, set_token, token};
 
-/// Runs `body` with this token and puts the one before back.
+/// Runs `body` with this token and restores the previous one.
 fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
     let before = set_token(token);
     let result = body();
@@ -14,7 +14,7 @@ fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
     result
 }
 
-/// What a thread started under `token` must see.
+/// Returns the token that a thread started under `token` must see.
 fn inherited(token: u64) -> u64 {
     if inherits() { token } else { 0 }
 }
@@ -28,7 +28,7 @@ fn inherited(token: u64) -> u64 {
 ))]
 fn a_build_for_glibc_inherits() {
     assert!(inherits());
-    // And the tests of look-ups are not left out.
+    // The tests of look-ups are not skipped either.
     let is_written = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
     assert_eq!(cfg!(lookups), is_written);
 }
@@ -158,7 +158,7 @@ fn workers_and_blocking_threads_of_tokio_inherit() {
     });
 }
 
-/// Looks, while it is destroyed, whether its thread still counts as live.
+/// When it is dropped, records whether its thread still counts as live.
 struct LooksAtItsEnd(mpsc::Sender<usize>);
 
 impl Drop for LooksAtItsEnd {

@@ -1,4 +1,5 @@
-//! Programs as different linkers make them, and other places where this crate's code comes to lie.
+//! Tests programs that were linked by different linkers, and other programs that contain this
+//! crate.
 #![cfg(lookups)]
 #![expect(clippy::print_stderr, reason = "names what could not be tried")]
 
@@ -10,7 +11,7 @@ use std::process::Command;
 
 use support::{Cargo, Libraries, program, text};
 
-/// The program of `program.rs`, made with these arguments of rustc.
+/// Builds `program.rs` with these arguments for rustc.
 fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> {
     let cargo = Cargo::new();
     let mut command = cargo.command("rustc");
@@ -24,13 +25,13 @@ fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> 
     if !output.status.success() {
         return Err(text(&output));
     }
-    // The next one has the same name.
+    // The next program has the same name.
     let copy = libraries.path("program");
     fs::copy(cargo.examples().join("interpose_program"), &copy).expect("a copy");
     Ok(copy)
 }
 
-/// What it prints.
+/// Returns its output.
 fn run(path: &Path, library: &Path, driver: &Path) -> String {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir"]);
@@ -52,7 +53,7 @@ fn run(path: &Path, library: &Path, driver: &Path) -> String {
 const HEARD: &str = "EveryLookup\nshown true\ninit 100 alloc 102\n\
                      heard 1 inits, 2 allocations; inherited 7\n";
 const WITHOUT: &str = "EveryLookup\nshown false\nheard 0 inits, 1 allocations; inherited 7\n";
-/// The program's own calls go nowhere else; what looks up another driver is heard.
+/// The program's own calls go to its mock; look-ups of another driver are intercepted.
 const MOCK: &str = "EveryLookup\nshown false\ninit 300 alloc 302\n\
                     heard 0 inits, 1 allocations; inherited 7\n";
 
@@ -61,7 +62,7 @@ fn by_every_linker_all_is_heard_and_nothing_shown_that_is_not_there() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
-    // What it writes into the programs that it makes.
+    // What the linker writes into its output.
     let linkers = [
         (None, ""),
         (Some("lld"), "LLD "),
@@ -102,10 +103,11 @@ fn by_every_linker_all_is_heard_and_nothing_shown_that_is_not_there() {
         let made = linked(&libraries, &["--cfg", "linked", option]).expect("a program");
         assert_eq!(run(&made, &looks_up, &driver), HEARD, "{option}");
     }
-    // All symbols of the program are shown: still none that the program does not have.
+    // All symbols of the program are exported, but none that it does not define.
     let made = linked(&libraries, &["-Clink-arg=-rdynamic"]).expect("a program");
     assert_eq!(run(&made, &looks_up, &driver), WITHOUT);
-    // None is shown: its own calls are heard, and libraries when they were rebound.
+    // No symbol is exported: the program's own calls are intercepted, and those of libraries once
+    // they are rebound.
     let hidden = ["--cfg", "linked", "-Clink-arg=-Wl,--exclude-libs,ALL"];
     let made = linked(&libraries, &hidden).expect("a program");
     let text = run(&made, &looks_up, &driver);
@@ -134,7 +136,7 @@ fn with_other_allocators_and_with_cudarc_all_is_heard() {
     let libraries = Libraries::new();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
     let driver = libraries.driver();
-    // Where cudarc looks for the driver: the workspace's stand-in, in the shape of a toolkit.
+    // Where cudarc looks for the driver: the workspace's stand-in, laid out like a toolkit.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO"))
         .args([

@@ -1,5 +1,5 @@
-//! What `dlsym` answers with a table registered, and that it is what it would be otherwise for all
-//! names that no table has.
+//! Tests what `dlsym` returns when a table is registered, and that the result for all other names
+//! is unchanged.
 #![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
@@ -25,7 +25,7 @@ fn heard(count: &AtomicU32) -> u32 {
 }
 
 fn init(function: *const ()) -> c_int {
-    // SAFETY: a function of this name, or its wrapper or thunk.
+    // SAFETY: a function with this name, or its wrapper or thunk.
     unsafe { std::mem::transmute::<*const (), Init>(function)(0) }
 }
 
@@ -57,7 +57,7 @@ fn a_function_of_a_table_is_answered_by_its_wrapper() {
             let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS, &table::INITS];
             assert_eq!(counts.map(heard), [2, 1, 1]);
             assert_eq!(heard(&table::LOOKUPS), 5);
-            // It stays, whoever closes it: wrappers lead there.
+            // The library stays loaded even if it is closed, because wrappers call it.
             let found = driver.find(c"cuInit");
             // SAFETY: it was opened above.
             unsafe { libc::dlclose(driver.0) };
@@ -115,7 +115,7 @@ fn whoever_asks_for_the_next_definition_gets_it() {
         assert_eq!(answers(), before);
         assert_eq!(before, [1, 2, 100]);
         assert_eq!(heard(&table::INITS), 0);
-        // The default one of two versions; the other one by its version.
+        // The default of two versions by its name, and the other one by its version.
         assert_eq!(first.call(c"versioned"), 20);
         // SAFETY: an open library and C strings.
         let old = unsafe { libc::dlvsym(first.0, c"versioned".as_ptr(), c"OLD".as_ptr()) };
@@ -154,8 +154,8 @@ fn a_call_of_a_variant_that_no_table_has_is_counted() {
             }
             assert_eq!(driver.find(c"cuMemAlloc_v9"), found);
             assert_eq!(unheard(), [("cuMemAlloc_v9".to_owned(), 3)]);
-            // A name that only begins like one of the table is none of its variants.
-            // SAFETY: an open library.
+            // A name that only begins like one of the table is not one of its variants. SAFETY: an
+            // open library.
             let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuDeviceGetCount") };
             assert_eq!(driver.find(c"cuDeviceGetCount"), real);
         },
@@ -195,7 +195,7 @@ fn the_functions_of_a_second_driver_are_counted() {
 
 fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
     let mut found = ptr::null();
-    // SAFETY: a function of this name, or its wrapper.
+    // SAFETY: a function with this name, or its wrapper.
     let result = unsafe {
         let function = std::mem::transmute::<*const (), GetProcAddress>(function);
         function(name.as_ptr(), &raw mut found, version, 0)
@@ -218,7 +218,7 @@ fn an_address_is_answered_by_the_wrapper_of_the_variant_that_it_is() {
         let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS];
         assert_eq!(counts.map(heard), [1, 1]);
         assert_eq!(unheard(), []);
-        // Exported by a name that no table has.
+        // It is exported under a name that is not in a table.
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 9000)), 109);
         assert_eq!(unheard(), [("cuMemAlloc".to_owned(), 1)]);
         // SAFETY: an open library.
@@ -238,7 +238,7 @@ fn a_variant_that_is_not_exported_is_the_one_that_the_harness_names() {
         let get = driver.find(c"cuGetProcAddress");
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 5000)), 103);
         assert_eq!(heard(&table::ALLOCATIONS), 1);
-        // That wrapper leads there now, and nowhere else.
+        // That wrapper now calls this function and no other.
         assert_eq!(allocate(driver.find(c"cuMemAlloc_v2")), 102);
         assert_eq!(heard(&table::ALLOCATIONS), 1);
         assert_eq!(unheard(), [("cuMemAlloc_v2".to_owned(), 1)]);
@@ -283,7 +283,7 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
     static SLOT: Slot = Slot::new();
     unsafe extern "C" fn alloc(address: *mut u64, bytes: u64) -> c_int {
         LATER.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the slot holds the function of this name.
+        // SAFETY: the slot holds the function with this name.
         unsafe { std::mem::transmute::<*const (), Alloc>(SLOT.real())(address, bytes) }
     }
     static FUNCTIONS: [WatchedFunction; 1] = [WatchedFunction::new(
@@ -324,7 +324,7 @@ fn a_library_that_interposes_malloc_finds_the_next_one() {
             register();
             let count = look_up(libc::RTLD_DEFAULT, c"allocations");
             assert_ne!(count, ptr::null());
-            // SAFETY: the function of this name has this type.
+            // SAFETY: the function with this name has this type.
             let count = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> u64>(count) };
             let before = count();
             let text = std::hint::black_box(String::from("allocated"));

@@ -1,4 +1,4 @@
-//! A library that is preloaded into programs that know nothing of it, and one that is loaded late.
+//! Tests a library that is preloaded into unmodified programs, and one that is loaded late.
 #![cfg(lookups)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use gpu_leak_interpose::Reach;
 use support::{Libraries, Library, alone, built, look_up, program, table, text};
 
-/// What a program linked to the driver says, and what the shim says of it.
+/// The output of a program linked to the driver, followed by that of the shim.
 fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
     let mut command = program(program_path);
     let output = command
@@ -67,8 +67,8 @@ fn with_trampolines_and_no_driver_there_is_no_function() {
         let error = support::error();
         assert!(error.contains("undefined symbol: cuInit"), "{error:?}");
         let shim = Library::open(built("interpose_shim"));
-        // Who calls it nevertheless, by a weak reference, hears that this is no driver.
-        // SAFETY: an open library.
+        // A caller with a weak reference gets an error that says that this is not a driver. SAFETY:
+        // an open library.
         let real = unsafe { gpu_leak_interpose::real_symbol(shim.0, c"cuInit") };
         // SAFETY: a trampoline, which leads to a function without arguments.
         let result = unsafe { std::mem::transmute::<*const (), extern "C" fn() -> i32>(real)() };
@@ -123,12 +123,13 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
         &variables,
         || {
             let driver = Library::open(std::env::var_os("DRIVER").expect("a path"));
-            // The shim registered before `main`; its table hears what the program's own comes to hear.
+            // The shim registered before `main`; its table sees the same calls as the program's own
+            // table.
             let before = driver.find(c"cuMemAlloc_v2");
             let registered = gpu_leak_interpose::register(&table::TABLE);
             assert_eq!(registered, Reach::EveryLookup);
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
-            // SAFETY: the wrapper of this name.
+            // SAFETY: the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(before);
                 assert_eq!(alloc(&mut 0, 64), 102);
@@ -152,7 +153,7 @@ fn a_plugin_registers_with_the_program_that_loads_it() {
             let alloc = driver.find(c"cuMemAlloc_v2");
             let plugin = Library::open(built("interpose_plugin"));
             assert_eq!(plugin.call(c"plugin_registers"), 0);
-            // SAFETY: the wrapper of this name.
+            // SAFETY: the wrapper with this name.
             unsafe {
                 let alloc = std::mem::transmute::<*const (), table::Alloc>(alloc);
                 assert_eq!(alloc(&mut 0, 64), 102);
@@ -180,7 +181,8 @@ fn a_program_without_a_harness_is_heard_from_when_its_plugin_rebinds() {
         .expect("the program");
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    // The first hears nothing before it rebinds. The second one cannot take its place, and says so.
+    // The first plugin intercepts nothing before it rebinds. The second cannot replace it, and says
+    // so.
     assert_eq!(
         text,
         "registers 1, hears 0, then 1\nregisters 1, hears 0, 1 past it\n"

@@ -1,4 +1,4 @@
-//! The contract of `pthread_create` as C code uses it.
+//! Tests the contract of `pthread_create` as C code uses it.
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "calls the C library as C code does")]
 
@@ -17,18 +17,18 @@ thread_local! {
 /// Counts what each thread allocates and frees.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches thread-locals that
-// neither allocate nor have destructors.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting uses thread-locals
+// that neither allocate nor have destructors.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.set(ALLOCATED.get() + 1);
-        // SAFETY: the caller keeps the contract of the same method.
+        // SAFETY: the caller upholds the contract of the same method.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         FREED.set(FREED.get() + 1);
-        // SAFETY: the caller keeps the contract of the same method.
+        // SAFETY: the caller upholds the contract of the same method.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// How many blocks `body` allocates and frees on this thread.
+/// Returns how many blocks `body` allocates and frees on this thread.
 fn counted(body: impl FnOnce()) -> (usize, usize) {
     let before = (ALLOCATED.get(), FREED.get());
     body();
@@ -55,15 +55,15 @@ unsafe extern "C-unwind" {
     fn pthread_exit(value: *mut c_void) -> !;
 }
 
-/// Starts a thread as C code would; the error if it does not start.
+/// Starts a thread as C code would. Returns the error if it does not start.
 fn create(
     attributes: *const libc::pthread_attr_t,
     routine: Routine,
     argument: usize,
 ) -> Result<libc::pthread_t, c_int> {
     let mut thread = 0;
-    // SAFETY: `thread` is to be written to, callers pass null or initialised attributes, and both
-    // routines below accept any argument.
+    // SAFETY: `thread` is writable, callers pass null or initialised attributes, and both routines
+    // below accept any argument.
     let result = unsafe {
         pthread_create(
             &raw mut thread,
@@ -75,11 +75,11 @@ fn create(
     if result == 0 { Ok(thread) } else { Err(result) }
 }
 
-/// Runs a routine on a thread of its own and returns its result.
+/// Runs a routine on a new thread and returns its result.
 fn run(routine: Routine, argument: usize) -> usize {
     let thread = create(null(), routine, argument).expect("a thread");
     let mut result = null_mut();
-    // SAFETY: the thread was started above and is joined once; `result` is to be written to.
+    // SAFETY: the thread was started above and is joined once; `result` is writable.
     let joined = unsafe { libc::pthread_join(thread, &raw mut result) };
     assert_eq!(joined, 0);
     result.addr()
@@ -91,7 +91,7 @@ extern "C-unwind" fn returns_token_and_argument(argument: *mut c_void) -> *mut c
 }
 
 extern "C-unwind" fn exits(argument: *mut c_void) -> *mut c_void {
-    // SAFETY: no frame of this thread has anything to drop.
+    // SAFETY: no frame of this thread has a destructor to run.
     unsafe { pthread_exit(argument) }
 }
 
@@ -125,11 +125,11 @@ fn without_a_token_nothing_is_allocated() {
 #[test]
 fn a_thread_that_cannot_start_is_an_error_and_leaves_nothing() {
     let before = set_token(5);
-    // The first thread with a token makes room for all: what is counted is one thread's part.
+    // The first thread with a token allocates space for all; only what one thread needs is counted.
     run(returns_token_and_argument, 1);
     let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: the attributes are initialised by the first call and used by the second; a stack of
-    // this size is a legal wish.
+    // SAFETY: the attributes are initialised by the first call and used by the second; this stack
+    // size is valid.
     let set = unsafe {
         libc::pthread_attr_init(attributes.as_mut_ptr())
             + libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), 1 << 60)

@@ -12,7 +12,7 @@ use std::{env, fs, process};
 
 use serde::Serialize;
 
-use super::recording::{Header, Line, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use super::recording::{Line, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
 use crate::device::contexts::{device_name, missing};
 use crate::device::driver;
 use crate::device::quiet::quiet;
@@ -103,7 +103,7 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
 }
 
 /// Describes this process and machine. Initialises the driver if nobody has.
-fn header() -> Header {
+fn header() -> RecordingHeader {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
     let driver = match missing() {
@@ -112,7 +112,7 @@ fn header() -> Header {
     };
     let devices = driver.and_then(|driver| driver.device_count().ok());
     let name = |device| device_name(Place::cuda(device)).map(|device| device.name);
-    Header {
+    RecordingHeader {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -133,7 +133,7 @@ pub(crate) struct Recorder {
 }
 
 struct RecorderState {
-    output: Output,
+    output: RecordingOutput,
     /// The number of the last event.
     order: u64,
     /// The first backtrace that has not been written.
@@ -142,7 +142,7 @@ struct RecorderState {
     late: Vec<u32>,
 }
 
-enum Output {
+enum RecordingOutput {
     /// Collects lines until the header, which must be the first line, can be written.
     Waiting(Box<dyn Write + Send>, Vec<u8>),
     Open(Box<dyn Write + Send>),
@@ -161,8 +161,8 @@ impl std::fmt::Debug for RecorderState {
 impl Recorder {
     pub(super) fn begin(file: io::Result<Box<dyn Write + Send>>, path: PathBuf) -> Self {
         let output = match file {
-            Ok(file) => Output::Waiting(file, Vec::new()),
-            Err(error) => Output::GaveUp(Some(why(&path, &error))),
+            Ok(file) => RecordingOutput::Waiting(file, Vec::new()),
+            Err(error) => RecordingOutput::GaveUp(Some(why(&path, &error))),
         };
         Self {
             path,
@@ -180,16 +180,16 @@ impl Recorder {
     }
 
     /// Writes the header, once, and the lines that were collected before it.
-    pub(super) fn identify(&self, header: impl FnOnce() -> Header) {
-        if !matches!(self.state().output, Output::Waiting(..)) {
+    pub(super) fn identify(&self, header: impl FnOnce() -> RecordingHeader) {
+        if !matches!(self.state().output, RecordingOutput::Waiting(..)) {
             return;
         }
         // Created without holding a lock, because its calls to the driver can cause events.
         let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
-        match std::mem::replace(&mut state.output, Output::GaveUp(None)) {
-            Output::Waiting(file, waiting) => {
-                state.output = Output::Open(file);
+        match std::mem::replace(&mut state.output, RecordingOutput::GaveUp(None)) {
+            RecordingOutput::Waiting(file, waiting) => {
+                state.output = RecordingOutput::Open(file);
                 let first = header.map(|header| [header, waiting].concat());
                 self.write(&mut state, first);
             }
@@ -227,23 +227,23 @@ impl Recorder {
     pub(crate) fn note(&self) -> Option<String> {
         let _quiet = quiet();
         match &mut self.state().output {
-            Output::GaveUp(why) => why.take(),
-            Output::Waiting(..) | Output::Open(_) => None,
+            RecordingOutput::GaveUp(why) => why.take(),
+            RecordingOutput::Waiting(..) | RecordingOutput::Open(_) => None,
         }
     }
 
     fn write(&self, state: &mut RecorderState, lines: serde_json::Result<Vec<u8>>) {
         let written = match (lines, &mut state.output) {
             (Err(error), _) => Err(error.into()),
-            (Ok(lines), Output::Waiting(_, waiting)) => {
+            (Ok(lines), RecordingOutput::Waiting(_, waiting)) => {
                 waiting.extend(lines);
                 Ok(())
             }
-            (Ok(lines), Output::Open(file)) => file.write_all(&lines),
-            (Ok(_), Output::GaveUp(_)) => return,
+            (Ok(lines), RecordingOutput::Open(file)) => file.write_all(&lines),
+            (Ok(_), RecordingOutput::GaveUp(_)) => return,
         };
         if let Err(error) = written {
-            state.output = Output::GaveUp(Some(why(&self.path, &error)));
+            state.output = RecordingOutput::GaveUp(Some(why(&self.path, &error)));
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(crate) enum Line<E> {
     /// The first line.
-    Header(Header),
+    Header(RecordingHeader),
     /// A stack, once.
     Stack(Stack),
     /// An event.
@@ -33,7 +33,7 @@ pub(crate) const RECORDS: [&str; 3] = ["header", "stack", "event"];
 /// Who wrote a recording, and on what machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Header {
+pub struct RecordingHeader {
     /// `gpu-leak-check-recording`
     pub schema: String,
     /// Raised when a reader of the old one would misunderstand.

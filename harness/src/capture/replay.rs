@@ -7,14 +7,14 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::recording::{Header, Line, RECORDS, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use super::recording::{Line, RECORDS, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
 use crate::ledger::Ledger;
 use crate::ledger::event::{Event, Ticket};
 
 /// A recording that was read to its end.
 #[derive(Debug)]
 pub(crate) struct ReplayedRecording {
-    pub(crate) header: Header,
+    pub(crate) header: RecordingHeader,
     /// Whether the last line is incomplete because the process ended while writing.
     pub(crate) torn: bool,
 }

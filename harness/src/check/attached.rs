@@ -29,7 +29,7 @@ use crate::device::quiet::quiet;
 use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record};
 use crate::options::Options;
-use crate::report::json::Snapshot;
+use crate::report::json::ProcessSnapshot;
 use crate::report::model::{CheckStatus, Report};
 use crate::report::{Sink, headline};
 use crate::units::quantity;
@@ -149,7 +149,7 @@ impl Attached {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
         };
-        Sink::global().snapshot(Snapshot {
+        Sink::global().snapshot(ProcessSnapshot {
             cause: cause.to_string(),
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
             report: Cow::Owned(report),

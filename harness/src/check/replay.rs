@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::recording::CheckLine;
-use crate::capture::recording::Header;
+use crate::capture::recording::RecordingHeader;
 use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
@@ -22,7 +22,7 @@ use crate::suppressions::Suppression;
 #[non_exhaustive]
 pub struct Replay {
     /// The header, which says who wrote the recording and where.
-    pub header: Header,
+    pub header: RecordingHeader,
     /// The checks that finished, in that order. What a check cost, and which file configured it, is
     /// not recorded.
     pub reports: Vec<Report>,

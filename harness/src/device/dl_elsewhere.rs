@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 /// A shared library, of which there is none.
 #[derive(Debug)]
-pub(crate) struct Library(Infallible);
+pub(crate) struct NoLibrary(Infallible);
 
-impl Library {
+pub(crate) use self::NoLibrary as Library;
+
+impl NoLibrary {
     /// Always fails.
     ///
     /// # Errors
@@ -35,10 +37,12 @@ impl Library {
 }
 
 /// How many libraries have been loaded and unloaded so far, which is not counted here.
-pub(crate) type Changes = ();
+pub(crate) type UncountedChanges = ();
+
+pub(crate) use self::UncountedChanges as Changes;
 
 /// Returns the unit value.
-pub(crate) fn changes() -> Changes {}
+pub(crate) fn changes() -> UncountedChanges {}
 
 /// Always returns `None`.
 pub(crate) fn exported(_address: usize) -> Option<String> {

@@ -39,7 +39,7 @@ pub enum Record<'a> {
     Late(Late),
     /// What a process that was attached to held at one moment. The newest stands in a file of its
     /// own, beside the process's, until its verdict does.
-    Snapshot(Snapshot<'a>),
+    Snapshot(ProcessSnapshot<'a>),
     /// The summary of this process has told of a check that did not end.
     Aborted(Aborted),
     /// What would stand from here on could not be written, as on a full disk. Always the last one.
@@ -174,7 +174,7 @@ impl Late {
 /// What a process held at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Snapshot<'a> {
+pub struct ProcessSnapshot<'a> {
     /// Why it was taken: `tick`, `exit`, or the name of a signal.
     pub cause: String,
     /// How long after the check began.
@@ -193,9 +193,9 @@ pub struct Aborted {
     pub test: String,
 }
 
-impl Snapshot<'_> {
-    fn into_owned(self) -> Snapshot<'static> {
-        Snapshot {
+impl ProcessSnapshot<'_> {
+    fn into_owned(self) -> ProcessSnapshot<'static> {
+        ProcessSnapshot {
             cause: self.cause,
             after_ms: self.after_ms,
             report: Cow::Owned(self.report.into_owned()),
@@ -240,7 +240,7 @@ pub struct RunFile {
     /// Aborted checks of this or another process that this process has reported.
     pub told: Vec<Aborted>,
     /// The newest snapshot of the process; only if its check did not finish.
-    pub snapshot: Option<Snapshot<'static>>,
+    pub snapshot: Option<ProcessSnapshot<'static>>,
     /// Whether the last line is incomplete, because the process ended while writing or the disk was
     /// full.
     pub torn: bool,

@@ -10,8 +10,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::json::{
-    Aborted, Attempt, Began, Header, Late, Lost, Record, SCHEMA, SNAPSHOT, Snapshot, Unowned,
-    pid_space,
+    Aborted, Attempt, Began, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
+    Unowned, pid_space,
 };
 use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
@@ -93,7 +93,7 @@ impl Sink {
     }
 
     /// Writes the newest snapshot, which replaces the previous one.
-    pub fn snapshot(&self, snapshot: Snapshot<'_>) {
+    pub fn snapshot(&self, snapshot: ProcessSnapshot<'_>) {
         let mut state = self.state();
         let SinkState::Open { path } = &*state else {
             return;

@@ -12,7 +12,7 @@ use crate::stream::{Stream, StreamId};
 pub(crate) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Sorts before every other.
+    /// Sorts before all others.
     pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
 
     fn at(index: usize) -> Self {
@@ -36,12 +36,12 @@ pub enum BlockState {
     Inactive,
 }
 
-/// A piece of a segment.
+/// A part of a segment.
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: usize,
-    /// What was asked for; 0 while inactive.
+    /// The requested bytes; 0 while inactive.
     pub(crate) requested: usize,
     pub(crate) stream: StreamId,
     pub(crate) pool: PoolKind,

@@ -2,7 +2,7 @@
 //!
 //! It follows PyTorch's
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp)
-//! step by step, because `allocated` and `reserved` are to be PyTorch's at every step.
+//! step by step, because `allocated` and `reserved` must equal PyTorch's at every step.
 
 use super::block::{Block, BlockId, BlockState, Blocks};
 use super::pending::PendingFrees;
@@ -28,7 +28,7 @@ pub(crate) struct Caching {
     parked: Option<Error>,
 }
 
-/// A block that was handed out. Whoever has it owns the block.
+/// A block that was handed out. The holder of this value owns the block.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     pub(crate) block: BlockId,
@@ -62,8 +62,8 @@ impl Caching {
         self.allocate_from(None, bytes, stream)
     }
 
-    /// As [`Self::allocate`], from a private pool, while work for its graph is captured. During a
-    /// capture the driver can neither query events nor take a segment back.
+    /// Like [`Self::allocate`], from a private pool, while work for its graph is captured. During a
+    /// capture the driver can neither query events nor free a segment.
     pub(crate) fn allocate_captured(
         &mut self,
         pool: PoolId,
@@ -95,8 +95,8 @@ impl Caching {
         Ok(self.hand_out(block, size, bytes))
     }
 
-    /// A new segment as one block, in no pool. Out of memory, the cache is emptied and the
-    /// segment asked for once more.
+    /// Allocates a new segment as one block, in no pool. If memory is short, the cache is emptied
+    /// and the segment requested again.
     fn grow(
         &mut self,
         size: usize,
@@ -133,7 +133,7 @@ impl Caching {
         self.source.allocate(bytes)
     }
 
-    /// Marks a block as handed out, after cutting off what is not needed of it.
+    /// Marks a block as handed out, after splitting off what is not needed of it.
     fn hand_out(&mut self, id: BlockId, size: usize, requested: usize) -> Allocation {
         let block = &self.blocks[id];
         let (kind, private) = (block.pool, block.private);
@@ -182,7 +182,7 @@ impl Caching {
         }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     pub(crate) fn free(&mut self, allocation: Allocation) {
         let id = allocation.block;
         let block = &mut self.blocks[id];
@@ -198,7 +198,7 @@ impl Caching {
         }
     }
 
-    /// Records the end of the users' work so far. Whether there is anything to wait for.
+    /// Records the end of the users' work so far. Returns whether there is anything to wait for.
     #[cold]
     fn waits_for(&mut self, id: BlockId, users: &[Stream]) -> bool {
         for stream in users {
@@ -220,7 +220,7 @@ impl Caching {
         }
     }
 
-    /// Takes back the blocks that other streams are done with.
+    /// Frees the blocks that other streams no longer use.
     fn reclaim(&mut self) -> Result<()> {
         while !self.pending.is_empty()
             && let Some(id) = self.pending.next_done()?
@@ -237,7 +237,7 @@ impl Caching {
         }
     }
 
-    /// Merges a block that nobody uses any more with its inactive neighbours, and caches it.
+    /// Merges an unused block with its inactive neighbours, and caches it.
     fn retire(&mut self, mut id: BlockId) {
         let block = &mut self.blocks[id];
         block.state = BlockState::Inactive;
@@ -280,8 +280,9 @@ impl Caching {
         }
     }
 
-    /// Gives all cached segments back to the layer below, after waiting for the blocks that other
-    /// streams still use. A segment with a block in use stays, and so does one of a graph's.
+    /// Returns all cached segments to the layer below, after waiting for the blocks that other
+    /// streams still use. A segment with a block in use stays, and so does one that belongs to a
+    /// graph.
     pub(crate) fn empty(&mut self) -> Result<()> {
         while let Some(id) = self.pending.wait_next()? {
             self.pass_event(id);
@@ -295,7 +296,7 @@ impl Caching {
         outcome
     }
 
-    /// Gives one whole inactive segment back.
+    /// Returns one wholly inactive segment.
     fn release(&mut self, id: BlockId) -> Result<()> {
         let block = &self.blocks[id];
         let (kind, private, size) = (block.pool, block.private, block.size);
@@ -313,7 +314,7 @@ impl Caching {
         usize::try_from(self.tallies.reserved_bytes.current()).expect("bytes in address space")
     }
 
-    /// A pool for the graph that is about to be captured.
+    /// Opens a pool for the graph that is about to be captured.
     pub(crate) fn open_pool(&mut self) -> PoolId {
         self.pools.open()
     }
@@ -354,7 +355,7 @@ impl Caching {
 }
 
 impl Drop for Caching {
-    /// Returns every segment: nobody holds a block when the allocator is dropped.
+    /// Returns every segment: no block is in use when the allocator is dropped.
     fn drop(&mut self) {
         let _ = self.source.synchronize();
         let segments = self.blocks.iter().filter(|(_, b)| b.previous.is_none());

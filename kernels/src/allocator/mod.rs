@@ -1,5 +1,6 @@
-//! The caching allocator of a device, as PyTorch's: it takes segments from the layer below, cuts
-//! them into blocks, and keeps freed blocks for later requests. It knows streams, but no device.
+//! The caching allocator of a device, like PyTorch's: it allocates segments from the layer below,
+//! splits them into blocks, and keeps freed blocks for later requests. It handles streams, but no
+//! device.
 
 mod block;
 mod caching;

@@ -3,8 +3,8 @@
 use super::block::{Block, BlockId};
 use crate::stream::StreamId;
 
-/// Cached blocks, from which a request takes the best fit: the smallest block that is large enough,
-/// with the lowest address among equals. PyTorch chooses the same.
+/// Cached blocks, from which a request gets the best fit: the smallest block that is large enough,
+/// with the lowest address among equals. PyTorch chooses the same block.
 ///
 /// With the few dozen entries that a training loop keeps, bins of sorted entries take half the time
 /// of a tree, and allocate no host memory once they have grown.
@@ -21,13 +21,13 @@ impl Pool {
         self.0[index].1.insert(Entry::of(id, block));
     }
 
-    /// Takes out a block that has not changed since it was put in.
+    /// Removes a block that has not changed since it was inserted.
     pub(crate) fn remove(&mut self, id: BlockId, block: &Block) {
         let bins = self.bins(block.stream).expect("a block of the pool");
         bins.remove(Entry::of(id, block));
     }
 
-    /// Takes out the smallest block of the stream that has at least `size` bytes.
+    /// Removes the smallest block of the stream that has at least `size` bytes.
     pub(crate) fn take_best_fit(&mut self, stream: StreamId, size: usize) -> Option<BlockId> {
         self.bins(stream)?.take_best_fit(size)
     }
@@ -108,7 +108,8 @@ impl Bins {
         if place < self.bins[bin].len() {
             return Some(self.take(bin, place).block);
         }
-        // Everything in a later bin is large enough: the first of the next one is the best fit.
+        // Everything in a later bin is large enough, so the first block of the next bin is the best
+        // fit.
         let later = self.occupied & (u64::MAX << bin << 1);
         (later != 0).then(|| self.take(later.trailing_zeros() as usize, 0).block)
     }

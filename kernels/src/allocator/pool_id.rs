@@ -3,7 +3,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// A private pool of an allocator: the memory of one graph, as PyTorch's `MempoolId_t`. No two
+/// A private pool of an allocator: the memory of one graph, like PyTorch's `MempoolId_t`. No two
 /// pools of an allocator have the same identity, even if one is closed before the other opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PoolId(NonZeroU64);

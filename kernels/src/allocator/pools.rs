@@ -10,7 +10,7 @@ use super::size::PoolKind;
 pub(crate) struct Pools {
     shared: BySize,
     private: Vec<PrivatePool>,
-    /// The private one that was opened last.
+    /// The private pool that was opened last.
     last: Option<PoolId>,
 }
 
@@ -33,8 +33,8 @@ impl BySize {
     }
 }
 
-/// Blocks that only one capture may be handed, because its graph reads and writes them at every
-/// replay, whether they are handed out at that moment or not.
+/// Blocks that only one capture can get, because its graph reads and writes them at every replay,
+/// whether or not they are handed out at that moment.
 ///
 /// While the graph lives, its segments stay. After that `empty_cache` returns them too: PyTorch
 /// calls it a freeable pool then. A pool whose tensors outlive the graph stays until they are
@@ -61,7 +61,7 @@ impl Pools {
         id
     }
 
-    /// To be called when no work that uses this pool will be replayed any more.
+    /// Must be called when no work that uses this pool will be replayed any more.
     pub(crate) fn close(&mut self, id: PoolId) {
         self.private_pool(id).in_use = false;
         self.forget_empty(id);

@@ -39,8 +39,8 @@ impl Allocator {
         self.policy
     }
 
-    /// The state, for as long as the guard lives. A panic cannot leave it half changed: nothing
-    /// that changes it panics unless it is already wrong.
+    /// Locks the state for as long as the guard lives. A panic cannot leave it half changed,
+    /// because nothing that changes it panics unless it is already wrong.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Caching> {
         self.caching.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,11 +54,11 @@ impl Allocator {
         Ok(allocation)
     }
 
-    /// As [`Self::allocate`], for the graph that this thread captures.
+    /// Like [`Self::allocate`], for the graph that this thread captures.
     ///
     /// # Errors
     ///
-    /// Also where emptying the cache would have made room.
+    /// Also if emptying the cache would have made room.
     pub(crate) fn allocate_captured(&self, pool: PoolId, bytes: usize) -> Result<Allocation> {
         let mut caching = self.lock();
         let allocation = caching.allocate_captured(pool, bytes).map_err(|error| {
@@ -76,8 +76,8 @@ impl Allocator {
         Ok(allocation)
     }
 
-    /// Called with the lock held, like every report: whoever reads the allocator's sum finds each
-    /// block either counted and reported, or neither.
+    /// Called with the lock held, like every report, so that a reader of the allocator's sum finds
+    /// each block either counted and reported, or neither.
     fn report(&self, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.allocated(allocation.address, allocation.size);

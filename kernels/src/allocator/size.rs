@@ -9,18 +9,18 @@ const GRANULE: usize = 512;
 const SMALL_LIMIT: usize = 1 << 20;
 /// The segments of the small pool.
 const SMALL_SEGMENT: usize = 2 << 20;
-/// Blocks of this size and more get a segment of their own.
+/// Blocks of this size and more get their own segment.
 const OWN_SEGMENT_FROM: usize = 10 << 20;
 /// The segments that the other blocks of the large pool share.
 const LARGE_SEGMENT: usize = 20 << 20;
 /// Segments of a single block are multiples of this.
 const OWN_SEGMENT_GRANULE: usize = 2 << 20;
 
-/// The largest request that the arithmetic here is made for. No device has as much.
+/// The largest request that this arithmetic supports. No device has as much memory.
 pub(crate) const REQUEST_LIMIT: usize = isize::MAX as usize;
 
-/// Blocks of up to 1 MiB and larger ones are kept apart, so that small ones do not break up the
-/// room of the large.
+/// Blocks of up to 1 MiB and larger ones are kept apart, so that small blocks do not fragment the
+/// large segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolKind {
     /// Up to 1 MiB, from segments of 2 MiB.
@@ -56,8 +56,8 @@ pub enum Policy {
     /// Requests share segments, and freed memory waits for the next request.
     #[default]
     Caching,
-    /// Each request is one of the layer below, given back when it is freed: slow, and every
-    /// tensor shows below. PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
+    /// Each request is passed to the layer below, and freed there: this is slow, and every tensor
+    /// is visible below. It corresponds to PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
     Direct,
 }
 
@@ -70,7 +70,7 @@ impl Policy {
         }
     }
 
-    /// The size of the segment to take from the layer below for a block of `size` bytes.
+    /// The size of the segment to allocate from the layer below for a block of `size` bytes.
     pub(crate) fn segment(self, size: usize) -> usize {
         match self {
             Self::Direct => size,

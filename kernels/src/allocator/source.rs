@@ -1,4 +1,4 @@
-//! The layer below an allocator: where segments come from and go back to.
+//! The layer below an allocator: where segments come from and return to.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use crate::stream::{Event, Stream};
 
 /// Memory in whole segments, and the order of a device's work.
 pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
-    /// Takes a segment and returns its address.
+    /// Allocates a segment and returns its address.
     fn allocate(&self, bytes: usize) -> Result<u64, SegmentError>;
 
-    /// Gives a segment back. After an error it is still held.
+    /// Frees a segment. After an error it is still held.
     fn free(&self, address: u64, bytes: usize) -> Result<()>;
 
-    /// Records an event in `stream`: the end of the work that it has been given so far.
+    /// Records an event in `stream`: the end of the work that has been submitted to it so far.
     fn record(&self, stream: &Stream) -> Result<Box<dyn Event>>;
 
     /// Waits for all work on the device.
@@ -32,10 +32,10 @@ pub(crate) enum SegmentError {
     Other(Error),
 }
 
-/// The memory of a whole device, whoever holds it.
+/// The memory of a whole device, including that of other users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// Bytes that nobody holds.
+    /// Free bytes.
     pub free: usize,
     /// All its bytes.
     pub total: usize,

@@ -1,9 +1,9 @@
-//! Cutting blocks in two and joining them again.
+//! Splits blocks in two and merges them.
 
 use super::block::{Block, BlockId, BlockState, Blocks};
 
 impl Blocks {
-    /// Cuts `size` bytes off the front of an inactive block. The front keeps the identity; the
+    /// Splits `size` bytes off the front of an inactive block. The front keeps the identity; the
     /// rest is returned.
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
         let whole = &mut self[front];
@@ -28,7 +28,7 @@ impl Blocks {
         rest
     }
 
-    /// Joins an inactive block with the inactive one behind it, which is gone afterwards.
+    /// Merges an inactive block with the inactive one after it, which no longer exists afterwards.
     pub(crate) fn join_next(&mut self, front: BlockId) {
         let next = self[front].next.expect("a block behind it");
         let gone = self.remove(next);
@@ -41,7 +41,7 @@ impl Blocks {
         }
     }
 
-    /// The neighbour, where it is cached.
+    /// The neighbour, if it is cached.
     pub(crate) fn inactive(&self, neighbour: Option<BlockId>) -> Option<BlockId> {
         neighbour.filter(|id| self[*id].state == BlockState::Inactive)
     }

@@ -6,11 +6,11 @@
 pub struct Stat {
     /// The value now.
     pub current: u64,
-    /// The most there has been since the device was made or [`reset_peak`](crate::memory::reset_peak).
+    /// The peak since the device was created or [`reset_peak`](crate::memory::reset_peak).
     pub peak: u64,
-    /// All that was ever added.
+    /// The total that was ever added.
     pub allocated: u64,
-    /// All that was ever taken away.
+    /// The total that was ever removed.
     pub freed: u64,
 }
 
@@ -28,13 +28,13 @@ pub struct StatByPool {
 /// Everything an allocator counts. Byte figures count whole blocks, except `requested_bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Blocks handed out and not got back.
+    /// Blocks handed out and not freed.
     pub allocation: StatByPool,
     /// Segments held from the layer below.
     pub segment: StatByPool,
-    /// Blocks handed out, or got back while another stream still uses them.
+    /// Blocks handed out, or freed while another stream still uses them.
     pub active: StatByPool,
-    /// Cached pieces of segments: what `empty_cache` cannot give back.
+    /// Cached parts of segments, which `empty_cache` cannot release.
     pub inactive_split: StatByPool,
     /// Bytes of `allocation`.
     pub allocated_bytes: StatByPool,
@@ -44,15 +44,15 @@ pub struct Stats {
     pub active_bytes: StatByPool,
     /// Bytes of `inactive_split`.
     pub inactive_split_bytes: StatByPool,
-    /// Bytes that were asked for, of the blocks of `active`.
+    /// The requested bytes of the blocks of `active`.
     pub requested_bytes: StatByPool,
     /// How often the cache was emptied to serve a request.
     pub num_alloc_retries: u64,
     /// How many requests failed because there was no memory.
     pub num_ooms: u64,
-    /// How many segments were taken from the layer below.
+    /// How many segments were allocated from the layer below.
     pub num_device_alloc: u64,
-    /// How many were given back.
+    /// How many segments were freed.
     pub num_device_free: u64,
 }
 

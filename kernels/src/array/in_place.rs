@@ -45,7 +45,7 @@ impl Array {
             return Err(Error::Shape {
                 operation,
                 detail: format!(
-                    "a tensor of shape {:?} does not take the elements of one of shape {:?}",
+                    "a tensor of shape {:?} cannot take the elements of one of shape {:?}",
                     self.shape(),
                     other.shape()
                 ),

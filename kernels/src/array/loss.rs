@@ -67,7 +67,7 @@ impl Array {
             return Err(Error::Shape {
                 operation,
                 detail: format!(
-                    "takes scores [rows, classes] and one class a row, but got {:?} and {:?}",
+                    "takes scores [rows, classes] and one class per row, but got {:?} and {:?}",
                     self.shape(),
                     classes.shape()
                 ),

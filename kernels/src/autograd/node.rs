@@ -105,7 +105,7 @@ impl Drop for Node {
         let mut pending = Vec::new();
         take_nodes(&mut self.edges, &mut pending);
         while let Some(node) = pending.pop() {
-            // Only the last holder of a node drops what lies below it.
+            // Only the last holder of a node drops the nodes below it.
             if let Some(mut node) = Arc::into_inner(node) {
                 take_nodes(&mut node.edges, &mut pending);
             }

@@ -1,4 +1,4 @@
-//! Shapes, and how a shape lies in a storage.
+//! Shapes, and their layouts in a storage.
 
 use std::{fmt, iter};
 

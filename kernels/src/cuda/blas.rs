@@ -12,8 +12,9 @@ use crate::error::{Error, Result};
 
 /// A cuBLAS handle on a device's stream.
 ///
-/// Making it takes 64 MiB and more from the driver, outside the caching allocator: cuBLAS's own
-/// pool, given back with the handle. A workspace comes on top, for as long as one is lent to it.
+/// Creating it allocates 64 MiB and more from the driver, outside the caching allocator: cuBLAS's
+/// own pool, which is freed with the handle. A workspace is additional, for as long as one is lent
+/// to it.
 #[derive(Debug)]
 pub(crate) struct Blas {
     handle: sys::cublasHandle_t,

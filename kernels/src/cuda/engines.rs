@@ -8,7 +8,7 @@ use super::blas::Blas;
 use super::module::Modules;
 use super::rand::Generator;
 
-/// All made at first use and given back when the device goes.
+/// All are created at first use and destroyed with the device.
 #[derive(Debug, Default)]
 pub(super) struct Engines {
     pub(super) modules: Modules,

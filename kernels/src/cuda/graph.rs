@@ -177,7 +177,7 @@ impl ExecutableGraph {
     /// Runs it on the device's own stream.
     pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
         self.context.bind_to_thread()?;
-        // SAFETY: graph and stream are alive, and whoever owns this keeps the memory that the graph
+        // SAFETY: graph and stream are alive, and the owner of this keeps the memory that the graph
         // uses in place and its kernels loaded.
         Ok(unsafe { result::graph::launch(self.handle, stream.cu_stream()) }?)
     }

@@ -207,8 +207,8 @@ impl NvrtcProgram {
 
 impl Drop for NvrtcProgram {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, and nobody uses it after this. An error here is ignored: it
-        // leaks a few kilobytes of host memory.
+        // SAFETY: created in `new`, and not used after this. An error here is ignored: it leaks a
+        // few kilobytes of host memory.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

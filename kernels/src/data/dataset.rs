@@ -1,13 +1,10 @@
-//! Where samples come from.
+//! The sources of samples.
 
 use crate::error::{Error, Result};
 use crate::tensor::HostTensor;
 
-/// Samples by number.
-pub trait Dataset {
-    /// Several samples together.
-    type Batch;
-
+/// Numbered samples, of which several together are a batch of type `B`.
+pub trait Dataset<B> {
     /// How many samples there are.
     fn len(&self) -> usize;
 
@@ -21,7 +18,7 @@ pub trait Dataset {
     /// # Errors
     ///
     /// When one of them does not exist or cannot be read.
-    fn batch(&self, indices: &[usize]) -> Result<Self::Batch>;
+    fn batch(&self, indices: &[usize]) -> Result<B>;
 }
 
 /// Samples that are the rows of tensors: row `i` of each belongs to sample `i`.
@@ -32,7 +29,7 @@ pub struct TensorDataset<const TENSORS: usize> {
 }
 
 impl<const TENSORS: usize> TensorDataset<TENSORS> {
-    /// Takes the tensors over.
+    /// Creates a data set that owns the tensors.
     ///
     /// # Errors
     ///
@@ -45,7 +42,7 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
             _ => Err(Error::Shape {
                 operation: "TensorDataset::new",
                 detail: format!(
-                    "tensors of shapes {:?} do not have one number of rows",
+                    "tensors of shapes {:?} do not have the same number of rows",
                     shapes()
                 ),
             }),
@@ -53,14 +50,12 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
     }
 }
 
-impl<const TENSORS: usize> Dataset for TensorDataset<TENSORS> {
-    type Batch = [HostTensor; TENSORS];
-
+impl<const TENSORS: usize> Dataset<[HostTensor; TENSORS]> for TensorDataset<TENSORS> {
     fn len(&self) -> usize {
         self.len
     }
 
-    fn batch(&self, indices: &[usize]) -> Result<Self::Batch> {
+    fn batch(&self, indices: &[usize]) -> Result<[HostTensor; TENSORS]> {
         let mut batch = self.tensors.each_ref().map(|_| None);
         for (rows, tensor) in batch.iter_mut().zip(&self.tensors) {
             *rows = Some(tensor.rows(indices)?);

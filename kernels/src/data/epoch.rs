@@ -2,41 +2,40 @@
 
 use std::fmt;
 use std::panic::resume_unwind;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::vec::IntoIter;
 
 use crate::error::Result;
 
-use super::dataset::Dataset;
+use super::loader::SharedDataset;
 
 /// The batches of one epoch, one after the other.
 ///
 /// When it is dropped early, it stops its thread and waits for it.
-pub struct Epoch<D: Dataset> {
+pub struct Epoch<B> {
     left: usize,
-    source: Source<D>,
+    source: Source<B>,
 }
 
-enum Source<D: Dataset> {
+enum Source<B> {
     Direct {
-        dataset: Arc<D>,
+        dataset: SharedDataset<B>,
         batches: IntoIter<Vec<usize>>,
     },
     Ahead {
-        /// Dropped first, to tell the thread that nobody waits any more.
-        batches: Option<Receiver<Result<D::Batch>>>,
+        /// Dropped first, to tell the thread that nothing waits for batches any more.
+        batches: Option<Receiver<Result<B>>>,
         worker: Option<JoinHandle<()>>,
     },
 }
 
-impl<D> Epoch<D>
-where
-    D: Dataset + Send + Sync + 'static,
-    D::Batch: Send + 'static,
-{
-    pub(super) fn new(dataset: Arc<D>, batches: Vec<Vec<usize>>, prefetch: usize) -> Self {
+impl<B: Send + 'static> Epoch<B> {
+    pub(super) fn new(
+        dataset: SharedDataset<B>,
+        batches: Vec<Vec<usize>>,
+        prefetch: usize,
+    ) -> Self {
         let left = batches.len();
         let source = if prefetch == 0 {
             Source::Direct {
@@ -62,8 +61,8 @@ where
     }
 }
 
-impl<D: Dataset> Iterator for Epoch<D> {
-    type Item = Result<D::Batch>;
+impl<B> Iterator for Epoch<B> {
+    type Item = Result<B>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
@@ -89,9 +88,9 @@ impl<D: Dataset> Iterator for Epoch<D> {
     }
 }
 
-impl<D: Dataset> ExactSizeIterator for Epoch<D> {}
+impl<B> ExactSizeIterator for Epoch<B> {}
 
-impl<D: Dataset> Drop for Epoch<D> {
+impl<B> Drop for Epoch<B> {
     fn drop(&mut self) {
         if let Source::Ahead { batches, worker } = &mut self.source {
             drop(batches.take());
@@ -103,7 +102,7 @@ impl<D: Dataset> Drop for Epoch<D> {
     }
 }
 
-impl<D: Dataset> fmt::Debug for Epoch<D> {
+impl<B> fmt::Debug for Epoch<B> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Epoch({} batches left)", self.left)
     }

@@ -1,5 +1,6 @@
 //! Divides a data set into batches.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -8,7 +9,10 @@ use crate::random::permutation;
 use super::dataset::Dataset;
 use super::epoch::Epoch;
 
-/// Divides a data set into batches, for each epoch anew.
+/// A data set that a loader shares with its epochs.
+pub(super) type SharedDataset<B> = Arc<dyn Dataset<B> + Send + Sync>;
+
+/// Divides a data set into batches of type `B`, again for each epoch.
 ///
 /// ```
 /// use gpu_leak_kernels::HostTensor;
@@ -23,22 +27,24 @@ use super::epoch::Epoch;
 /// assert_eq!(sizes, [4, 4, 2]);
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
-#[derive(Debug)]
-pub struct DataLoader<D> {
-    dataset: Arc<D>,
+pub struct DataLoader<B> {
+    dataset: SharedDataset<B>,
     batch_size: usize,
     shuffle: Option<u64>,
     drop_last: bool,
     prefetch: usize,
 }
 
-impl<D: Dataset> DataLoader<D> {
+impl<B> DataLoader<B> {
     /// In order, with a smaller last batch if need be, and each batch made when it is requested.
     ///
     /// # Errors
     ///
     /// When the batch size is 0.
-    pub fn new(dataset: D, batch_size: usize) -> Result<Self> {
+    pub fn new<D>(dataset: D, batch_size: usize) -> Result<Self>
+    where
+        D: Dataset<B> + Send + Sync + 'static,
+    {
         if batch_size == 0 {
             return Err(Error::Argument {
                 operation: "DataLoader::new",
@@ -68,7 +74,7 @@ impl<D: Dataset> DataLoader<D> {
         self
     }
 
-    /// Makes up to so many batches ahead, on a thread of each epoch's own.
+    /// Makes up to this number of batches ahead, on a separate thread for each epoch.
     #[must_use]
     pub fn prefetch(mut self, batches: usize) -> Self {
         self.prefetch = batches;
@@ -93,13 +99,12 @@ impl<D: Dataset> DataLoader<D> {
 
     /// The batches of one pass over the data.
     #[must_use]
-    pub fn epoch(&self, number: u64) -> Epoch<D>
+    pub fn epoch(&self, number: u64) -> Epoch<B>
     where
-        D: Send + Sync + 'static,
-        D::Batch: Send + 'static,
+        B: Send + 'static,
     {
         let order = match self.shuffle {
-            // Far apart, so that seeds 1, 2, 3 do not share their epochs.
+            // The seeds are spread out, so that seeds 1, 2, 3 do not share epochs.
             Some(seed) => permutation(seed.rotate_left(32) ^ number, self.dataset.len()),
             None => (0..self.dataset.len()).collect(),
         };
@@ -109,5 +114,11 @@ impl<D: Dataset> DataLoader<D> {
             .collect();
         batches.truncate(self.len());
         Epoch::new(Arc::clone(&self.dataset), batches, self.prefetch)
+    }
+}
+
+impl<B> fmt::Debug for DataLoader<B> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "DataLoader({} batches)", self.len())
     }
 }

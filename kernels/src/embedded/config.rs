@@ -1,4 +1,4 @@
-//! What an embedded device is like.
+//! The properties of an embedded device.
 
 use crate::allocator::Policy;
 

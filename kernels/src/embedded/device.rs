@@ -10,8 +10,8 @@ use crate::device_id::DeviceId;
 use crate::error::Result;
 use crate::stream::{EmbeddedStream, StreamId};
 
-/// The simulated device itself. Operations run on the calling thread and are done when they
-/// return; its streams only simulate work for the allocator's sake.
+/// The simulated device itself. Operations run on the calling thread and are done when they return;
+/// its streams only simulate work for the allocator.
 #[derive(Debug)]
 pub struct Embedded {
     ordinal: usize,
@@ -45,14 +45,14 @@ impl Embedded {
         Box::new(Arc::clone(&self.memory))
     }
 
-    /// A new stream, whose work can be held up.
+    /// Creates a stream whose work can be delayed.
     #[must_use]
     pub fn new_stream(&self) -> EmbeddedStream {
         let number = self.streams.fetch_add(1, Ordering::Relaxed) + 1;
         EmbeddedStream::new(StreamId(number), self.id)
     }
 
-    /// Taken by each operation while it runs.
+    /// Locked by each operation while it runs.
     pub(crate) fn order(&self) -> &Mutex<()> {
         &self.order
     }

@@ -64,7 +64,7 @@ impl EmbeddedMemory {
 }
 
 impl Drop for EmbeddedMemory {
-    /// As when a context is destroyed: the memory that it still holds is freed with it.
+    /// Like the destruction of a context: the memory that it still holds is freed with it.
     fn drop(&mut self) {
         for address in self.lock().mappings.keys() {
             self.reporter.freed(*address);

@@ -23,7 +23,7 @@ struct Capture {
     pool: PoolUse,
 }
 
-/// Where a device's work goes.
+/// The recorder of a device's work.
 pub(super) enum Recording {
     Cuda(StreamCapture),
     Embedded(Vec<Operation>),

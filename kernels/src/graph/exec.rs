@@ -30,19 +30,19 @@ enum ExecutableWork {
 }
 
 impl Graph {
-    /// Runs a closure and records what it asks of the device instead of doing it. What it returns
-    /// has no content before the first replay.
+    /// Runs a closure and records the work that it submits to the device instead of executing it.
+    /// What it returns has no content before the first replay.
     ///
-    /// The work must have been done once before, without a capture: kernels are loaded and library
-    /// handles made at their first use, which a capture refuses.
+    /// The work must have been done once before, without a capture, because kernels are loaded and
+    /// library handles created at their first use, which a capture refuses.
     ///
     /// # Errors
     ///
-    /// What the closure returned, or the first thing in it that cannot be captured or failed,
-    /// even where the closure went on; [`Error::Capture`](crate::Error::Capture) also where the
-    /// device has no room left, for a capture cannot empty the cache. Then nothing is recorded,
-    /// and what had been taken is cached memory. If another thread waits for the whole context in
-    /// the meantime, both fail.
+    /// The closure's error, or the first operation in it that failed or cannot be captured, even if
+    /// the closure continued; [`Error::Capture`](crate::Error::Capture) also if the device has no
+    /// room left, because a capture cannot empty the cache. Nothing is recorded then, and what was
+    /// allocated is cached memory. If another thread synchronises the whole context meanwhile, both
+    /// fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;
         let made = work();
@@ -56,7 +56,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// When the driver cannot, or this thread is in a capture of the device.
+    /// When the driver fails, or this thread is in a capture of the device.
     pub fn instantiate(self) -> Result<ExecGraph> {
         let Captured {
             work,
@@ -81,7 +81,7 @@ impl Graph {
 }
 
 impl ExecGraph {
-    /// Does the recorded work once more, after all work that the device was given before.
+    /// Executes the recorded work again, after all work that was submitted to the device before.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl ExecGraph {
                     operation.run(embedded)?;
                 }
             }
-            _ => unreachable!("a graph is of the device that it was captured on"),
+            _ => unreachable!("a graph belongs to the device that it was captured on"),
         }
         self.storages.bump_versions();
         Ok(())

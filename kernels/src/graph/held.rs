@@ -10,7 +10,7 @@ use crate::device::Device;
 /// The storages that a graph's work reads and writes.
 #[derive(Default)]
 pub(super) struct UsedStorages {
-    /// Not from the graph's own pool: alive as long as the graph.
+    /// Not from the graph's own pool: kept alive as long as the graph.
     held: Vec<Arc<Storage>>,
     /// Written at each replay.
     written: Vec<Weak<Storage>>,
@@ -30,12 +30,13 @@ impl UsedStorages {
         }
     }
 
-    /// Forgets the storages that the captured closure has dropped: nobody can read them any more.
+    /// Forgets the storages that the captured closure has dropped, because nothing can read them
+    /// any more.
     pub(super) fn forget_dropped(&mut self) {
         self.written.retain(|storage| storage.strong_count() > 0);
     }
 
-    /// To be called after a replay: it makes gradients that saved the old content report an error.
+    /// Must be called after a replay: gradients that saved the old content then report an error.
     pub(super) fn bump_versions(&self) {
         for storage in self.written.iter().filter_map(Weak::upgrade) {
             storage.bump_version();

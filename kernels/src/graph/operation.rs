@@ -11,7 +11,7 @@ use crate::compute::{Kernels, Layout, Operand, Storage};
 use crate::embedded::Embedded;
 use crate::error::Result;
 
-/// Carries out an operation on the operands that it reads and those that it writes.
+/// Executes an operation on the operands that it reads and those that it writes.
 pub(super) type Compute =
     dyn Fn(&dyn Kernels, &[Operand<'_>], &[Operand<'_>]) -> Result<()> + Send + Sync;
 

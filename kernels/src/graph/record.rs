@@ -1,4 +1,4 @@
-//! Records operations into a graph instead of carrying them out.
+//! Records operations into a graph instead of executing them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::random::Distribution;
 #[derive(Debug)]
 pub(crate) struct Recorder;
 
-/// Puts an operation into the graph: for a CUDA device, by launching it in the capturing stream.
+/// Adds an operation to the graph: for a CUDA device, by launching it in the capturing stream.
 fn record(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],
@@ -31,7 +31,7 @@ fn record(
             None
         }
     });
-    // After the recording is free again: an operation may allocate memory of its own.
+    // After the recording is unlocked, because an operation may allocate memory of its own.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
             (Some((stream, compute)), Backend::Cuda(cuda)) => {
@@ -54,8 +54,8 @@ impl Kernels for Recorder {
     fn upload(&self, _bytes: &[u8], _to: &Storage) -> Result<()> {
         refuse(
             "a copy from the host",
-            "at a replay its bytes would be gone; make the tensor before, and copy into it between \
-             replays",
+            "its bytes would be gone at a replay; create the tensor before the capture, and copy into \
+             it between replays",
         )
     }
 

@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
 /// Why a capture refuses other streams.
-const ONE_STREAM: &str = "a graph is replayed on the device's own stream alone";
+const ONE_STREAM: &str = "a graph is replayed only on the device's own stream";
 
-/// Bytes on a device, given back to its allocator when dropped.
+/// Bytes on a device, returned to its allocator when dropped.
 ///
-/// Their first content is whatever the memory held before. It keeps its device alive.
+/// The initial content is whatever the memory held before. The buffer keeps its device alive.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Backing,
@@ -36,8 +36,8 @@ enum Backing {
 }
 
 impl Buffer {
-    /// Takes `bytes` from the device's allocator, for work on the device's own stream. No bytes
-    /// take no memory: the address is 0.
+    /// Allocates `bytes` from the device's allocator, for work on the device's own stream. An empty
+    /// buffer uses no memory: its address is 0.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl Buffer {
         Self::on(device, bytes, device.stream_id())
     }
 
-    /// Takes `bytes` for work on another stream.
+    /// Allocates `bytes` for work on another stream.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl Buffer {
     ///
     /// # Safety
     ///
-    /// The bytes must stay allocated for as long as the alias lives, and nobody may read them
-    /// through one buffer while somebody writes through the other.
+    /// The bytes must stay allocated for as long as the alias lives, and must not be read through
+    /// one buffer while they are written through the other.
     pub(crate) unsafe fn alias(&self) -> Self {
         Self {
             memory: match self.bytes {
@@ -100,8 +100,8 @@ impl Buffer {
         }
     }
 
-    /// Says that work on `stream` uses the buffer. When the buffer is dropped, its memory is not
-    /// handed out again before all work that the stream has by then is done.
+    /// Declares that work on `stream` uses the buffer. When the buffer is dropped, its memory is
+    /// not handed out again until all work submitted to the stream by then is done.
     ///
     /// # Errors
     ///
@@ -125,13 +125,13 @@ impl Buffer {
         }
     }
 
-    /// How many were asked for. The block behind them may be larger.
+    /// The requested number of bytes. The block behind them may be larger.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Where they came from.
+    /// Their origin.
     #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
@@ -151,7 +151,7 @@ impl Buffer {
         own.then(|| self.host_bytes_mut()).flatten()
     }
 
-    /// The bytes as operations see them, which on an embedded device take turns.
+    /// The bytes for operations, which take turns on an embedded device.
     pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
         // SAFETY: the range belongs to this buffer alone until it is dropped (of an alias, its maker
@@ -160,10 +160,10 @@ impl Buffer {
         Some(unsafe { std::slice::from_raw_parts(host, self.bytes) })
     }
 
-    /// The bytes as operations see them, to write.
+    /// The bytes for operations, to write.
     pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: as in `host_bytes`, and the buffer is borrowed alone.
+        // SAFETY: as in `host_bytes`, and the buffer is borrowed exclusively.
         Some(unsafe { std::slice::from_raw_parts_mut(host, self.bytes) })
     }
 

@@ -1,4 +1,4 @@
-//! What a device's allocator says of itself, and emptying its cache.
+//! The figures of a device's allocator, and functions that empty its cache.
 
 use super::summary::Summary;
 use crate::allocator::{DeviceMemory, Snapshot, Stats};
@@ -6,7 +6,7 @@ use crate::capturing;
 use crate::device::Device;
 use crate::error::Result;
 
-/// Bytes handed out and not got back, in whole blocks.
+/// Bytes handed out and not freed.
 #[must_use]
 pub fn allocated(device: &Device) -> u64 {
     device
@@ -23,13 +23,13 @@ pub fn reserved(device: &Device) -> u64 {
     device.allocator().lock().tallies().reserved_bytes.current()
 }
 
-/// The most bytes handed out at a time since the device was made or [`reset_peak`].
+/// The peak of bytes handed out since the device was created or [`reset_peak`].
 #[must_use]
 pub fn max_allocated(device: &Device) -> u64 {
     stats(device).allocated_bytes.all.peak
 }
 
-/// The most bytes held from the driver at a time since the device was made or [`reset_peak`].
+/// The peak of bytes held from the driver since the device was created or [`reset_peak`].
 #[must_use]
 pub fn max_reserved(device: &Device) -> u64 {
     stats(device).reserved_bytes.all.peak
@@ -56,33 +56,34 @@ pub fn snapshot(device: &Device) -> Snapshot {
     device.allocator().lock().blocks().snapshot()
 }
 
-/// Gives every cached segment back to the driver. Segments with a block in use stay, and those that
-/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream used them.
+/// Returns every cached segment to the driver. Segments with a block in use stay, and those that a
+/// [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream
+/// used them.
 ///
 /// # Errors
 ///
-/// When the driver did not take a segment back, now or at an earlier free; the others have been
-/// given back all the same. In a capture of the device, where nothing is given back.
+/// When the driver refused to free a segment, now or at an earlier free; the others have been freed
+/// anyway. Also in a capture of the device, where nothing is freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()
 }
 
-/// Lets every peak begin anew at what there is now.
+/// Resets every peak to the current value.
 pub fn reset_peak(device: &Device) {
     device.allocator().lock().tallies_mut().reset_peak();
 }
 
-/// Lets every total, and the counts of retries and failures, begin anew at 0.
+/// Resets every total, and the counts of retries and failures, to 0.
 pub fn reset_accumulated(device: &Device) {
     device.allocator().lock().tallies_mut().reset_accumulated();
 }
 
-/// The memory of the whole device, whoever holds it: the context and other processes too.
+/// The memory of the whole device, including that of the context and of other processes.
 ///
 /// # Errors
 ///
-/// When the driver cannot tell.
+/// When the driver does not report it.
 pub fn device_memory(device: &Device) -> Result<DeviceMemory> {
     device.allocator().lock().source().memory()
 }

@@ -4,14 +4,14 @@ use super::figures::device_memory;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// Lets the device's allocator reserve no more than `bytes`; `None` lifts the limit. What is
+/// Limits the device's allocator to `bytes` of reserved memory; `None` removes the limit. What is
 /// already reserved stays.
 pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
     let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     device.allocator().lock().set_limit(bytes);
 }
 
-/// Lets the device's allocator reserve no more than this part of the device's memory, as PyTorch's
+/// Limits the device's allocator to this fraction of the device's memory, like PyTorch's
 /// [`set_per_process_memory_fraction`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.set_per_process_memory_fraction.html).
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! Memory of a device: buffers, and what the allocator they come from says of itself.
+//! Memory of a device: buffers, and the figures of the allocator that they come from.
 //!
 //! *Allocated* is what the allocator has handed out and not got back; *reserved* is what it holds
-//! from the driver, handed out or cached. Both count in bytes and equal PyTorch's
+//! from the driver, whether handed out or cached. Both are in bytes and equal PyTorch's
 //! `torch.cuda.memory_allocated` and `memory_reserved` for the same requests.
 
 mod buffer;

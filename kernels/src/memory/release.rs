@@ -1,4 +1,4 @@
-//! Giving memory back for good, and knowing what could not be.
+//! Releases memory for good, and reports what could not be released.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::device::Device;
 use crate::error::Result;
 
-/// What [`release`] could do.
+/// The result of [`release`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
     /// What the allocator held before.
@@ -41,7 +41,7 @@ impl Held {
     }
 }
 
-/// Drops `values` and gives everything cached back to the driver.
+/// Drops `values` and returns everything cached to the driver.
 ///
 /// It takes the values, so that the caller cannot still hold them. A value that shares its memory
 /// with another one that lives on frees nothing; the result then lists the segments that stay.
@@ -59,7 +59,7 @@ impl Held {
 ///
 /// # Errors
 ///
-/// When the device's work failed, or the driver did not take a segment back.
+/// When the device's work failed, or the driver refused to free a segment.
 pub fn release<T>(device: &Device, values: T) -> Result<Released> {
     let before = Held::now(device);
     drop(values);

@@ -5,11 +5,11 @@ use std::fmt;
 use crate::allocator::{Stat, StatByPool, Stats};
 use crate::bytes::Bytes;
 
-/// Shows as a table in the manner of PyTorch's
+/// Formats as a table in the style of PyTorch's
 /// [`memory_summary`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_summary.html).
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The device it speaks of.
+    /// The device that it describes.
     pub device: String,
     /// Its figures.
     pub stats: Stats,

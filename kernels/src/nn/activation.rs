@@ -1,4 +1,4 @@
-//! Parts without parameters.
+//! Modules without parameters.
 
 use crate::error::Result;
 use crate::tensor::Tensor;

@@ -1,4 +1,4 @@
-//! Neural networks: parts with parameters.
+//! Neural networks: modules with parameters.
 
 mod activation;
 mod init;

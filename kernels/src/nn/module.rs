@@ -1,17 +1,17 @@
-//! What every part of a network can do.
+//! The interface of every module of a network.
 
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-/// A part of a network.
+/// A module of a network.
 pub trait Module {
     /// Its output for an input.
     ///
     /// # Errors
     ///
-    /// When the input's shape, type or device does not fit, or the device has no room.
+    /// When the shape, type or device of the input does not match, or the device has no room.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Handles of the parameters that it learns, in the order of its parts.
+    /// Handles of the parameters that it learns, in the order of its modules.
     fn parameters(&self) -> Vec<Tensor>;
 }

@@ -1,4 +1,4 @@
-//! Parts one after the other.
+//! Modules one after the other.
 
 use std::fmt;
 
@@ -7,20 +7,20 @@ use crate::tensor::Tensor;
 
 use super::module::Module;
 
-/// Feeds each part's result to the next.
+/// Passes each module's result to the next one.
 #[derive(Default)]
 pub struct Sequential {
     parts: Vec<Box<dyn Module + Send + Sync>>,
 }
 
 impl Sequential {
-    /// No parts yet: what comes in goes out.
+    /// No modules yet: the result is the input.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a part at the end.
+    /// Adds a module at the end.
     #[must_use]
     pub fn then(mut self, part: impl Module + Send + Sync + 'static) -> Self {
         self.parts.push(Box::new(part));

@@ -1,4 +1,4 @@
-//! Optimisers: what changes parameters after a backward pass.
+//! Optimisers, which change parameters after a backward pass.
 
 mod adam;
 mod sgd;
@@ -10,7 +10,7 @@ use crate::array::Array;
 use crate::error::{Error, Result};
 use crate::tensor::Tensor;
 
-/// What every optimiser can do.
+/// The interface of every optimiser.
 pub trait Optimizer {
     /// The parameters it changes.
     fn parameters(&self) -> &[Tensor];

@@ -1,4 +1,4 @@
-//! Ownership given back by hand, which an error on the way skips.
+//! Ownership returned manually, which an error on the way skips.
 
 use std::mem::ManuallyDrop;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 super::leak::planted! {
-    "early_return", "an error leaves the function before the tensor is given back",
+    "early_return", "an error leaves the function before the tensor is freed",
     Caching, "block", ["skipped": 1 of 40_448], super::leak::SMALL_SEGMENT
 }
 

@@ -1,4 +1,4 @@
-//! A tensor handed to `mem::forget`.
+//! A tensor passed to `mem::forget`.
 
 use crate::device::Device;
 use crate::error::Result;

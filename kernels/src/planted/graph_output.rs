@@ -1,4 +1,4 @@
-//! What a replayed step computed, kept as the tensor that the capture took.
+//! The result of a replayed step, kept as the tensor that the capture allocated.
 
 use std::sync::{Mutex, PoisonError};
 

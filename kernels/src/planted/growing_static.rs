@@ -1,4 +1,4 @@
-//! A cache for the whole program that nothing is ever taken out of.
+//! A cache for the whole program from which nothing is ever removed.
 
 use std::sync::{Mutex, PoisonError};
 

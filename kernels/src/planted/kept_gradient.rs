@@ -1,4 +1,4 @@
-//! Gradients put aside for statistics and never looked at.
+//! Gradients kept for statistics and never used.
 
 use std::sync::{Mutex, PoisonError};
 

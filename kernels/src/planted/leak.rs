@@ -6,17 +6,17 @@ use crate::error::Result;
 /// A leak, as data.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// What it is called: `forgotten_handle`.
+    /// Its name: `forgotten_handle`.
     pub name: &'static str,
-    /// What the mistake is, in a sentence.
+    /// The mistake, in a sentence.
     pub mistake: &'static str,
     /// The layer that holds what is left.
     pub layer: Layer,
     /// The kind of what is left, as a report names it.
     pub kind: &'static str,
-    /// Where it was taken.
+    /// The lines that allocated it.
     pub sites: &'static [Site],
-    /// What the caching allocator still holds once its cache has been emptied, in bytes: the
+    /// What the caching allocator still holds after its cache has been emptied, in bytes: the
     /// segments that the leaked blocks pin.
     pub reserved: u64,
     /// The source file, relative to the workspace.
@@ -37,16 +37,16 @@ pub enum Layer {
 /// One line and what it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
-    /// The word behind `// leak:` at the end of the line.
+    /// The word after `// leak:` at the end of the line.
     pub mark: &'static str,
     /// How many blocks or handles.
     pub count: u64,
-    /// Their sizes in all, in bytes, as the layer counts them: blocks in multiples of 512.
+    /// Their total size in bytes, as the layer counts them: blocks in multiples of 512.
     pub bytes: u64,
 }
 
 impl Planted {
-    /// Leaks, once more at each call.
+    /// Leaks; each call leaks again.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Planted {
     ///
     /// # Panics
     ///
-    /// When the site is not one of this leak's.
+    /// If the site does not belong to this leak.
     #[must_use]
     pub fn line(&self, site: &Site) -> u32 {
         let end = format!("// leak: {}", site.mark);
@@ -102,7 +102,7 @@ macro_rules! planted {
 }
 pub(super) use planted;
 
-/// What one segment of the caching allocator's small pool holds.
+/// The size of a segment of the caching allocator's small pool.
 pub(super) const SMALL_SEGMENT: u64 = 2 << 20;
 
 /// The same for requests from 1 MiB to 10 MiB.

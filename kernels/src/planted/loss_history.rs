@@ -1,4 +1,4 @@
-//! Losses kept as tensors, where `item` would have given a number.
+//! Losses kept as tensors, where `item` would have returned a number.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,8 +1,8 @@
-//! Leaks made on purpose, and what a check must say of each.
+//! Planted leaks, and what a check must report for each.
 //!
-//! Every one is a mistake that people make with tensors, written as they write it. It leaks the
-//! same again at every call, so that a second run confirms it. Where a leak takes its memory, the
-//! line is marked `// leak: MARK`.
+//! Each is a mistake that people make with tensors, written as they write it. It leaks the same
+//! amount at every call, so that a second run confirms it. The line that allocates the leak is
+//! marked `// leak: MARK`.
 
 mod batch_kept_by_loader;
 mod closure_cycle;
@@ -37,7 +37,7 @@ pub const CATALOGUE: &[Planted] = &[
 ];
 
 impl Planted {
-    /// The leak of this name.
+    /// The leak with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|planted| planted.name == name)

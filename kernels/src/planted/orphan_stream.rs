@@ -1,4 +1,4 @@
-//! A stream that nobody destroys.
+//! A stream that is never destroyed.
 
 use crate::device::Device;
 use crate::error::{Error, Result};

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 
 super::leak::planted! {
-    "pinned_host_buffer", "page-locked host memory is not given back",
+    "pinned_host_buffer", "page-locked host memory is never freed",
     Driver, "pinned", ["pinned": 1 of 1_048_576], 0
 }
 

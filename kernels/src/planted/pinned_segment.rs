@@ -1,4 +1,4 @@
-//! A tensor that is meant to stay, in a segment that others made large.
+//! A tensor that is meant to stay, in a segment that was made large for others.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ super::leak::planted! {
 static STATISTICS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {
-    // Made before the work, it would have had a small place of its own.
+    // If it had been created before the work, it would have had its own small place.
     let activations = Tensor::zeros([2048, 1024], device)?;
     let statistics = Tensor::zeros([512, 1024], device)?; // leak: pin
     drop(activations);

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::tensor::Tensor;
 
 super::leak::planted! {
-    "retained_graph", "a loss is kept whose graph was told to keep what it saved",
+    "retained_graph", "a loss is kept, and its graph keeps everything that it saved",
     Caching, "block",
     ["weight": 1 of 4096, "hidden": 1 of 4096, "loss": 1 of 512, "gradient": 1 of 4096],
     super::leak::SMALL_SEGMENT

@@ -1,7 +1,7 @@
 //! The programs of PyTorch users who asked where their memory went, step by step.
 //!
-//! Each does what the Python program of its name does, so that its allocated and reserved bytes at
-//! each step can be held against PyTorch's.
+//! Each does what the Python program with its name does, so that its allocated and reserved bytes
+//! at each step can be compared with PyTorch's.
 
 mod data;
 mod layers;
@@ -31,7 +31,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 impl Program {
-    /// The program of this name.
+    /// The program with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PROGRAMS.iter().find(|program| program.name == name)

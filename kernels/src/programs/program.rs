@@ -1,10 +1,10 @@
-//! A program, and what is read at its steps.
+//! A program, and the figures that are read at its steps.
 
 use crate::device::Device;
 use crate::error::Result;
 use crate::memory;
 
-/// What the device's allocator said at one step of a program.
+/// The figures of the device's allocator at one step of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The program's name.
@@ -15,7 +15,7 @@ pub struct Row {
     pub allocated: u64,
     /// Bytes held from the driver.
     pub reserved: u64,
-    /// The most bytes handed out since the program began.
+    /// The peak of bytes handed out since the program began.
     pub peak_allocated: u64,
     /// Segments held from the driver.
     pub segments: u64,

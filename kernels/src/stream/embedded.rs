@@ -7,7 +7,7 @@ use super::event::{Event, StreamId};
 use crate::device_id::DeviceId;
 use crate::error::Result;
 
-/// A stream whose work is done at once, unless it is held up. Clones are the same stream.
+/// A stream whose work is done immediately, unless it is paused. Clones are the same stream.
 #[derive(Clone)]
 pub struct EmbeddedStream {
     id: StreamId,
@@ -24,7 +24,7 @@ struct SimulatedQueue {
 #[derive(Default)]
 struct Progress {
     held_up: bool,
-    /// How often it was resumed: what was submitted before is done.
+    /// How often it was resumed: what was submitted before that is done.
     resumptions: u64,
 }
 
@@ -54,12 +54,12 @@ impl EmbeddedStream {
         self.device
     }
 
-    /// From now on no work on it is finished.
+    /// Pauses it: from now on no work on it is finished.
     pub fn hold_up(&self) {
         self.queue.lock().held_up = true;
     }
 
-    /// Finishes everything that was submitted to it, and lets work go on.
+    /// Finishes everything that was submitted to it, and resumes it.
     pub fn resume(&self) {
         let mut progress = self.queue.lock();
         progress.held_up = false;

@@ -1,4 +1,4 @@
-//! What the caching allocator asks of a stream: its identity, and events recorded in it.
+//! What the caching allocator needs from a stream: its identity, and events recorded in it.
 
 use std::fmt;
 

@@ -11,8 +11,8 @@ pub use embedded::EmbeddedStream;
 pub(crate) use event::Event;
 pub use event::StreamId;
 
-/// A queue of work on a device. What is freed on a stream is at once free for the next request on
-/// the same stream, whose work runs later; another stream has to wait.
+/// A queue of work on a device. Memory that is freed on a stream can be used immediately by the
+/// next request on the same stream, whose work runs later; other streams have to wait.
 ///
 /// Drop the last holder of a stream after its work is done: a new stream may get its handle, and
 /// with it its cached memory.

@@ -1,4 +1,4 @@
-//! What a tensor knows about gradients.
+//! A tensor's data about gradients.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use crate::array::Array;
 use crate::autograd::{Edge, Leaf, Node};
 use crate::error::{Error, Result};
 
-/// A tensor's place in a graph of gradients, and its own gradient.
+/// A tensor's place in an autograd graph, and its own gradient.
 #[derive(Default)]
 pub(super) struct Gradients(Mutex<GradientState>);
 
@@ -16,7 +16,7 @@ struct GradientState {
     wanted: bool,
     /// The operation that made it.
     node: Option<Arc<Node>>,
-    /// Where its gradient is; made when it is first wanted or set.
+    /// Where its gradient is; created when it is first needed or set.
     leaf: Option<Arc<Leaf>>,
 }
 

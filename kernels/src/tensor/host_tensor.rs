@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::random::{self, Distribution};
 
-/// Numbers on the host: what a data set is made of and what a new layer draws.
+/// Numbers on the host: the content of data sets and the initial values of layers.
 ///
 /// It belongs to no device's allocator, as PyTorch's CPU tensors belong to none of the GPU's.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +23,7 @@ enum Values {
 }
 
 impl HostTensor {
-    /// Takes numbers over, in row-major order.
+    /// Creates a tensor that owns the numbers, in row-major order.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl HostTensor {
         Self::checked("HostTensor::from_f32", Values::F32(values), shape.as_ref())
     }
 
-    /// Takes integers over, in row-major order.
+    /// Creates a tensor that owns the integers, in row-major order.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl HostTensor {
         &self.shape
     }
 
-    /// What its elements are.
+    /// The type of its elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self.values {
@@ -155,7 +155,7 @@ impl HostTensor {
         copy.map(Tensor::new)
     }
 
-    /// The chosen entries of the first dimension, in the order asked for.
+    /// The selected entries of the first dimension, in the given order.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not fit, or a graph is being recorded through this tensor.
+    /// When shapes, types or devices do not match, or a graph is being recorded through this tensor.
     pub fn add_(&self, other: &Self) -> Result<()> {
         self.expect_writable("add_", other.requires_grad())?;
         self.array().add_assign(other.array())
@@ -19,7 +19,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not fit, or a graph is being recorded through this tensor.
+    /// When shapes, types or devices do not match, or a graph is being recorded through this tensor.
     pub fn copy_(&self, other: &Self) -> Result<()> {
         self.expect_writable("copy_", other.requires_grad())?;
         self.array().copy_from(other.array())

@@ -1,7 +1,7 @@
-//! Tensors: arrays on a device, each with its place in a graph of gradients.
+//! Tensors: arrays on a device, each with its place in an autograd graph.
 //!
-//! A [`Tensor`] is a handle. Clones and views share the storage; the bytes go back to the device's
-//! allocator when the last of them is dropped, as PyTorch's do.
+//! A [`Tensor`] is a handle. Clones and views share the storage; the bytes are returned to the
+//! device's allocator when the last of them is dropped, as in PyTorch.
 
 mod backward;
 mod create;
@@ -74,7 +74,7 @@ impl Tensor {
         self.array().shape()
     }
 
-    /// How far apart in elements the neighbours in each dimension lie.
+    /// The distance in elements between neighbours in each dimension.
     #[must_use]
     pub fn strides(&self) -> &[usize] {
         &self.array().layout().strides
@@ -86,7 +86,7 @@ impl Tensor {
         self.array().numel()
     }
 
-    /// What its elements are.
+    /// The type of its elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.array().dtype()

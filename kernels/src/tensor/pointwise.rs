@@ -11,7 +11,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not fit, or the device has no room.
+    /// When shapes, types or devices do not match, or the device has no room.
     pub fn add(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("add", Binary::Add, other.array())?;
         record(out, [self, other], |_, _| {
@@ -26,7 +26,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not fit, or the device has no room.
+    /// When shapes, types or devices do not match, or the device has no room.
     pub fn sub(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("sub", Binary::Sub, other.array())?;
         record(out, [self, other], |_, _| {
@@ -41,7 +41,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not fit, or the device has no room.
+    /// When shapes, types or devices do not match, or the device has no room.
     pub fn mul(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("mul", Binary::Mul, other.array())?;
         record(out, [self, other], |_, needs| {

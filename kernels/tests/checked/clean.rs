@@ -1,4 +1,4 @@
-//! Every program is clean: on the embedded device, and a hundred times over on a GPU.
+//! Every program is clean: once on the embedded device, and a hundred times on a GPU.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::programs::Program;
@@ -23,7 +23,7 @@ macro_rules! clean {
     };
 }
 
-/// The device is the test's own: with it go the kernels and library handles that it made.
+/// The device belongs to the test: the kernels and library handles that it loaded end with it.
 macro_rules! clean_on_cuda {
     ($($program:ident),+ $(,)?) => {
         mod on_cuda {
@@ -44,8 +44,9 @@ macro_rules! clean_on_cuda {
     };
 }
 
-/// What a step leaves once everything is dropped, however often it was captured and replayed. On CUDA
-/// in a process of its own: who waits for a whole context there ends the captures of all others.
+/// What a step leaves after everything is dropped, however often it was captured and replayed. On
+/// CUDA it runs in a separate process, because synchronising a whole context there ends the
+/// captures of all others.
 mod replayed {
     use gpu_leak_kernels::nn::Module;
     use gpu_leak_kernels::optim::Sgd;
@@ -79,7 +80,7 @@ mod replayed {
         train(&device, 100)
     }
 
-    /// Whose cache is emptied after each round.
+    /// The device whose cache is emptied after each round.
     #[gpu_leak_check(rounds = 5)]
     #[test]
     fn captured_anew_in_each_round_on_the_embedded_device() -> Result<()> {
@@ -97,7 +98,7 @@ mod replayed {
     }
 }
 
-// Without those that only a GPU has the room and the patience for.
+// Without those that need a GPU because of their memory or time.
 clean!(
     tiny_model_inference,
     tiny_model_training_adam,

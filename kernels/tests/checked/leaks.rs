@@ -1,4 +1,4 @@
-//! Every planted leak is found as the catalogue says: lines, counts, bytes, kinds.
+//! Every planted leak is found as the catalogue says: lines, counts, bytes and kinds.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,8 +12,8 @@ use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 /// Tells a child process which device to use.
 const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
 
-/// The one device of a child process. Were it made by each run, it would be leaked with what is
-/// taken from it; so what it loads at first use is only that.
+/// The only device of a child process. If each run created one, it would be leaked together with
+/// what is allocated from it. With one device, what it loads at first use is only `first-use`.
 fn device() -> &'static Device {
     static OWN: OnceLock<Device> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -27,7 +27,7 @@ fn device() -> &'static Device {
 
 macro_rules! leaks {
     ($($name:ident),+ $(,)?) => {
-        /// What the tests below run in processes of their own.
+        /// Bodies that the tests below run in separate processes.
         mod planted {
             use gpu_leak_check::gpu_leak_check;
             use gpu_leak_kernels::Result;
@@ -96,7 +96,7 @@ mod tolerated {
     }
 }
 
-/// A block that may stay explains the segment that it lies in.
+/// A block that may stay explains the segment that contains it.
 #[test]
 fn a_segment_in_which_a_block_lies_that_may_stay_may_stay_too() {
     let devices = ["embedded", "cuda"];
@@ -118,7 +118,7 @@ fn a_segment_in_which_a_block_lies_that_may_stay_may_stay_too() {
     }
 }
 
-/// Runs a test that must fail in a process of its own: its report, and what it printed.
+/// Runs a test that must fail in a separate process. Returns its report, and what it printed.
 fn failing_report(test: &str, device: &str) -> (Report, String) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let child = Command::new(std::env::current_exe().expect("this program's path"))
@@ -133,7 +133,7 @@ fn failing_report(test: &str, device: &str) -> (Report, String) {
     (report, story)
 }
 
-/// Holds the report of a leak against the catalogue.
+/// Compares the report of a leak with the catalogue.
 fn check(planted: &Planted, device: &str) {
     let test = format!("leaks::planted::{}", planted.name);
     let (report, story) = failing_report(&test, device);
@@ -180,7 +180,7 @@ fn check(planted: &Planted, device: &str) {
     assert_eq!(found, expected, "{story}");
 }
 
-/// The one report in the run file that the child wrote.
+/// Returns the only report in the run file that the child process wrote.
 fn report_below(folder: &std::path::Path) -> Option<Report> {
     for entry in std::fs::read_dir(folder).ok()?.flatten() {
         let path = entry.path();

@@ -1,4 +1,4 @@
-//! The library under the check that it is there to show.
+//! Runs the library under the checks that it is the workload for.
 
 mod clean;
 mod leaks;

@@ -1,4 +1,4 @@
-//! The reference: the operations written down plainly in `f64`.
+//! The reference: the operations written plainly in `f64`.
 
 use gpu_leak_kernels::{Result, Tensor};
 
@@ -18,7 +18,7 @@ impl Array {
         }
     }
 
-    /// What a tensor holds.
+    /// The content of a tensor.
     pub(crate) fn of(tensor: &Tensor) -> Result<Self> {
         let values = tensor.to_vec::<f32>()?.into_iter().map(f64::from);
         Ok(Self::new(tensor.shape(), values.collect()))
@@ -31,7 +31,7 @@ impl Array {
         )
     }
 
-    /// The element that an index of a larger shape falls on under broadcasting.
+    /// The element that an index of a larger shape maps to under broadcasting.
     fn at(&self, index: &[usize]) -> f64 {
         let skipped = index.len() - self.shape.len();
         let place = self.shape.iter().zip(&index[skipped..]);

@@ -46,7 +46,7 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
             manual_seed(seed);
             let inputs = inputs(case, &device)?;
             let out = (case.library)(&inputs)?;
-            // Weights make every element of the result count on its own.
+            // Weights make every element of the result contribute differently.
             let weights = HostTensor::randn(out.shape())?.to(&device)?;
             out.mul(&weights)?.sum()?.backward()?;
 
@@ -57,7 +57,8 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
                 out.zip(&weights, |a, b| a * b).total()
             };
             for (number, input) in inputs.iter().enumerate() {
-                // Large inputs at some places only: each difference computes everything twice.
+                // Large inputs only at some places, because each difference computes everything
+                // twice.
                 let places = (0..input.numel()).step_by(input.numel().div_ceil(70));
                 let differences: Vec<f64> = places
                     .clone()

@@ -1,4 +1,4 @@
-//! What the graph promises beside the numbers.
+//! Guarantees of the graph beside the numbers.
 
 use gpu_leak_kernels::{Device, Error, Result, Tensor, inference_mode, memory, no_grad};
 
@@ -65,7 +65,7 @@ fn no_graph_is_recorded_without_gradients() -> Result<()> {
     let quiet = no_grad(|| x.sin())?;
     assert!(!quiet.requires_grad());
     assert!(message(quiet.sum()?.backward()).contains("does not depend"));
-    // Nesting does not switch recording on again, a panic does not leave it off.
+    // Nesting does not switch recording on again, and a panic does not leave it off.
     let nested = inference_mode(|| no_grad(|| x.sin()))?;
     assert!(message(nested.mul(&x)).contains("inference_mode"));
     assert!(std::panic::catch_unwind(|| no_grad(|| panic!("on purpose"))).is_err());

@@ -1,11 +1,11 @@
-//! Sizes at which a device takes another way: several blocks, two passes, cuBLAS.
+//! Sizes at which a device uses another algorithm: several blocks, two passes, cuBLAS.
 
 use gpu_leak_kernels::{HostTensor, Result, Tensor, manual_seed};
 
 use super::array::Array;
 use super::{assert_close, devices};
 
-/// Its product with a like one is more than a small kernel takes.
+/// The product with a matrix of the same size exceeds what a small kernel handles.
 const SIZES: [usize; 3] = [190, 170, 180];
 
 #[test]

@@ -1,4 +1,4 @@
-//! One case an operation: how the library computes it and how the reference does.
+//! One case for each operation: how the library computes it and how the reference does.
 
 use gpu_leak_kernels::{HostTensor, Result, Tensor};
 
@@ -36,7 +36,7 @@ fn mean_square(x: &Array, y: &Array) -> Array {
     Array::scalar(squares.total() / squares.values.len() as f64)
 }
 
-/// Classes that the scores of shape `[5, 7]` are held against.
+/// Classes for the scores of shape `[5, 7]`.
 const CLASSES: [usize; 5] = [3, 0, 6, 6, 2];
 
 fn classes(like: &Tensor) -> Result<Tensor> {

@@ -1,11 +1,11 @@
-//! Steps of the optimisers against their formulas.
+//! Steps of the optimisers, compared with their formulas.
 
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed};
 
 use super::{assert_close, devices};
 
-/// More than one launch takes, of sizes below and above what one block takes.
+/// More parameters than one launch handles, with sizes below and above what one block handles.
 const SIZES: [usize; 60] = {
     let mut sizes = [0; 60];
     let mut place = 0;
@@ -22,7 +22,7 @@ struct Reference {
     second: Vec<f64>,
 }
 
-/// Three steps with random gradients; `formula` does to one number what the optimiser shall.
+/// Three steps with random gradients; `formula` does to one number what the optimiser should do.
 fn check<O: Optimizer>(
     device: &Device,
     make: impl Fn(Vec<Tensor>) -> Result<O>,
@@ -154,7 +154,7 @@ fn a_gradient_set_by_hand_fits_its_parameter_and_may_be_a_view() -> Result<()> {
         let value = HostTensor::from_f32(vec![1.0, 2.0, 3.0, 4.0], [2, 2])?.to(&device)?;
         let parameter = value.requires_grad_(true)?;
         let mut optimizer = Sgd::new(vec![parameter.clone()], 0.5)?;
-        // Its own numbers, turned around: what is read is also what is written.
+        // Its own numbers, reversed: what is read is also what is written.
         parameter.set_grad(parameter.detach().transpose(0, 1)?)?;
         optimizer.step()?;
         assert_eq!(parameter.to_vec::<f32>()?, [0.5, 0.5, 2.0, 2.0]);

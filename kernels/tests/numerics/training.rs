@@ -1,4 +1,4 @@
-//! Training as a user writes it.
+//! Training, written as by a user.
 
 use gpu_leak_kernels::nn::{Linear, Module, ReLU, Sequential, Softmax};
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};

@@ -1,11 +1,11 @@
-//! Whatever is refused, there is one error for each mistake, and the function stays, so that what
-//! else names it is not wrong as well. The messages are in `tests/ui`.
+//! Whatever is rejected, there is one error for each mistake, and the function is kept, so that
+//! other code that names it causes no further errors. The messages are in `tests/ui`.
 
 use syn::Item;
 
 use super::items;
 
-/// How many errors and which functions come out.
+/// The number of errors and the functions in the expansion.
 fn refused(args: &str, item: &str) -> (usize, Vec<String>) {
     let mut errors = 0;
     let mut functions = Vec::new();

@@ -1,4 +1,4 @@
-//! Expansions as snapshots, rounds of expansion, and each form that is refused.
+//! Expansions as snapshots, rounds of expansion, and each form that is rejected.
 
 mod errors;
 mod expansions;
@@ -10,14 +10,14 @@ use syn::Item;
 
 use crate::expand;
 
-/// What the attribute with `args` makes of `item`, both as source text.
+/// Expands `item` with the attribute and `args`; all are source text.
 fn items(args: &str, item: &str) -> Vec<Item> {
     let parse = |text: &str| text.parse::<TokenStream>().expect("tokens");
     let file: syn::File = syn::parse2(expand::attribute(parse(args), parse(item))).expect("items");
     file.items
 }
 
-/// Items as people read them.
+/// Formats items as source text.
 fn pretty(items: Vec<Item>) -> String {
     prettyplease::unparse(&syn::File {
         shebang: None,

@@ -1,10 +1,10 @@
-//! Every sort of wrong argument and its message. Where each is told, `tests/ui` shows.
+//! Every kind of wrong argument and its message. `tests/ui` shows the locations.
 
 use syn::{Item, LitStr};
 
 use super::items;
 
-/// What a `compile_error!` says.
+/// Returns the message of a `compile_error!`.
 fn error(item: &Item) -> Option<LitStr> {
     let Item::Macro(item) = item else { return None };
     let name = item.mac.path.segments.last()?;
@@ -12,7 +12,7 @@ fn error(item: &Item) -> Option<LitStr> {
     is_error.then(|| item.mac.parse_body().expect("a message"))
 }
 
-/// The arguments and what is said of them.
+/// The arguments and the message about them.
 fn refused(args: &str) -> String {
     let told = items(args, "#[test] fn f() {}");
     let told = told.iter().filter_map(error);

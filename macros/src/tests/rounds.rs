@@ -1,4 +1,4 @@
-//! Rounds of expansion: what stands behind what, and that there is an end.
+//! Rounds of expansion: the order of attributes, and that the rounds end.
 
 use proc_macro2::TokenStream;
 use syn::{Attribute, Item, ItemFn};
@@ -6,7 +6,7 @@ use syn::{Attribute, Item, ItemFn};
 use super::{items, pretty};
 use crate::{attributes, expand};
 
-/// The function after one round that wrote the attribute anew, if this was one.
+/// The function after one round that emitted the attribute again, if this was such a round.
 fn again(args: &str, item: &str) -> Option<ItemFn> {
     match &items(args, item)[..] {
         [Item::Fn(function)] => Some(function.clone()),
@@ -18,7 +18,7 @@ fn names(attributes: &[Attribute]) -> Vec<String> {
     attributes.iter().map(attributes::name).collect()
 }
 
-/// Takes the attribute off and expands it, as rustc does once those before it are gone.
+/// Removes the attribute and expands it, as rustc does after those before it have been expanded.
 fn next_round(mut function: ItemFn) -> Vec<Item> {
     let position = function
         .attrs
@@ -168,7 +168,7 @@ fn what_a_function_says_stands_over_what_its_module_says() {
         "{expansion}"
     );
     assert!(expansion.contains("from_millis(1000"), "{expansion}");
-    // The same where the function's own attribute is the first to be expanded.
+    // The same if the function's own attribute is expanded first.
     let turned = format!("#[gpu_leak_check({inherited})] #[test] fn f() {{}}");
     assert_eq!(pretty(items("tolerance = 2", &turned)), expansion);
 }

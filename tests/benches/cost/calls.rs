@@ -7,19 +7,19 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-/// An empty kernel, for the oldest GPUs that today's drivers serve.
+/// An empty kernel, for the oldest GPUs that current drivers support.
 const KERNEL: &CStr = c".version 6.3
 .target sm_75
 .address_size 64
 .visible .entry empty() { ret; }
 ";
 
-/// How often the program allocates, launches and frees.
+/// The number of times the program allocates, launches and frees.
 const ROUNDS: u32 = 2500;
-/// What is allocated each time.
+/// The size of each allocation.
 const BYTES: usize = 1 << 20;
 
-/// The first device, its primary context current to this thread.
+/// The first device, with its primary context current on this thread.
 #[derive(Debug)]
 pub(crate) struct Device {
     name: String,
@@ -28,10 +28,10 @@ pub(crate) struct Device {
     context: sys::CUcontext,
 }
 
-// SAFETY: the driver's handles of a context and of a kernel are for every thread.
+// SAFETY: the driver's handles of a context and of a kernel can be used on any thread.
 unsafe impl Sync for Device {}
 
-/// An event of [`Device::event`].
+/// An event from [`Device::event`].
 #[derive(Debug)]
 pub(crate) struct Event(sys::CUevent);
 
@@ -40,14 +40,14 @@ fn check(result: sys::CUresult) {
 }
 
 impl Device {
-    /// Takes the device. Its pool keeps what comes back, so that a pair of calls finds it there.
+    /// Opens the device. Its pool keeps freed memory, so that the next allocation reuses it.
     pub(crate) fn open() -> Self {
         let (mut device, mut version, mut context) = (0, 0, ptr::null_mut());
         let mut name = [0_u8; 128];
         let (mut pool, mut keep) = (ptr::null_mut(), u64::MAX);
         let (mut module, mut kernel) = (ptr::null_mut(), ptr::null_mut());
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-        // SAFETY: every pointer is to a place of ours of the type that the call fills or reads,
+        // SAFETY: every pointer is to a local variable of the type that the call fills or reads,
         // and every text ends with a zero byte.
         unsafe {
             check(sys::cuInit(0));
@@ -89,10 +89,10 @@ impl Device {
         format!("{}, driver for CUDA {major}.{minor}", self.name)
     }
 
-    /// Takes from the device's pool and gives back.
+    /// Allocates from the device's pool and frees.
     pub(crate) fn pool_pair(&self) {
         let mut pointer = 0;
-        // SAFETY: writes an address to a place of ours; what it names is given back and not used.
+        // SAFETY: writes an address to a local variable; the memory is freed and not used.
         unsafe {
             check(sys::cuMemAllocAsync(
                 &raw mut pointer,
@@ -103,18 +103,18 @@ impl Device {
         }
     }
 
-    /// Has this thread work for the device, as the one that opened it does.
+    /// Makes the context current on this thread, as it is on the thread that opened the device.
     pub(crate) fn enter(&self) {
         // SAFETY: the primary context, which is retained.
         check(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
 
-    /// As [`Self::pool_pair`], in the order of a stream of the thread's own.
+    /// Like [`Self::pool_pair`], ordered by the thread's own stream.
     pub(crate) fn pair_of_thread(&self) {
         /// `CU_STREAM_PER_THREAD`
         const PER_THREAD: usize = 2;
         let (mut pointer, stream) = (0, ptr::without_provenance_mut(PER_THREAD));
-        // SAFETY: writes an address to a place of ours; what it names is given back and not used.
+        // SAFETY: writes an address to a local variable; the memory is freed and not used.
         unsafe {
             check(sys::cuMemAllocAsync(&raw mut pointer, BYTES, stream));
             check(sys::cuMemFreeAsync(pointer, stream));
@@ -129,22 +129,22 @@ impl Device {
     /// Creates an event.
     pub(crate) fn event(&self) -> Event {
         let mut event = ptr::null_mut();
-        // SAFETY: writes a handle to a place of ours.
+        // SAFETY: writes a handle to a local variable.
         check(unsafe { sys::cuEventCreate(&raw mut event, 0) });
         Event(event)
     }
 
     /// Destroys an event.
     pub(crate) fn destroy(&self, event: Event) {
-        // SAFETY: of `event`, and used no more.
+        // SAFETY: `event` is not used any longer.
         check(unsafe { sys::cuEventDestroy_v2(event.0) });
     }
 
-    /// Allocates, launches and frees, again and again.
+    /// Allocates, launches and frees repeatedly.
     pub(crate) fn program(&self) {
         for _ in 0..ROUNDS {
             let mut pointer = 0;
-            // SAFETY: writes an address to a place of ours; the kernel takes no parameters and
+            // SAFETY: writes an address to a local variable; the kernel takes no parameters and
             // touches no memory; what was allocated is freed and not used.
             unsafe {
                 check(sys::cuMemAlloc_v2(&raw mut pointer, BYTES));
@@ -178,7 +178,7 @@ impl Device {
 
     /// Waits for everything.
     pub(crate) fn synchronize(&self) {
-        // SAFETY: a context is current to this thread.
+        // SAFETY: a context is current on this thread.
         check(unsafe { sys::cuCtxSynchronize() });
     }
 }

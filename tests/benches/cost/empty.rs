@@ -1,5 +1,5 @@
-//! The least that a tool of NVIDIA's kind can cost: a subscriber of CUPTI to the calls that are measured,
-//! whose callback returns at once. The harness itself needs no CUPTI.
+//! The minimal cost of a tool based on CUPTI: a subscriber to the measured calls whose callback
+//! returns immediately. The harness itself does not need CUPTI.
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
 
@@ -15,11 +15,11 @@ type Enable = unsafe extern "C" fn(u32, *mut c_void, u32, u32) -> u32;
 
 /// `CUPTI_CB_DOMAIN_DRIVER_API`
 const DRIVER_API: u32 = 1;
-/// `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemAllocAsync`, `cuMemFreeAsync` in both forms, `cuEventCreate` and
-/// `cuEventDestroy_v2`, as `cupti_driver_cbid.h` numbers them.
+/// `cuMemAlloc_v2`, `cuMemFree_v2`, `cuMemAllocAsync`, `cuMemFreeAsync` in both variants,
+/// `cuEventCreate` and `cuEventDestroy_v2`, with their numbers in `cupti_driver_cbid.h`.
 const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 
-/// Where CUPTI is: what `CUPTI` names, or what the loader finds.
+/// The location of CUPTI: the one in `CUPTI`, or the one that the loader finds.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     env::var("CUPTI")
@@ -29,7 +29,7 @@ fn candidates() -> impl Iterator<Item = String> {
 
 unsafe extern "C" fn callback(_user: *mut c_void, _domain: u32, _id: u32, _data: *const c_void) {}
 
-/// Subscribes for the life of the process.
+/// Subscribes until the process ends.
 pub(crate) fn subscribe() -> Result<(), String> {
     let mut refusal = "no CUPTI was found".to_owned();
     for candidate in candidates() {
@@ -59,7 +59,7 @@ fn subscribe_through(path: &str) -> Result<(), String> {
         )
     };
     let mut subscriber = ptr::null_mut();
-    // SAFETY: writes a handle to a place of ours; the callback stays and needs no user data.
+    // SAFETY: writes a handle to a local variable; the callback stays valid and needs no user data.
     let code = unsafe { subscribe(&raw mut subscriber, callback, ptr::null_mut()) };
     if code != 0 {
         return Err(format!("cuptiSubscribe gives {code}"));

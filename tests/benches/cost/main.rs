@@ -1,11 +1,12 @@
 //! What the harness costs on this machine's GPU: `cargo bench -p gpu-leak-tests --bench cost`.
 //!
-//! Every variant is a process of its own, so that none inherits another's callbacks. The processes
-//! wait for orders and work in turn, a block each on the same processor, so that a change of clocks
-//! or of temperature, or a busy neighbour, meets all of them alike. What counts are the ratios of one run; absolute times drift.
+//! Every variant runs in its own process, so that none inherits another's callbacks. The processes
+//! wait for orders and run one block each in turn on the same processor, so that a change of clock
+//! speed or temperature, or other load, affects all of them equally. Only the ratios within one run
+//! are meaningful; absolute times drift.
 //!
-//! `-- --fake` runs on the stand-ins for the driver: it shows that the benchmark works, and its
-//! figures mean nothing.
+//! `-- --fake` runs on the stand-in for the driver. It shows that the benchmark works, but its
+//! figures are meaningless.
 
 mod calls;
 mod empty;
@@ -28,19 +29,19 @@ use crate::orders::{Order, Variant};
 use crate::samples::Samples;
 use crate::worker::Worker;
 
-/// Counted blocks of each variant.
+/// The number of counted blocks of each variant.
 const BLOCKS: usize = 30;
-/// Blocks before the first one that counts.
+/// The number of blocks before the first one that counts.
 const WARM_UP: usize = 4;
-/// Pairs of calls in a block: some milliseconds.
+/// The number of pairs of calls in a block, which takes some milliseconds.
 const PAIRS: u64 = 2000;
-/// Scopes in a block.
+/// The number of scopes in a block.
 const SCOPES: u64 = 50;
-/// Live records beside the scopes, one measurement each.
+/// The numbers of live records beside the scopes, with one measurement each.
 const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
-/// Findings in a report, one measurement each.
+/// The numbers of findings in a report, with one measurement each.
 const FINDINGS: [u64; 3] = [1, 10, 100];
-/// Processes that tell their first report: each pays for a context.
+/// The number of processes that measure their first report; each must create a context.
 const FIRST_REPORTS: usize = 30;
 
 fn main() -> ExitCode {
@@ -71,7 +72,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
         .collect::<Result<Vec<_>, _>>()?;
     let device = workers[0].ask(Order::Device)?;
 
-    // First: the others keep to one processor each, and threads inherit that.
+    // This comes first, because the others are pinned to one processor each, and threads inherit
+    // that.
     let of_threads = interleaved_anywhere(&mut workers, Order::ThreadPairs(PAIRS))?;
     let pool = interleaved(&mut workers, Order::PoolPairs(PAIRS))?;
     let event = interleaved(&mut workers, Order::EventPairs(PAIRS))?;
@@ -124,8 +126,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// The first report of fresh processes, and later ones of one of them by their findings. None of
-/// them waits for what may still be freed.
+/// Measures the first report in fresh processes, and later reports of one process by the number of
+/// findings. None of them waits for frees in flight.
 fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>), String> {
     let mut environment = environment.to_vec();
     environment.push(("GPU_LEAK_CHECK_SETTLE".to_owned(), "0ms".into()));
@@ -142,12 +144,12 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
     Ok((first, later))
 }
 
-/// Gives the same order to each worker in turn, block after block, each block on one processor.
+/// Gives the same order to each worker in turn, block by block, each block on one processor.
 fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &processor::usable())
 }
 
-/// The same with the processors left to the system: threads need all of them.
+/// The same without pinning to a processor, because the threads need all of them.
 fn interleaved_anywhere(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &[])
 }
@@ -168,8 +170,8 @@ fn in_turn(workers: &mut [Worker], order: Order, processors: &[u64]) -> Result<S
     Ok(samples)
 }
 
-/// The program as a process, from its start to its exit, and its loop: of each variant, and last
-/// of the plain one under compute-sanitizer, where that is.
+/// The program as a process, from start to exit, and its loop: for each variant, and finally for
+/// the plain program under compute-sanitizer, if that is installed.
 fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Samples), String> {
     let program = worker::this_program()?;
     let mut commands: Vec<_> = Variant::ALL
@@ -196,7 +198,7 @@ fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Sampl
             let output = command.output().map_err(|error| error.to_string())?;
             let nanoseconds = start.elapsed().as_nanos() as f64;
             let told = String::from_utf8_lossy(&output.stdout);
-            // compute-sanitizer tells of itself on the same way.
+            // compute-sanitizer writes its own output to the same pipe.
             let inside = told.lines().find_map(|line| line.parse().ok());
             let Some(inside) = inside.filter(|_| output.status.success()) else {
                 return Err(format!("{command:?} ended with {}: {told}", output.status));

@@ -1,14 +1,16 @@
-//! The variants, and what their processes are told over a pipe: a line an order, a line an answer.
+//! The variants, and the orders that their processes receive through a pipe: one line for each
+//! order and each answer.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How a process is watched.
+/// How a process is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Not at all: calls are passed on.
+    /// Not at all: calls are forwarded.
     Plain,
-    /// By a subscriber to the same calls whose callback returns at once: what no tracer can avoid.
+    /// By a subscriber to the same calls whose callback returns immediately, which is the minimum
+    /// for any tracer.
     Empty,
     /// By the harness, without stacks.
     WithoutStacks,
@@ -35,30 +37,30 @@ impl Variant {
     }
 }
 
-/// What a worker can be told.
+/// The orders for a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Say which device this is.
+    /// Return the name of this device.
     Device,
     /// Stay on this processor.
     Processor(u64),
-    /// Take from a pool and give back, so often.
+    /// Allocate from a pool and free, this number of times.
     PoolPairs(u64),
-    /// Create an event and destroy it, so often.
+    /// Create an event and destroy it, this number of times.
     EventPairs(u64),
     /// Run the program's loop once.
     Program,
-    /// On sixteen threads at once, take from a pool and give back, so often each.
+    /// On sixteen threads at once, allocate from a pool and free, this number of times each.
     ThreadPairs(u64),
-    /// Begin and end a scope, so often.
+    /// Begin and end a scope, this number of times.
     Scopes(u64),
     /// Do what the first check of a process does, with a body that does nothing.
     FirstCheck,
-    /// Report so many more live records to the ledger.
+    /// Report this number of additional live records to the ledger.
     Fill(u64),
-    /// Say how many frames the longest stack has.
+    /// Return the number of frames of the longest stack.
     LongestStack,
-    /// Leave so many things behind in a scope, and tell of them.
+    /// Leave this number of resources behind in a scope, and report them.
     Report(u64),
 }
 

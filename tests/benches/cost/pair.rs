@@ -1,24 +1,24 @@
-//! An allocation and its release, told to a ledger without a driver.
+//! An allocation and its free, reported to a ledger without a driver.
 
 use gpu_leak_check::ledger::event::{
     Caller, ContextUid, Creation, Event, Key, Space, ThreadNumber,
 };
 use gpu_leak_check::ledger::{Kind, Layer, Ledger, Place, ScopeId, StackId};
 
-/// For which all threads work.
+/// The scope for which all threads work.
 pub(crate) const SCOPE: ScopeId = ScopeId(1);
-/// Where all threads allocate, on one device: the worst case for what they share.
+/// The device on which all threads allocate: the worst case for contention.
 pub(crate) const SITE: [usize; 24] = [0x40_1000; 24];
 
-/// A ledger with that scope open.
+/// A ledger in which that scope is open.
 pub(crate) fn ledger() -> Ledger {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     ledger
 }
 
-/// An allocation and its release by `thread`, as the driver's callbacks tell them. Its address is
-/// the same each time: an allocator hands out what has just come back.
+/// Reports an allocation and its free by `thread`, as the driver's callbacks do. The address is
+/// always the same, because an allocator reuses what has just been freed.
 pub(crate) fn pair(ledger: &Ledger, thread: ThreadNumber, stack: StackId) {
     let key = Key {
         space: Space::DevicePointer,

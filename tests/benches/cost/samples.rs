@@ -1,16 +1,16 @@
-//! Measured blocks, and what is said of them.
+//! Measured blocks, and statistics about them.
 
 /// A figure for each counted block of each variant.
 #[derive(Debug)]
 pub(crate) struct Samples(Vec<Vec<f64>>);
 
-/// The middle of a variant's blocks.
+/// The median of a variant's blocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
-    /// A quarter of the blocks are below.
+    /// The lower quartile.
     pub(crate) lower: f64,
-    /// A quarter are above.
+    /// The upper quartile.
     pub(crate) upper: f64,
 }
 

@@ -13,31 +13,32 @@ use crate::threads::THREADS;
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) device: String,
-    /// Of the longest stack.
+    /// Frames of the longest stack.
     pub(crate) frames: String,
-    /// Nanoseconds a pair.
+    /// Nanoseconds per pair.
     pub(crate) pool: Samples,
-    /// Nanoseconds a pair.
+    /// Nanoseconds per pair.
     pub(crate) event: Samples,
-    /// Nanoseconds a pair, on sixteen threads at once.
+    /// Nanoseconds per pair, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// Milliseconds beyond a body that does nothing.
+    /// Milliseconds in addition to a body that does nothing.
     pub(crate) first_check: Samples,
-    /// Milliseconds, in processes that go on.
+    /// Milliseconds, in long-running processes.
     pub(crate) program: Samples,
-    /// Milliseconds, in processes of its own; the last under compute-sanitizer, where that is.
+    /// Milliseconds, in separate processes; the last one under compute-sanitizer, if that is
+    /// installed.
     pub(crate) program_alone: Samples,
-    /// Milliseconds of those.
+    /// Milliseconds of these that belong to the loop.
     pub(crate) process: Samples,
-    /// By live records beside it: microseconds a scope.
+    /// By the number of other live records: microseconds per scope.
     pub(crate) scopes: Vec<(u64, Samples)>,
     /// Milliseconds.
     pub(crate) first_report: Samples,
-    /// By findings: milliseconds a report.
+    /// By the number of findings: milliseconds per report.
     pub(crate) reports: Vec<(u64, Samples)>,
-    /// Of this program, with its line tables.
+    /// For this program, with its line tables.
     pub(crate) binary_mib: f64,
-    /// Nanoseconds a pair, by threads.
+    /// Nanoseconds per pair, by the number of threads.
     pub(crate) threads: Samples,
 }
 

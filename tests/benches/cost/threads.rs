@@ -1,5 +1,5 @@
-//! What threads cost each other in the ledger, of a source made up: needs no GPU. A machine with
-//! fewer cores than threads measures its scheduler instead.
+//! Contention between threads in the ledger, with a simulated source that needs no GPU. A machine
+//! with fewer cores than threads measures its scheduler instead.
 
 use std::sync::Barrier;
 use std::thread;
@@ -11,12 +11,12 @@ use gpu_leak_check::ledger::event::ThreadNumber;
 use crate::pair::{SITE, ledger, pair};
 use crate::samples::Samples;
 
-/// How many threads allocate at once.
+/// The number of threads that allocate at once.
 pub(crate) const THREADS: [u32; 5] = [1, 2, 4, 8, 16];
-/// Pairs of each thread in a block: some milliseconds.
+/// The number of pairs of each thread in a block, which takes some milliseconds.
 const PAIRS: u32 = 50_000;
 
-/// Nanoseconds a pair, for each number of threads.
+/// Nanoseconds per pair, for each number of threads.
 pub(crate) fn measure(blocks: usize) -> Samples {
     let ledger = ledger();
     let mut samples = Samples::new(THREADS.len());
@@ -28,7 +28,7 @@ pub(crate) fn measure(blocks: usize) -> Samples {
     samples
 }
 
-/// The mean over the threads, each by its own clock.
+/// The mean over the threads, each measured by its own clock.
 fn block(ledger: &Ledger, threads: u32) -> f64 {
     let ready = Barrier::new(threads as usize);
     let one = |number| {

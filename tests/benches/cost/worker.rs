@@ -21,19 +21,20 @@ use crate::empty;
 use crate::orders::{Order, Variant};
 use crate::processor;
 
-/// How deep in the program the calls are made.
+/// The stack depth at which the calls are made.
 const DEPTH: usize = 24;
-/// Threads that call the driver at once.
+/// The number of threads that call the driver at once.
 const THREADS: usize = 16;
-/// Calls before those that are timed: the scope before them has emptied the pool, and the processor
-/// knows nothing of this process.
+/// The number of calls before those that are timed: the previous scope has emptied the pool, and
+/// the processor's caches are cold.
 const FIRST_CALLS: u64 = 500;
-/// The addresses of made-up records are as far apart as small blocks of an allocator.
+/// The distance between the addresses of simulated records, like that of small blocks of an
+/// allocator.
 const STRIDE: u64 = 512;
 
 static RECORDS: Source = Source::new("benchmark", &[]);
 
-/// A process as its parent sees it.
+/// A process, as seen by its parent.
 #[derive(Debug)]
 pub(crate) struct Worker {
     variant: Variant,
@@ -79,7 +80,7 @@ impl Worker {
         Ok(answer.trim_end().to_owned())
     }
 
-    /// Gives an order that is answered with nanoseconds.
+    /// Gives an order whose answer is in nanoseconds.
     pub(crate) fn time(&mut self, order: Order) -> Result<f64, String> {
         let answer = self.ask(order)?;
         answer.parse().map_err(|_| format!("`{answer}` is no time"))
@@ -88,7 +89,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The end of its orders is the end of a worker.
+        // A worker ends when there are no more orders.
         drop(self.orders.take());
         let _ = self.child.wait();
     }
@@ -99,7 +100,7 @@ pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| error.to_string())
 }
 
-/// Does what standard input says, until it ends.
+/// Carries out the orders on standard input, until its end.
 pub(crate) fn serve(variant: &str) -> Result<(), String> {
     let variant = Variant::named(variant)?;
     watch(variant)?;
@@ -111,7 +112,7 @@ pub(crate) fn serve(variant: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The program alone, as a test with one check would run it. Says how long its loop took.
+/// Runs the program alone, as a test with one check would. Returns how long its loop took.
 pub(crate) fn run_program(variant: &str) -> Result<(), String> {
     let variant = Variant::named(variant)?;
     watch(variant)?;
@@ -160,7 +161,7 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
             start.elapsed().as_nanos().to_string()
         }
         Order::Scopes(count) => {
-            // The budget leaves them out: they are the driver's time, not the harness's.
+            // The budget excludes these, because they are the driver's time and not the harness's.
             __bench::without_device_readings();
             let start = Instant::now();
             for _ in 0..count {
@@ -181,7 +182,7 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
     })
 }
 
-/// The nanoseconds of `count` calls, deep in the program and inside a scope.
+/// Returns the nanoseconds of `count` calls, deep in the stack and inside a scope.
 fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) -> String {
     let mut nanoseconds = 0;
     in_scope(variant, || {
@@ -201,8 +202,8 @@ fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) 
     nanoseconds.to_string()
 }
 
-/// The nanoseconds of `count` pairs of calls, on so many threads as one process of training has: the mean
-/// over the threads, each by its own clock.
+/// Returns the nanoseconds of `count` pairs of calls, on as many threads as a typical training
+/// process has: the mean over the threads, each measured by its own clock.
 fn on_threads(variant: Variant, device: &Device, count: u64) -> String {
     let mut mean = 0;
     in_scope(variant, || {
@@ -226,8 +227,8 @@ fn on_threads(variant: Variant, device: &Device, count: u64) -> String {
     mean.to_string()
 }
 
-/// The nanoseconds of a scope that so many things are left behind in, each by another way, and of
-/// what is told of them.
+/// Returns the nanoseconds of a scope in which this number of resources is left behind, each
+/// through another call path, and of their report.
 fn report(device: &Device, count: u64) -> String {
     let mut left = Vec::new();
     let start = Instant::now();
@@ -242,7 +243,7 @@ fn report(device: &Device, count: u64) -> String {
     nanoseconds.to_string()
 }
 
-/// Runs `body` in a checked scope, where the variant has any.
+/// Runs `body` in a checked scope, if the variant has checks.
 fn in_scope(variant: Variant, body: impl FnOnce()) {
     match variant {
         Variant::Plain | Variant::Empty => body(),
@@ -269,11 +270,11 @@ fn descend(levels: usize, body: &mut dyn FnMut()) {
     } else {
         descend(levels - 1, body);
     }
-    // Without work after the call there would be no frame.
+    // Without work after the call, there would be no frame.
     black_box(());
 }
 
-/// The frames of the longest stack that the ledger knows.
+/// Returns the number of frames of the longest stack that the ledger knows.
 fn longest_stack() -> usize {
     let stacks = ledger::live().stacks();
     let lengths = (1..).map(|number| stacks.frames(StackId(number)).len());

@@ -1,5 +1,5 @@
-//! A library as users write them: it cannot name the harness, and tells it what it must know
-//! through `gpu-leak-hooks`. Its memory is nothing but addresses, and needs no GPU.
+//! A library as users write them: it does not depend on the harness, and reports to it through
+//! `gpu-leak-hooks`. Its memory consists of addresses only and needs no GPU.
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ pub struct Buffer {
 }
 
 impl Buffer {
-    /// Takes `bytes`.
+    /// Allocates `bytes`.
     #[must_use]
     pub fn new(bytes: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -24,7 +24,7 @@ impl Buffer {
         Self { address }
     }
 
-    /// Hands the memory to the caller, who gives it back by [`Self::from_raw`].
+    /// Hands the memory to the caller, who frees it with [`Self::from_raw`].
     #[must_use]
     pub fn into_raw(self) -> u64 {
         let address = self.address;
@@ -33,7 +33,7 @@ impl Buffer {
         address
     }
 
-    /// Takes the memory back.
+    /// Takes ownership of the memory again.
     #[must_use]
     pub fn from_raw(address: u64) -> Self {
         Self { address }
@@ -51,7 +51,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Makes a table that all models share, and keeps it.
+/// Creates a table that all models share, and keeps it.
 pub fn lookup_table(bytes: u64) {
     allow("the lookup table is shared by all models", || {
         Buffer::new(bytes).leak();

@@ -1,31 +1,31 @@
-//! How many orders of its threads' steps a scenario is run in, and which.
+//! How many interleavings a scenario is run in, and which.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 
-/// How many orders of each sort a scenario is run in, unless [`FACTOR`] says more.
+/// The number of interleavings of each kind, unless [`FACTOR`] changes it.
 const MANY: usize = 3000;
-/// The same where every run makes a ledger, which takes milliseconds.
+/// The same for scenarios in which every run creates a ledger, which takes milliseconds.
 const FEW: usize = 100;
 /// The variable that multiplies both.
 const FACTOR: &str = "INTERLEAVINGS";
-/// The same orders in every run, so that nothing fails now and then.
+/// The same interleavings in every run, so that nothing fails only sometimes.
 const SEED: u64 = 0x6c65_616b;
-/// How often, at most, a thread is held up for all others in one order. Most mistakes need one or
-/// two such moments.
+/// The most often that a thread is delayed behind all others in one run. Most bugs need one or two
+/// such moments.
 const DEPTH: usize = 3;
 
-/// Runs `scenario` in orders drawn at random, and in such that hold one thread up for long at a few
-/// moments, which a coin at every step seldom does.
+/// Runs `scenario` in random interleavings, and in interleavings that delay one thread for long at
+/// a few moments, which random steps rarely do.
 ///
 /// # Panics
 ///
-/// When the scenario does in any of them, or its threads wait for each other for ever.
+/// If the scenario panics in any of them, or its threads deadlock.
 pub fn many_orders(scenario: fn()) {
     drawn(MANY, scenario);
 }
 
-/// As [`many_orders`], of a scenario with a ledger.
+/// Like [`many_orders`], for a scenario with a ledger.
 ///
 /// # Panics
 ///
@@ -40,7 +40,7 @@ fn drawn(orders: usize, scenario: fn()) {
     run(PctScheduler::new_from_seed(SEED, DEPTH, orders), scenario);
 }
 
-/// Runs `scenario`, a small one, in every order there is.
+/// Runs a small `scenario` in every possible interleaving.
 ///
 /// # Panics
 ///
@@ -51,12 +51,12 @@ pub fn every_order(scenario: fn()) {
 
 fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     let mut config = Config::new();
-    // What it warns of stands in `sync`.
+    // The warning is explained in `sync`.
     config.silence_warnings = true;
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// Hundreds for a long run.
+/// Hundreds of times as many, for a long run.
 fn factor() -> usize {
     let Ok(factor) = std::env::var(FACTOR) else {
         return 1;

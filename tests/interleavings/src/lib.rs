@@ -1,10 +1,12 @@
-//! The ledger, the gate and the exclusion of the harness, step by step.
+//! The ledger, the gate and the exclusion of readings under controlled thread interleavings.
 //!
-//! The harness's own files are compiled here once more, with the types of [shuttle] where they take
-//! `std`'s from `crate::sync`. Shuttle runs a scenario again and again, each time with another
-//! order of its threads' steps, and prints the order that failed, to be run once more.
+//! The harness's own files are compiled here again, with the types of [shuttle] in place of those
+//! that they import from `std` through `crate::sync`. Shuttle runs a scenario many times, each time
+//! with another interleaving of its threads, and prints one that fails, so that it can be run
+//! again.
 //!
-//! A library, for its tests would be the harness's own as well, which know nothing of the checker.
+//! This is a library because otherwise the unit tests of the harness's files would be compiled too,
+//! and they do not work under the checker.
 //!
 //! [shuttle]: https://docs.rs/shuttle
 

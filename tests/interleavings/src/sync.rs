@@ -1,7 +1,7 @@
-//! The harness's `sync`, of types whose every step the checker orders.
+//! A replacement for the harness's `sync`, with types that the checker interleaves.
 //!
-//! What the checker does not have is `std`'s: a `OnceLock` is one step then. The order of steps is
-//! all that is tried; what processors may see of each other later than that (`Relaxed`) is not.
+//! Types that the checker lacks are those of `std`: a `OnceLock`, for example, is one step. Only
+//! the order of steps is explored, not the weaker visibility that processors allow (`Relaxed`).
 
 pub(crate) use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ pub(crate) mod atomic {
     };
 }
 
-/// A lock is a lock, however one waits for it.
+/// The way of waiting for a lock makes no difference here.
 mod lock {
     use super::{Mutex, MutexGuard, PoisonError};
 
@@ -36,8 +36,8 @@ mod lock {
     }
 }
 
-/// The checker's, and how often anyone began to wait: a scenario can let a thread stand in line
-/// before the next one comes.
+/// The checker's type, and how often a thread began to wait on it, so that a scenario can let one
+/// thread queue before the next one comes.
 mod condvar {
     use std::cell::Cell;
     use std::time::Duration;
@@ -45,16 +45,16 @@ mod condvar {
     use shuttle::sync::{LockResult, MutexGuard, WaitTimeoutResult};
 
     thread_local! {
-        /// All threads of one run share this one: to the system they are one thread.
+        /// All threads of one run share this one, because they are one thread for the system.
         static WAITS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// How many waits have begun.
+    /// The number of waits that have begun.
     pub(crate) fn waits() -> usize {
         WAITS.get()
     }
 
-    /// Begins to count anew.
+    /// Resets the count.
     pub(crate) fn waits_anew() {
         WAITS.set(0);
     }
@@ -83,7 +83,7 @@ mod condvar {
             self.0.wait_while(guard, condition)
         }
 
-        /// Never out of time: who would wait for ever is a deadlock, which the checker tells.
+        /// Never times out: waiting for ever is a deadlock, which the checker reports.
         pub(crate) fn wait_timeout_while<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,

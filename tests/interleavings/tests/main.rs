@@ -1,4 +1,4 @@
-//! Every scenario, in the orders that its size allows.
+//! Every scenario, in as many interleavings as its size allows.
 
 use gpu_leak_interleavings::explore::{every_order, many_orders, some_orders};
 use gpu_leak_interleavings::scenarios;

@@ -1,4 +1,4 @@
-//! Arrays, and what reads and writes them.
+//! Arrays, and objects that read and write them.
 
 use std::mem::MaybeUninit;
 
@@ -60,11 +60,11 @@ pub(crate) fn layered() -> sys::CUarray {
 }
 
 pub(crate) fn destroy(array: sys::CUarray) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuArrayDestroy(array) });
 }
 
-/// 64 × 64 floats, and three levels below.
+/// 64 × 64 floats, and three more levels.
 pub(crate) fn mipmapped() -> sys::CUmipmappedArray {
     let description = floats(64, 64, 0, 0);
     // SAFETY: the description is read.
@@ -72,7 +72,7 @@ pub(crate) fn mipmapped() -> sys::CUmipmappedArray {
 }
 
 pub(crate) fn destroy_mipmapped(array: sys::CUmipmappedArray) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuMipmappedArrayDestroy(array) });
 }
 
@@ -100,7 +100,7 @@ pub(crate) fn texture() -> OnArray {
 }
 
 pub(crate) fn destroy_texture((texture, array): OnArray) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuTexObjectDestroy(texture) });
     destroy(array);
 }
@@ -114,7 +114,7 @@ pub(crate) fn surface() -> OnArray {
 }
 
 pub(crate) fn destroy_surface((surface, array): OnArray) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuSurfObjectDestroy(surface) });
     destroy(array);
 }
@@ -126,7 +126,7 @@ fn layerless() -> sys::CUarray {
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) }
 }
 
-/// Forgets the object and destroys its array: the one leak is the object's.
+/// Forgets the object and destroys its array: the only leak is the object.
 pub(crate) fn forget_object((_, array): OnArray) {
     destroy(array);
 }
@@ -137,6 +137,6 @@ pub(crate) fn texture_reference() -> sys::CUtexref {
 }
 
 pub(crate) fn destroy_texture_reference(reference: sys::CUtexref) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuTexRefDestroy(reference) });
 }

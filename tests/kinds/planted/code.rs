@@ -18,7 +18,7 @@ pub(crate) fn module() -> sys::CUmodule {
     unsafe { made(|out| sys::cuModuleLoadData(out, image)) } // leak: module
 }
 
-/// A module of another text.
+/// A module with another text.
 pub(crate) fn load(image: &CStr) -> sys::CUmodule {
     // SAFETY: the image is a C string.
     unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }
@@ -40,7 +40,7 @@ pub(crate) fn launch_nothing(module: sys::CUmodule) {
 }
 
 pub(crate) fn unload(module: sys::CUmodule) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuModuleUnload(module) });
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn library() -> sys::CUlibrary {
 }
 
 pub(crate) fn unload_library(library: sys::CUlibrary) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuLibraryUnload(library) });
 }
 
@@ -66,6 +66,6 @@ pub(crate) fn link_state() -> sys::CUlinkState {
 }
 
 pub(crate) fn destroy_link_state(state: sys::CUlinkState) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuLinkDestroy(state) });
 }

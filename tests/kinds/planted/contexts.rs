@@ -1,4 +1,4 @@
-//! Contexts of one's own, and green ones.
+//! Created contexts, and green contexts.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -7,18 +7,18 @@ use cudarc::driver::sys;
 
 use super::{done, made};
 
-/// Current to this thread.
+/// Current on this thread.
 pub(crate) fn own() -> sys::CUcontext {
     // SAFETY: no parameters are needed.
     unsafe { made(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0)) } // leak: context
 }
 
 pub(crate) fn destroy(context: sys::CUcontext) {
-    // SAFETY: the caller took it; what lives in it is used no more.
+    // SAFETY: the caller created it; nothing in it is used any longer.
     done(unsafe { sys::cuCtxDestroy_v2(context) });
 }
 
-/// With all processors of the device.
+/// With all multiprocessors of the device.
 pub(crate) fn green() -> sys::CUgreenCtx {
     let kind = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
     // SAFETY: it writes the resource.
@@ -32,11 +32,11 @@ pub(crate) fn green() -> sys::CUgreenCtx {
 }
 
 pub(crate) fn destroy_green(context: sys::CUgreenCtx) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuGreenCtxDestroy(context) });
 }
 
-/// A green context made once and kept.
+/// A green context that is created once and kept.
 pub(crate) fn shared_green_context() -> sys::CUgreenCtx {
     static CONTEXT: OnceLock<usize> = OnceLock::new();
     let context = *CONTEXT.get_or_init(|| green().expose_provenance());

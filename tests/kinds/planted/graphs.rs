@@ -1,4 +1,4 @@
-//! Graphs, executable graphs, what a graph keeps alive, and the memory that its nodes take.
+//! Graphs, executable graphs, what a graph keeps alive, and the memory that its nodes allocate.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -15,7 +15,7 @@ pub(crate) fn graph() -> sys::CUgraph {
 }
 
 pub(crate) fn destroy(graph: sys::CUgraph) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuGraphDestroy(graph) });
 }
 
@@ -48,14 +48,14 @@ pub(crate) fn executable() -> sys::CUgraphExec {
 }
 
 pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuGraphExecDestroy(executable) });
 }
 
-/// Bytes of the node below.
+/// The bytes of the node below.
 pub(crate) const NODE: u64 = 3000;
 
-/// A graph whose only node takes memory, and that memory's address.
+/// A graph whose only node allocates memory, and the address of that memory.
 fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     let graph = graph();
     // SAFETY: zero is a valid value of every field.
@@ -70,7 +70,7 @@ fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     (graph, node.dptr)
 }
 
-/// Launches such a graph so often, and destroys it: what its last launch took stays.
+/// Launches such a graph several times and destroys it: what its last launch allocated stays.
 fn launched(flags: u64, times: usize) -> Pointer {
     let (graph, pointer) = with_alloc_node();
     // SAFETY: the graph lives.
@@ -90,7 +90,7 @@ pub(crate) fn memory() -> Pointer {
     launched(0, 1)
 }
 
-/// Each launch frees what the one before it took; nothing frees what the last one took.
+/// Each launch frees what the previous one allocated; nothing frees what the last one allocated.
 pub(crate) fn auto_freed_memory() -> Pointer {
     launched(AUTO_FREE, 3)
 }
@@ -107,6 +107,6 @@ pub(crate) fn user_object() -> sys::CUuserObject {
 }
 
 pub(crate) fn release_user_object(object: sys::CUuserObject) {
-    // SAFETY: the caller has one reference and uses it no more.
+    // SAFETY: the caller has one reference and no longer uses it.
     done(unsafe { sys::cuUserObjectRelease(object, 1) });
 }

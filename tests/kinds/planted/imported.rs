@@ -1,5 +1,5 @@
-//! What another process or API made, opened here. Where the driver lets a process import its own exports,
-//! that saves the second process.
+//! Resources of another process or API that are opened here. If the driver lets a process import
+//! its own exports, no second process is needed.
 
 use std::ffi::{c_int, c_void};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -36,7 +36,7 @@ fn foreign_handle() -> sys::CUipcMemHandle {
         let mut lines = BufReader::new(exporter.stdout.take().expect("a pipe")).lines();
         let mut printed = lines.by_ref().map_while(Result::ok);
         let handle = printed.find_map(|line| Some(line.split_once(MARK)?.1.to_owned()));
-        // It ends when its input does: with this process.
+        // It ends when its standard input does, that is, with this process.
         std::mem::forget((exporter, lines));
         let handle = handle.expect("the exporter prints a handle");
         let byte = |digits: &str| u8::from_str_radix(digits, 16).expect("hexadecimal digits");
@@ -47,7 +47,7 @@ fn foreign_handle() -> sys::CUipcMemHandle {
     }
 }
 
-/// Stands before the handle in what the exporter prints.
+/// Precedes the handle in the exporter's output.
 const MARK: &str = "handle: ";
 
 #[test]
@@ -68,16 +68,16 @@ fn exports_memory() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// While it is open, the next call is answered with the same address.
+/// While it is open, the next call returns the same address.
 pub(crate) fn opened() -> Pointer {
     let handle = foreign_handle();
     let lazy = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
-    // SAFETY: the handle is another process's, which lives.
+    // SAFETY: the handle belongs to another process, which is alive.
     unsafe { made(|out| sys::cuIpcOpenMemHandle_v2(out, handle, lazy)) } // leak: ipc_memory
 }
 
 pub(crate) fn close(pointer: Pointer) {
-    // SAFETY: the caller opened it and uses it no more.
+    // SAFETY: the caller opened it and no longer uses it.
     done(unsafe { sys::cuIpcCloseMemHandle(pointer) });
 }
 
@@ -94,21 +94,21 @@ fn exported() -> c_int {
     // SAFETY: the properties are read, and the descriptor is written.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) };
     let out = (&raw mut descriptor).cast();
-    // SAFETY: of this type of handle, an integer is written.
+    // SAFETY: for this type of handle, an integer is written.
     done(unsafe { sys::cuMemExportToShareableHandle(out, handle, DESCRIPTOR, 0) });
     virtual_memory::release(handle);
     descriptor
 }
 
 pub(crate) fn physical() -> virtual_memory::Handle {
-    // SAFETY: a fresh descriptor that nobody else has.
+    // SAFETY: a new descriptor that nothing else owns.
     let descriptor = unsafe { OwnedFd::from_raw_fd(exported()) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
     unsafe { made(|out| sys::cuMemImportFromShareableHandle(out, handle, DESCRIPTOR)) } // leak: physical_imported
 }
 
-/// A descriptor as the driver takes it.
+/// A descriptor in the form that the driver expects.
 fn as_handle(descriptor: &OwnedFd) -> *mut c_void {
     ptr::without_provenance_mut(descriptor.as_raw_fd() as usize)
 }
@@ -129,11 +129,11 @@ pub(crate) fn external_memory() -> sys::CUexternalMemory {
 }
 
 pub(crate) fn destroy_external_memory(memory: sys::CUexternalMemory) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuDestroyExternalMemory(memory) });
 }
 
-/// Mapped, with its import destroyed: the buffer stays.
+/// Mapped, with its import destroyed, so that only the buffer stays.
 pub(crate) fn mapped_buffer() -> Pointer {
     let memory = external_memory();
     let mut part = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC>::zeroed();
@@ -149,7 +149,7 @@ pub(crate) fn mapped_buffer() -> Pointer {
     buffer
 }
 
-/// Why memory that this process exported cannot be imported here as another API's.
+/// Returns why memory that this process exported cannot be imported here as another API's memory.
 pub(crate) fn no_external_memory() -> Option<String> {
     refusal("cuImportExternalMemory", || {
         destroy_external_memory(external_memory())
@@ -171,7 +171,7 @@ pub(crate) fn external_semaphore() -> sys::CUexternalSemaphore {
 }
 
 pub(crate) fn destroy_external_semaphore(semaphore: sys::CUexternalSemaphore) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuDestroyExternalSemaphore(semaphore) });
 }
 
@@ -182,13 +182,13 @@ pub(crate) fn no_semaphore() -> Option<String> {
     })
 }
 
-/// Which of two to import: the driver answers an import of what is imported already with that.
+/// Selects one of two: if something is already imported, the driver returns the existing import.
 fn next() -> usize {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     CALLS.fetch_add(1, Ordering::Relaxed) % 2
 }
 
-/// A pool that others may import, one of two that are made once and kept.
+/// A pool that others may import, one of two that are created once and kept.
 fn exportable_pool(which: usize) -> sys::CUmemoryPool {
     static POOLS: OnceLock<[usize; 2]> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
@@ -211,30 +211,30 @@ pub(crate) fn imported_pool() -> sys::CUmemoryPool {
 fn import_pool(pool: sys::CUmemoryPool) -> sys::CUmemoryPool {
     let mut descriptor: c_int = -1;
     let out = (&raw mut descriptor).cast();
-    // SAFETY: of this type of handle, an integer is written.
+    // SAFETY: for this type of handle, an integer is written.
     done(unsafe { sys::cuMemPoolExportToShareableHandle(out, pool, DESCRIPTOR, 0) });
-    // SAFETY: a fresh descriptor that nobody else has.
+    // SAFETY: a new descriptor that nothing else owns.
     let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let handle = as_handle(&descriptor);
     // SAFETY: the handle is the descriptor itself.
     unsafe { made(|out| sys::cuMemPoolImportFromShareableHandle(out, handle, DESCRIPTOR, 0)) } // leak: imported_pool
 }
 
-/// Why a process cannot import a pool of its own.
+/// Returns why a process cannot import its own pool.
 pub(crate) fn no_pool_import() -> Option<String> {
     refusal("cuMemPoolImportFromShareableHandle", || {
         super::memory::destroy_pool(imported_pool());
     })
 }
 
-/// An imported pool made once and kept.
+/// An imported pool, created once and kept.
 fn shared_import() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| import_pool(exportable_pool(0)).expose_provenance());
     ptr::with_exposed_provenance_mut(pool)
 }
 
-/// What the import below is of, one of two that are made once and kept.
+/// The memory that is imported below, one of two allocations that are created once and kept.
 fn exported_pointer() -> sys::CUmemPoolPtrExportData {
     static DATA: OnceLock<[[u8; 64]; 2]> = OnceLock::new();
     let data = DATA.get_or_init(|| {
@@ -260,13 +260,13 @@ pub(crate) fn imported_pointer() -> Pointer {
     unsafe { made(|out| sys::cuMemPoolImportPointer(out, pool, &mut data)) } // leak: imported_pointer
 }
 
-/// Why a process cannot import memory from a pool of its own.
+/// Returns why a process cannot import memory from its own pool.
 pub(crate) fn no_pointer_import() -> Option<String> {
     no_pool_import()
         .or_else(|| refusal("cuMemPoolImportPointer", || free_async(imported_pointer())))
 }
 
-/// Tries something once; why it cannot be done here, if it cannot.
+/// Tries something once, and returns why it cannot be done here if it cannot.
 fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

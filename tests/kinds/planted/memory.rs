@@ -1,4 +1,4 @@
-//! Memory by one call: of the device, of a pool, of the host.
+//! Memory that is allocated by one call: device, pool and host memory.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -32,7 +32,7 @@ pub(crate) fn managed() -> Pointer {
 }
 
 pub(crate) fn free(pointer: Pointer) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     done(unsafe { sys::cuMemFree_v2(pointer) });
 }
 
@@ -53,7 +53,7 @@ pub(crate) fn from_explicit_pool() -> Pointer {
 }
 
 pub(crate) fn free_async(pointer: Pointer) {
-    // SAFETY: the caller took it on the null stream and uses it no more.
+    // SAFETY: the caller allocated it on the null stream and no longer uses it.
     unsafe { result::free_async(pointer, stream::null()) }.expect("a free");
 }
 
@@ -64,14 +64,14 @@ type FreeAsync = unsafe extern "C" fn(Pointer, sys::CUstream) -> sys::CUresult;
 fn driver_function<F: Copy>(name: &str) -> F {
     static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| {
-        // SAFETY: the driver is there already: a context is current.
+        // SAFETY: the driver is loaded, because a context is current.
         unsafe { libloading::Library::new("libcuda.so.1") }.expect("the driver")
     });
     // SAFETY: the callers below name functions with the signatures they have in `cuda.h`.
     *unsafe { driver.get::<F>(name.as_bytes()) }.expect("a function of the driver")
 }
 
-/// With the variant that a build with per-thread default streams calls.
+/// Uses the variant that a build with per-thread default streams calls.
 pub(crate) fn per_thread() -> Pointer {
     let allocate: AllocateAsync = driver_function("cuMemAllocAsync_ptsz");
     // SAFETY: the thread's own stream always exists.
@@ -80,7 +80,7 @@ pub(crate) fn per_thread() -> Pointer {
 
 pub(crate) fn free_per_thread(pointer: Pointer) {
     let free: FreeAsync = driver_function("cuMemFreeAsync_ptsz");
-    // SAFETY: the caller took it on the thread's own stream and uses it no more.
+    // SAFETY: the caller allocated it on the thread's own stream and no longer uses it.
     done(unsafe { free(pointer, stream::null()) });
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn pool() -> sys::CUmemoryPool {
     unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) } // leak: pool
 }
 
-/// Of device 0, not to be shared.
+/// Properties for device 0, not shareable.
 pub(super) fn pool_properties() -> sys::CUmemPoolProps {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmemPoolProps = unsafe { zeroed() };
@@ -100,11 +100,11 @@ pub(super) fn pool_properties() -> sys::CUmemPoolProps {
 }
 
 pub(crate) fn destroy_pool(pool: sys::CUmemoryPool) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { mem_pool::destroy(pool) }.expect("a pool");
 }
 
-/// A pool made once and kept.
+/// A pool that is created once and kept.
 pub(crate) fn shared_pool() -> sys::CUmemoryPool {
     static POOL: OnceLock<usize> = OnceLock::new();
     let pool = *POOL.get_or_init(|| pool().expose_provenance());
@@ -122,7 +122,7 @@ pub(crate) fn pinned_by_the_other_call() -> *mut c_void {
 }
 
 pub(crate) fn free_pinned(pointer: *mut c_void) {
-    // SAFETY: the caller took it and uses it no more.
+    // SAFETY: the caller created it and no longer uses it.
     unsafe { result::free_host(pointer) }.expect("a free");
 }
 

@@ -1,4 +1,4 @@
-//! What the table plants: for each row how to take one, and how to give it back.
+//! The functions of the table: for each row, one that creates a resource and one that releases it.
 //!
 //! The line that a report must name is marked `// leak: ROW`; the tests find its number here.
 
@@ -24,7 +24,7 @@ use cudarc::driver::{CudaContext, sys};
 
 pub(crate) type Pointer = sys::CUdeviceptr;
 
-/// The primary context of device 0, made once, kept, and current to this thread.
+/// The primary context of device 0, created once, kept, and current on this thread.
 pub(crate) fn context() -> &'static Arc<CudaContext> {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));
@@ -32,12 +32,12 @@ pub(crate) fn context() -> &'static Arc<CudaContext> {
     context
 }
 
-/// Never gives it back.
+/// Forgets it.
 pub(crate) fn keep<T>(taken: T) {
     std::mem::forget(taken);
 }
 
-/// What a call writes to its out parameter.
+/// Returns what a call writes to its out parameter.
 ///
 /// # Safety
 ///
@@ -56,11 +56,11 @@ fn done(result: sys::CUresult) {
     result.result().expect("a call that succeeds");
 }
 
-/// A structure of the driver's with every byte 0.
+/// Returns a structure of the driver with all bytes 0.
 ///
 /// # Safety
 ///
-/// That must be a valid value of each field.
+/// All zeros must be a valid value of each field.
 unsafe fn zeroed<T>() -> T {
     // SAFETY: the caller's promise.
     unsafe { MaybeUninit::zeroed().assume_init() }
@@ -71,7 +71,7 @@ fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
     unsafe { made(|out| sys::cuDeviceGetAttribute(out, attribute, 0)) }
 }
 
-/// Where the line with this mark stands: its file as reports name it, and its number from 1.
+/// Returns where the line with this mark is: its file as in reports, and its number from 1.
 pub(super) fn line_of(mark: &str) -> (String, u32) {
     let ending = format!("// leak: {mark}");
     for (file, text) in SOURCES {

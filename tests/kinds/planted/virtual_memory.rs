@@ -30,7 +30,7 @@ pub(crate) fn physical() -> Handle {
 }
 
 pub(crate) fn release(handle: Handle) {
-    // SAFETY: the caller has a reference and uses it no more.
+    // SAFETY: the caller has a reference and no longer uses it.
     done(unsafe { sys::cuMemRelease(handle) });
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn free_addresses(address: Pointer) {
     done(unsafe { sys::cuMemAddressFree(address, BYTES) });
 }
 
-/// Room for one mapping more in a range that is reserved once and kept.
+/// A part of a range that is reserved once and kept, for one more mapping.
 fn next_room() -> Pointer {
     const ROOMS: u64 = 512;
     static RANGE: OnceLock<Pointer> = OnceLock::new();
@@ -59,7 +59,7 @@ fn next_room() -> Pointer {
     start + room * SIZE
 }
 
-/// Reserves the range of which the functions below take a piece each.
+/// Reserves the range that the functions below use in parts.
 pub(crate) fn reserve_rooms() {
     next_room();
 }
@@ -70,14 +70,14 @@ pub(crate) fn mapped() -> Pointer {
     let properties = properties();
     // SAFETY: the properties are read.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_mapped
-    // SAFETY: a room is as large as the memory.
+    // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
     release(handle);
     room
 }
 
 pub(crate) fn unmap(address: Pointer) {
-    // SAFETY: the caller mapped it and uses it no more.
+    // SAFETY: the caller mapped it and no longer uses it.
     done(unsafe { sys::cuMemUnmap(address, BYTES) });
 }
 
@@ -90,13 +90,13 @@ pub(crate) fn mapped_with_its_handle_kept() {
     free_addresses(address);
 }
 
-/// One reference more than is given back.
+/// One more reference than is released.
 pub(crate) fn retained() -> Handle {
     let room = next_room();
     let properties = properties();
     // SAFETY: the properties are read.
     let handle = unsafe { made(|out| sys::cuMemCreate(out, BYTES, &raw const properties, 0)) }; // leak: physical_retained
-    // SAFETY: a room is as large as the memory.
+    // SAFETY: the part of the range is as large as the memory.
     done(unsafe { sys::cuMemMap(room, BYTES, 0, handle, 0) });
     release(handle);
     let again = retain(room);
@@ -104,7 +104,7 @@ pub(crate) fn retained() -> Handle {
     again
 }
 
-/// One reference more to what is mapped there.
+/// One more reference to what is mapped there.
 pub(crate) fn retain(address: Pointer) -> Handle {
     let address = ptr::without_provenance_mut(address as usize);
     // SAFETY: memory is mapped there.
@@ -126,7 +126,7 @@ pub(crate) fn multicast() -> Handle {
     unsafe { made(|out| sys::cuMulticastCreate(out, &raw const properties)) } // leak: multicast
 }
 
-/// Why there can be no multicast objects here.
+/// Returns why there can be no multicast objects here.
 pub(crate) fn no_multicast() -> Option<String> {
     let supported = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED;
     if attribute(supported) == 0 {

@@ -1,8 +1,8 @@
-//! Hostile input for tests: the seeds of a fuzz target, and random changes of them.
+//! Hostile input for tests: the seeds of a fuzz target, and random mutations of them.
 //!
-//! `fuzz/` runs the same targets under libFuzzer, which looks at what each input reaches. This
-//! needs nothing installed, gives the same inputs in every run, and keeps every test that runs the
-//! seeds a regression test of what fuzzing has found.
+//! `fuzz/` runs the same targets with libFuzzer, which is guided by coverage. This crate needs
+//! nothing installed and produces the same inputs in every run, so that tests that run the seeds
+//! remain regression tests of what fuzzing has found.
 
 mod random;
 
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use random::Random;
 
-/// No input grows longer: length alone finds nothing here.
+/// No input grows beyond this: length alone finds nothing here.
 const LONGEST: usize = 1 << 16;
 
-/// What numbers and texts are most often wrong about.
+/// Values that are most often handled wrongly.
 const EXTREMES: [&[u8]; 14] = [
     b"0",
     b"-1",
@@ -33,12 +33,12 @@ const EXTREMES: [&[u8]; 14] = [
     b"\xff",
 ];
 
-/// Tells `target` every seed of the fuzz target `name` as it is, then `count` changed ones. With
-/// `MUTATIONS` in the environment, so many times as many.
+/// Passes `target` every seed of the fuzz target `name` unchanged, and then `count` mutated ones;
+/// with `MUTATIONS` in the environment, that many times as many.
 ///
 /// # Panics
 ///
-/// If there are no seeds, or `target` panics: with the input.
+/// If there are no seeds, or `target` panics. The message contains the input.
 pub fn each(name: &str, count: usize, mut target: impl FnMut(&[u8])) {
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "no seeds for {name}");
@@ -74,7 +74,7 @@ fn tell(target: &mut impl FnMut(&[u8]), input: &[u8]) {
     }
 }
 
-/// In the order of their names.
+/// Sorted by name.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     let entries = fs::read_dir(folder.join(name)).expect("the seeds of a fuzz target");
@@ -124,7 +124,7 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// The digits at or after `at`; none there is an empty place at `at`.
+/// The digits at or after `at`; if there are none, the empty range at `at`.
 fn number_at(input: &[u8], at: usize) -> std::ops::Range<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
     match input[at..].iter().position(is_digit) {

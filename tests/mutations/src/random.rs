@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `end`, which is not 0.
+    /// A number below `end`, which is not 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).expect("smaller than a usize")
     }

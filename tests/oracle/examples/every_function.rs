@@ -1,5 +1,6 @@
-//! Calls every watched function in each of its variants on this machine's GPU, for both witnesses to tell of:
-//! run it with the oracle preloaded. What this driver or this device does not do fails, which both tell too.
+//! Calls every watched function in each of its variants on this machine's GPU, so that the harness
+//! and CUPTI can both report it: run it with the oracle preloaded. What this driver or this device
+//! does not support fails, and both report that too.
 
 #![expect(unsafe_code, reason = "the driver's functions, by their names")]
 #![expect(clippy::print_stdout, reason = "a program's output")]
@@ -18,12 +19,12 @@ const RELAXED: u64 = 2;
 const KERNEL: &[u8] =
     b".version 6.3\n.target sm_75\n.address_size 64\n.visible .entry empty() { ret; }\n\0";
 
-/// The address of something that a call reads or writes.
+/// The address of a value that a call reads or writes.
 fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// The driver as a program finds it, and how often which error came.
+/// The driver as a program sees it, and how often each error was returned.
 struct Driver {
     library: *mut c_void,
     errors: BTreeMap<(String, u32), u32>,
@@ -36,7 +37,7 @@ impl Driver {
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
-    /// Calls a function with numbers and addresses: more than it takes are ignored.
+    /// Calls a function with numbers and addresses; surplus arguments are ignored.
     fn call(&mut self, name: &str, arguments: &[u64]) -> u32 {
         type Function = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64) -> u32;
         let function = self.find(name);
@@ -46,27 +47,27 @@ impl Driver {
         let error = if function.is_null() {
             u32::MAX
         } else {
-            // SAFETY: every parameter of these functions is passed as a number is, and those below are of
-            // the sorts that each of them takes.
+            // SAFETY: every parameter of these functions is passed like a number, and those below
+            // have the types that each function takes.
             unsafe { transmute::<*mut c_void, Function>(function)(a, b, c, d, e, f, g, h) }
         };
         *self.errors.entry((name.to_owned(), error)).or_default() += 1;
         error
     }
 
-    /// Calls a function that answers through its first parameter; 0 if it fails.
+    /// Calls a function that returns a value through its first parameter; 0 if it fails.
     fn make(&mut self, name: &str, arguments: &[u64]) -> u64 {
-        // Of what answers with less, the rest stays.
+        // If the result is shorter, the remaining bits are unchanged.
         let answer = Box::new(0_u64);
         let mut all = vec![at(&*answer)];
         all.extend(arguments);
         let error = self.call(name, &all);
-        // SAFETY: the box is there, and the driver has written to it through its address.
+        // SAFETY: the box exists, and the driver has written to it through its address.
         let made = unsafe { std::ptr::read_volatile(&raw const *answer) };
         if error == 0 { made } else { 0 }
     }
 
-    /// Gives something back, if it was made.
+    /// Releases something, if it was created.
     fn end(&mut self, name: &str, what: u64, more: &[u64]) {
         if what != 0 {
             let mut all = vec![what];
@@ -76,7 +77,7 @@ impl Driver {
     }
 }
 
-/// An answer behind a pointer that is not the first parameter.
+/// A result that is written through a pointer other than the first parameter.
 fn answer() -> Box<u64> {
     Box::new(0)
 }
@@ -132,7 +133,7 @@ fn memory(it: &mut Driver) {
         let pointer = it.make(make, &arguments);
         it.end("cuMemFree_v2", pointer, &[]);
     }
-    // Freed twice: the driver refuses.
+    // Freed twice, which the driver refuses.
     let pointer = it.make("cuMemAlloc_v2", &[64]);
     it.end("cuMemFree_v2", pointer, &[]);
     it.end("cuMemFree_v2", pointer, &[]);

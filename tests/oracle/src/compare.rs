@@ -1,27 +1,27 @@
-//! Both accounts beside each other.
+//! Compares what both sources report.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::fact::Fact;
 
-/// How many differences are written out.
+/// The most differences that are written out.
 const SHOWN: usize = 40;
 
-/// What one witness has told, by when: while the program ran, and as it exited.
+/// The events of one source, separated by whether the program was running or exiting.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) running: Vec<Fact>,
     pub(crate) exiting: Vec<Fact>,
 }
 
-/// What is in one account and not in the other, in the order in which it was told.
+/// The events that only one source reported, in their order.
 pub(crate) struct Differences {
     pub(crate) only_heard: Vec<Fact>,
     pub(crate) only_cupti: Vec<Fact>,
 }
 
-/// Takes the two apart. Threads tell at the same time, so the order of the two accounts may differ.
+/// Compares the two. Several threads report at the same time, so the order of events may differ.
 pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     let mut left: HashMap<u64, Vec<Fact>> = HashMap::new();
     for fact in cupti {
@@ -30,7 +30,7 @@ pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     let mut only_heard = Vec::new();
     for fact in heard {
         let others = left.entry(fact.value()).or_default();
-        // Those that say the same of everything first: another may be meant by one that says less.
+        // Identical events are matched first, because one with fewer facts may match another.
         let same = others.iter().position(|other| other == fact);
         match same.or_else(|| others.iter().position(|other| other.agrees(fact))) {
             Some(at) => drop(others.remove(at)),
@@ -51,7 +51,7 @@ pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     }
 }
 
-/// One row of a table, and below it the differences.
+/// One row of a table, followed by the differences.
 pub(crate) fn told(program: &str, source: &str, heard: &Account, cupti: &Account) -> String {
     let differences = compare(&heard.running, &cupti.running);
     let count = |which: fn(&Fact) -> bool| heard.running.iter().filter(|it| which(it)).count();

@@ -1,4 +1,4 @@
-//! What CUPTI tells: a subscription to it, and its callbacks as facts.
+//! Reports of CUPTI: a subscription, and its callbacks as facts.
 
 #![expect(unsafe_code, reason = "CUPTI's interface is C")]
 
@@ -43,17 +43,18 @@ struct Functions {
     device_of: unsafe extern "C" fn(*const c_void, *mut u32) -> u32,
 }
 
-/// The CUPTI of this process, and who takes down what it tells.
+/// The CUPTI of this process, and the function that records what it reports.
 struct Listener {
     functions: Functions,
     take: fn(Fact),
-    /// What calls have made that may answer with it again.
+    /// Objects that the driver may return again.
     there: Mutex<BTreeSet<u64>>,
 }
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// Subscribes to CUPTI, and has `take` take down what it tells: its version, or why there is none.
+/// Subscribes to CUPTI, and records its reports with `take`. Returns its version, or why there is
+/// none.
 pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
     let functions = functions()?;
     let listener = LISTENER.get_or_init(|| Listener {
@@ -62,7 +63,8 @@ pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
         there: Mutex::default(),
     });
     let (mut subscriber, mut version) = (std::ptr::null_mut(), 0);
-    // SAFETY: the signatures are CUPTI's; the places are ours, and the callback stays.
+    // SAFETY: the signatures are those of CUPTI; the out pointers are to local variables, and the
+    // callback stays valid.
     let error = unsafe {
         (listener.functions.version)(&raw mut version);
         (listener.functions.subscribe)(&raw mut subscriber, called_back, std::ptr::null_mut())
@@ -72,7 +74,7 @@ pub(crate) fn subscribe(take: fn(Fact)) -> Result<String, String> {
     }
     let mut missing = Vec::new();
     for row in ROWS {
-        // SAFETY: the subscription is the one just made, by this thread alone.
+        // SAFETY: the subscription was just created, and only this thread uses it.
         let error = unsafe { (listener.functions.enable)(1, subscriber, DRIVER_API, row.id) };
         if error != 0 {
             missing.push(row.name);
@@ -127,17 +129,17 @@ fn functions() -> Result<Functions, String> {
     }
 }
 
-/// What CUPTI calls.
+/// The callback for CUPTI.
 ///
 /// # Safety
 ///
-/// To be called by CUPTI, in the one domain that is enabled.
+/// Only CUPTI may call it, in the only domain that is enabled.
 unsafe extern "C" fn called_back(_: *mut c_void, _: u32, id: u32, data: *const CallbackData) {
     let (Some(listener), Some(row)) = (LISTENER.get(), ROWS.iter().find(|row| row.id == id)) else {
         return;
     };
-    // SAFETY: in this domain CUPTI gives this structure, the parameters of the call that the id stands
-    // for, and at its end what it returned.
+    // SAFETY: in this domain, CUPTI passes this structure, with the parameters of the call that the
+    // id stands for and, at its end, the result.
     let fact = unsafe {
         let data = &*data;
         if data.site != EXIT {
@@ -167,17 +169,17 @@ struct Call<'a> {
 impl Call<'_> {
     /// # Safety
     ///
-    /// A parameter of this type begins there.
+    /// A parameter of this type must begin there.
     unsafe fn value<T: Copy>(&self, at: usize) -> T {
         // SAFETY: the caller's promise.
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
-    /// What the parameter that begins there points to; none if it is null.
+    /// Returns what the parameter that begins there points to; none if it is null.
     ///
     /// # Safety
     ///
-    /// It is a pointer to a value of this type that is written.
+    /// It must be a pointer to an initialised value of this type.
     unsafe fn pointed<T: Copy>(&self, at: usize) -> Option<T> {
         // SAFETY: the caller's promise.
         unsafe {
@@ -188,9 +190,9 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// The call is one of a row that does this.
+    /// The call must belong to a row with this effect.
     unsafe fn fact(&self, does: &Does) -> Option<Fact> {
-        // SAFETY: the caller's promise: the row says where parameters begin and what they are.
+        // SAFETY: guaranteed by the caller: the row says where parameters begin and what they are.
         unsafe {
             match *does {
                 Does::Makes { .. } => self.made(does),
@@ -249,7 +251,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`], of a row that makes something.
+    /// As for [`Self::fact`], for a row that creates something.
     unsafe fn made(&self, does: &Does) -> Option<Fact> {
         let Does::Makes {
             kind,
@@ -263,10 +265,10 @@ impl Call<'_> {
         else {
             return None;
         };
-        // SAFETY: the caller's promise; answers are read after success.
+        // SAFETY: guaranteed by the caller; results are read after success.
         unsafe {
             if self.error != 0 {
-                // The capture was not this thread's to end.
+                // This thread was not allowed to end the capture.
                 let is_told = !(again && kind == Kind::GraphHandle && self.error == WRONG_THREAD);
                 let size = match size {
                     Size::Of64(_) | Size::Of32(_) | Size::None => self.bytes(size),

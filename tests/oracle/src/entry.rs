@@ -28,11 +28,11 @@ static CUPTI: Mutex<Account> = Mutex::new(Account {
     exiting: Vec::new(),
 });
 static EXITING: AtomicBool = AtomicBool::new(false);
-/// Which CUPTI it is, or why there is none.
+/// The version of CUPTI, or why there is none.
 static SOURCE: OnceLock<Result<String, String>> = OnceLock::new();
 
-// SAFETY: the loader calls each entry of this section once, as a function without arguments; this one
-// leaves word.
+// SAFETY: the loader calls each entry in this section once, as a function without arguments; this
+// one writes to a static.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
@@ -41,7 +41,7 @@ extern "C" fn first() {
     before_initialisation(begin);
 }
 
-// SAFETY: as above, as the process exits.
+// SAFETY: as above, when the process exits.
 #[used]
 #[unsafe(link_section = ".fini_array")]
 static NEARLY_LAST: extern "C" fn() = nearly_last;
@@ -55,8 +55,8 @@ unsafe extern "C" {
 }
 
 extern "C" fn nearly_last() {
-    // Behind the destructors of all libraries: those of the CUDA runtime call the driver.
-    // SAFETY: the handler ignores its argument, and this library stays loaded.
+    // Runs after the destructors of all libraries, because those of the CUDA runtime call the
+    // driver. SAFETY: the handler ignores its argument, and this library stays loaded.
     unsafe { __cxa_atexit(last, std::ptr::null_mut(), std::ptr::null()) };
 }
 
@@ -64,11 +64,11 @@ extern "C" fn exit_begins() {
     EXITING.store(true, Ordering::Relaxed);
 }
 
-/// Begins to take down both accounts; called before the program initialises the driver, on the thread
-/// that is about to.
+/// Begins to record from both sources; called before the program initialises the driver, on the
+/// thread that is about to.
 fn begin() {
-    // CUPTI wants a driver that is initialised. Nothing else is watched in between.
-    // SAFETY: the driver is in the process, whose `cuInit` has this signature.
+    // CUPTI needs an initialised driver. Nothing else is watched in between. SAFETY: the driver is
+    // loaded, and its `cuInit` has this signature.
     unsafe {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD);
         if !library.is_null() {
@@ -112,7 +112,7 @@ extern "C" fn last(_: *mut c_void) {
         }
         Err(why) => format!("| {program} | not compared: {why} |\n"),
     };
-    // Err: nobody is left to be told.
+    // Err: there is no receiver any more.
     let _ = std::io::stderr().write_all(text.as_bytes());
     if let Some(path) = env::var_os("GPU_LEAK_ORACLE_OUTPUT")
         && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)

@@ -1,26 +1,26 @@
-//! What both witnesses tell of one call, in the same words.
+//! What both sources report about one call, in the same types.
 
 use std::fmt;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// A figure that one witness may not know, and that is compared where both do.
+/// A figure that one source may not know, and that is compared if both do.
 pub(crate) type Figure = Option<u64>;
 
-/// The device of something; the memory of the host.
+/// The device of a resource, or the host for host memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Where {
     Device(u32),
     Host,
-    /// The witness does not say.
+    /// The source does not report it.
     Unsaid,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// Something was made, or, with an error, was not.
+    /// Something was created, or failed to be, if there is an error.
     Made {
         kind: Kind,
         value: u64,
@@ -28,7 +28,7 @@ pub(crate) enum Fact {
         place: Where,
         error: u32,
     },
-    /// Something was freed, destroyed or given back; or, with an error, was not.
+    /// Something was freed, destroyed or released, or failed to be, if there is an error.
     Freed {
         space: Space,
         value: u64,
@@ -47,7 +47,7 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    /// Whether two witnesses tell of the same: what one of them does not know is no difference.
+    /// Whether two facts agree: what one source does not know is not a difference.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (*self, *other) {
             (
@@ -75,7 +75,7 @@ impl Fact {
         }
     }
 
-    /// The number by which the two are put beside each other.
+    /// The key by which the two are matched.
     pub(crate) fn value(&self) -> u64 {
         match *self {
             Self::Made { value, .. } | Self::Freed { value, .. } | Self::Handle { value, .. } => {

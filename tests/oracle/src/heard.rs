@@ -1,4 +1,4 @@
-//! What the harness tells: its events as facts.
+//! Reports of the harness: its events as facts.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,16 +9,16 @@ use gpu_leak_check::ledger::{Kind, Layer};
 
 use crate::fact::{Fact, Where};
 
-/// Of a value of the ledger's: it is an object's number in its context.
+/// Half of a key of the ledger: the number of an object in its context.
 const IN_CONTEXT: u64 = 1 << 63;
 
-/// Releases that have begun.
+/// The releases that have begun.
 static BEGUN: Mutex<Option<HashMap<Ticket, (Space, u64)>>> = Mutex::new(None);
 
-/// What an event tells, with the ledger's answer to it.
+/// Returns the fact of an event, with the ledger's result.
 pub(crate) fn fact(event: &Event, answer: Option<Ticket>) -> Option<Fact> {
     Some(match *event {
-        // A node of a graph: CUPTI's side of the comparison leaves nodes out.
+        // A node of a graph, which CUPTI's side of the comparison omits.
         Event::GraphAllocates { made, .. } if made.kind == Kind::Graph => return None,
         Event::Created(made) | Event::GraphAllocates { made, .. }
             if made.layer == Layer::DRIVER =>
@@ -80,7 +80,7 @@ fn made_by(made: &Creation) -> Fact {
     }
 }
 
-/// As the driver has it.
+/// In the driver's form.
 fn value(key: Key) -> u64 {
     let is_numbered = matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface));
     if is_numbered && key.value & IN_CONTEXT != 0 {

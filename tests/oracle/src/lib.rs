@@ -1,10 +1,12 @@
-//! Two witnesses of one program: the harness, which hears the driver by wrappers of its functions, and
-//! NVIDIA's CUPTI, which calls back from inside the driver. Preloaded into a program that uses a GPU, this
-//! library takes down what each of them tells, event by event, and compares the two when the program ends.
+//! Observes a program from two sources: the harness, which wraps the functions of the driver, and
+//! NVIDIA's CUPTI, which calls back from inside the driver. This library is preloaded into a
+//! program that uses a GPU, records what each source reports, event by event, and compares the two
+//! when the program ends.
 //!
-//! `LD_PRELOAD=libgpu_leak_oracle.so ./program` writes one row of a table, and each difference, to standard
-//! error and, if it is set, to the end of the file `GPU_LEAK_ORACLE_OUTPUT`. `GPU_LEAK_ORACLE_CUPTI` names
-//! the CUPTI to be asked; otherwise it is the one that the loader finds. `docs/oracle.md` says more.
+//! `LD_PRELOAD=libgpu_leak_oracle.so ./program` writes one row of a table, and each difference, to
+//! standard error and, if `GPU_LEAK_ORACLE_OUTPUT` is set, to the end of that file.
+//! `GPU_LEAK_ORACLE_CUPTI` names the CUPTI to use; otherwise it is the one that the loader finds.
+//! `docs/oracle.md` says more.
 
 mod compare;
 #[cfg(target_os = "linux")]

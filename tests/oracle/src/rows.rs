@@ -1,21 +1,21 @@
-//! What CUPTI's parameter blocks say of each watched call.
+//! What CUPTI's parameter blocks contain for each watched call.
 //!
-//! Written from CUPTI's own headers, and not from the harness's table: numbers are those of
-//! `cupti_driver_cbid.h`, and a parameter is named by where it begins in its block, in bytes, as
-//! `generated_cuda_meta.h` lays the blocks out.
+//! This was written from CUPTI's own headers, and not from the harness's table: numbers are those
+//! of `cupti_driver_cbid.h`, and a parameter is identified by its offset in bytes in its block, as
+//! laid out in `generated_cuda_meta.h`.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// Where a size stands.
+/// The location of a size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     None,
-    /// The witness cannot tell.
+    /// CUPTI does not report it.
     Unsaid,
     Of64(usize),
     Of32(usize),
-    /// Rows of a pitch that the driver has written where this points to, as often as the height says.
+    /// Rows with a pitch that the driver writes through this pointer, times the height.
     Rows64 {
         pitch: usize,
         height: usize,
@@ -24,18 +24,18 @@ pub(crate) enum Size {
         pitch: usize,
         height: usize,
     },
-    /// The second number of the description of a buffer.
+    /// The second number in the description of a buffer.
     Buffer(usize),
 }
 
-/// Where a place stands.
+/// The location of a device or place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     Context,
     Host,
     /// A device's number.
     Device(usize),
-    /// Properties of memory or of a pool.
+    /// The properties of memory or of a pool.
     Properties(usize),
     Unsaid,
 }
@@ -46,12 +46,12 @@ pub(crate) enum Does {
     Makes {
         kind: Kind,
         space: Space,
-        /// Where the pointer to its address or handle stands.
+        /// The offset of the pointer to its address or handle.
         answer: usize,
         bits: u32,
         size: Size,
         place: Place,
-        /// The driver may answer with what is there already.
+        /// The driver may return an existing object.
         again: bool,
     },
     /// The program's own memory, by its address.
@@ -296,7 +296,7 @@ pub(crate) static ROWS: &[Row] = &[
     handle(633, "cuUserObjectCreate", Kind::UserObject),
     destroys(635, "cuUserObjectRelease", Kind::UserObject),
     destroys(637, "cuGraphReleaseUserObject", Kind::UserObject).of(8),
-    // A capture into a graph that is there answers with that graph.
+    // A capture into an existing graph returns that graph.
     handle(497, "cuStreamEndCapture", Kind::GraphHandle).answering(8).again(),
     handle(498, "cuStreamEndCapture_ptsz", Kind::GraphHandle).answering(8).again(),
 ];
@@ -307,7 +307,7 @@ mod tests {
 
     use super::ROWS;
 
-    /// Calls that make and free nothing by themselves: the ledger knows what they come to.
+    /// Calls that neither create nor free anything by themselves: the ledger knows their effects.
     const NOT_COMPARED: [&str; 26] = [
         "cuInit",
         "cuCtxAttach",

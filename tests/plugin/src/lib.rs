@@ -1,5 +1,5 @@
-//! A plugin that has gpu-leak-check built into it: loaded by a checked program, a second harness, of
-//! this version or another, is in the process.
+//! A plugin with its own copy of gpu-leak-check: when a checked program loads it, there is a second
+//! harness, of this version or another, in the process.
 
 #![expect(unsafe_code, reason = "reached by symbol")]
 
@@ -7,14 +7,15 @@ use gpu_leak_check::Scope;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::model::CheckStatus;
 
-/// The plugin's harness does not hear the driver, which was there first.
+/// The plugin's harness does not intercept the driver, which was loaded first.
 pub const HEARS_NOTHING: u32 = 1;
-/// It hears the driver.
+/// It intercepts the driver.
 pub const HEARS: u32 = 2;
 /// Anything else.
 pub const OTHER: u32 = 0;
 
-/// Checks nothing, and says what the plugin's harness could see; its threads are started too.
+/// Checks an empty body, and returns what the plugin's harness could see; its threads are started
+/// too.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_checks() -> u32 {
     let stretch = Scope::open("in the plugin");
@@ -29,7 +30,8 @@ pub extern "C" fn fake_plugin_checks() -> u32 {
     }
 }
 
-/// Runs `work` on a thread that this library starts, and waits for its end; whether it came to one.
+/// Runs `work` on a thread that this library starts, and waits for its end. Returns whether it
+/// ended normally.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_runs(work: extern "C" fn()) -> bool {
     let thread = std::thread::Builder::new().name("the plugin's".to_owned());

@@ -1,4 +1,4 @@
-//! The Python lines at which a thread stands, read while it is inside a call of the CUDA driver.
+//! Reads the Python lines that a thread is executing while it is inside a call to the CUDA driver.
 //!
 //! [`install`] adds a reader of CPython's frames to the native unwinder of `gpu-leak-check`. Every
 //! backtrace from then on contains the lines of Python: `train.py:31 in step`.

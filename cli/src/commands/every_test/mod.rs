@@ -79,7 +79,7 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     };
     let to_run: Vec<_> = tests.difference(&ignored).collect();
     print(&format!(
-        "\nrunning {}, each in a process of its own\n",
+        "\nrunning {}, each in its own process\n",
         quantity(tests.len() as u64, "test")
     ));
     for test in &ignored {

@@ -1,13 +1,14 @@
 //! A probe for the memory pools of cubecl's CUDA runtime, which burn's `Cuda` backend uses.
 //!
-//! Free to copy into a project: nothing in here is this one's own. What it has to know of cubecl:
+//! It may be copied into other projects and does not depend on this one. It relies on these
+//! properties of cubecl:
 //!
-//! - A thread of cubecl's own, one for each device, does all the work and all driver calls. Were it
-//!   started inside a test, that test would own whatever it takes for the rest of the process. So
-//!   the probe starts it, before the first test begins.
-//! - Each thread that computes has a stream of its own, with pools of its own, and the client reads
-//!   and empties the pools of the thread that asks. The probe is asked from another thread than the
-//!   test's, so all must share one stream.
+//! - A thread of cubecl's own, one for each device, does all the work and makes all driver calls.
+//!   If it were started inside a test, that test would own whatever it allocates for the rest of
+//!   the process. So the probe starts it before the first test begins.
+//! - Each thread that computes has its own stream with its own pools, and the client reads and
+//!   empties the pools of the calling thread. The probe is called on a different thread from the
+//!   test's, so all threads must share one stream.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -26,7 +27,7 @@ struct CubeCl;
 static PROBE: CubeCl = CubeCl;
 gpu_leak_check::probe!(&PROBE);
 
-/// A client of the first device; none without a driver.
+/// A client for the first device; none without a driver.
 fn client() -> Option<&'static ComputeClient<CudaRuntime>> {
     static CLIENT: OnceLock<Option<ComputeClient<CudaRuntime>>> = OnceLock::new();
     let client = CLIENT.get_or_init(|| {
@@ -40,7 +41,7 @@ fn client() -> Option<&'static ComputeClient<CudaRuntime>> {
     client.as_ref()
 }
 
-/// Gives all threads one stream, and so one set of pools.
+/// Makes all threads share one stream, and so one set of pools.
 fn share_one_stream() {
     let mut slot = CubeClRuntimeConfig::storage().lock();
     let config = slot.get_or_insert_with(|| {
@@ -74,7 +75,8 @@ impl Probe for CubeCl {
         usage.map_or(0, |usage| usage.bytes_reserved)
     }
 
-    /// cubecl tells nobody the addresses of its pages. The check knows them by who took them.
+    /// cubecl does not report the addresses of its pages. The check recognises them by the
+    /// functions that allocated them.
     fn segments(&self, _: Place) -> Vec<Segment> {
         Vec::new()
     }
@@ -82,7 +84,8 @@ impl Probe for CubeCl {
     fn empty_cache(&self, _: Place) {
         if let Some(client) = client() {
             client.memory_cleanup();
-            // That was only asked for. What then cannot be had, the figures will show.
+            // This only requests a clean-up. If something cannot be freed, the figures will show
+            // it.
             let _ = future::block_on(client.sync());
         }
     }

@@ -1,7 +1,7 @@
-//! Training with burn leaves nothing on the GPU, and two ways to leave something are found.
+//! Training with burn leaves nothing on the GPU, and two planted leaks are found.
 //!
-//! A thread of cubecl's own does the work of all tests, so they must run one at a time for a check to
-//! know whose work it is: `.cargo/config.toml` says so.
+//! A thread of cubecl's own does the work of all tests, so they must run one at a time for a check
+//! to know the owner of the work; `.cargo/config.toml` sets this.
 
 use burn::backend::cuda::CudaDevice;
 use gpu_leak_check::gpu_leak_check;
@@ -18,7 +18,7 @@ fn training_frees_everything() {
     assert!(losses[99] < losses[0], "it learns: {losses:?}");
 }
 
-/// Leaks, each to be run from a test below in a process of its own.
+/// Leaks, each of which a test below runs in a separate process.
 mod planted {
     use std::sync::Mutex;
 
@@ -49,8 +49,8 @@ mod planted {
     }
 }
 
-/// The one leak, which must be of cubecl's pools and of `bytes`. It has no line: cubecl takes memory
-/// on its own thread, pages at a time.
+/// The only leak, which must be of `bytes` in cubecl's pools. It has no line: cubecl allocates
+/// memory on its own thread, a page at a time.
 #[track_caller]
 fn assert_found(test: &str, bytes: u64) {
     let checked = support::run(&format!("planted::{test}"));

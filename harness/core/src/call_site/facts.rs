@@ -28,18 +28,17 @@ const FACTS: &[Fact] = &[
         row: "cublas-handle",
         library: "cuBLAS",
         functions: &["cublasCreate"],
-        says: "cublasCreate takes a workspace at once (64 MiB on an H200), and cuBLAS keeps it \
-               until cublasDestroy: drop the handle before the test ends, or make it once for \
-               the process",
+        says: "cublasCreate allocates a workspace (64 MiB on an H200), and cuBLAS keeps it until \
+               cublasDestroy: drop the handle before the test ends, or create it once for the \
+               process",
         source: "measured on an H200, CUDA 13.0, 2026-11-20; https://docs.nvidia.com/cuda/cublas/#cublascreate",
     },
     Fact {
         row: "cublas",
         library: "cuBLAS",
         functions: &[],
-        says: "what cuBLAS takes belongs to its handle and is given back by cublasDestroy: drop \
-               the handle before the test ends, or give it memory of your own by \
-               cublasSetWorkspace",
+        says: "cuBLAS allocates this for its handle, and cublasDestroy frees it: drop the handle \
+               before the test ends, or provide your own memory with cublasSetWorkspace",
         source: "https://docs.nvidia.com/cuda/cublas/#cublassetworkspace",
     },
     Fact {
@@ -47,7 +46,7 @@ const FACTS: &[Fact] = &[
         library: "cuBLASLt",
         functions: &[],
         says: "cuBLASLt keeps it until cublasLtDestroy: drop the handle before the test ends, or \
-               make it once for the process",
+               create it once for the process",
         source: "https://docs.nvidia.com/cuda/cublas/#cublasltdestroy",
     },
     Fact {
@@ -55,7 +54,7 @@ const FACTS: &[Fact] = &[
         library: "cuDNN",
         functions: &[],
         says: "cuDNN keeps it until cudnnDestroy, and a plan's until its descriptor is destroyed: \
-               drop both before the test ends, or make them once for the process",
+               drop both before the test ends, or create them once for the process",
         source: "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html",
     },
     Fact {
@@ -63,7 +62,8 @@ const FACTS: &[Fact] = &[
         library: "cuFFT",
         functions: &[],
         says: "a plan keeps its work area until cufftDestroy: destroy the plan before the test \
-               ends, or give it memory of your own by cufftSetAutoAllocation and cufftSetWorkArea",
+               ends, or provide your own memory with cufftSetAutoAllocation and \
+               cufftSetWorkArea",
         source: "https://docs.nvidia.com/cuda/cufft/#function-cufftdestroy",
     },
     Fact {
@@ -71,7 +71,7 @@ const FACTS: &[Fact] = &[
         library: "cuRAND",
         functions: &[],
         says: "a generator keeps its state until curandDestroyGenerator: drop it before the test \
-               ends, or make it once for the process",
+               ends, or create it once for the process",
         source: "https://docs.nvidia.com/cuda/curand/group__HOST.html",
     },
     Fact {
@@ -79,7 +79,7 @@ const FACTS: &[Fact] = &[
         library: "cuSOLVER",
         functions: &[],
         says: "cuSOLVER keeps it until the handle is destroyed (cusolverDnDestroy, \
-               cusolverSpDestroy): drop the handle before the test ends, or make it once for the \
+               cusolverSpDestroy): drop the handle before the test ends, or create it once for the \
                process",
         source: "https://docs.nvidia.com/cuda/cusolver/#cusolverdndestroy",
     },
@@ -88,7 +88,7 @@ const FACTS: &[Fact] = &[
         library: "cuSPARSE",
         functions: &[],
         says: "cuSPARSE keeps it until cusparseDestroy: drop the handle before the test ends, or \
-               make it once for the process",
+               create it once for the process",
         source: "https://docs.nvidia.com/cuda/cusparse/#cusparsedestroy",
     },
     Fact {
@@ -96,7 +96,7 @@ const FACTS: &[Fact] = &[
         library: "cuTENSOR",
         functions: &[],
         says: "cuTENSOR keeps it until cutensorDestroy: drop the handle before the test ends, or \
-               make it once for the process",
+               create it once for the process",
         source: "https://docs.nvidia.com/cuda/cutensor/latest/api/cutensor.html",
     },
     Fact {

@@ -24,7 +24,7 @@ fn kept(frames: &[Frame]) -> Vec<String> {
     trimmed(frames.to_vec()).into_iter().map(name).collect()
 }
 
-/// The outer frames of a test's body on the thread that the harness gives it.
+/// The outer frames of a test's body on the harness's thread.
 fn bottom() -> Vec<Frame> {
     vec![
         frame(Owner::Std, "core::ops::function::FnOnce::call_once"),
@@ -83,7 +83,7 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     }
     assert!(!is_cudas_own(&[driver()]));
     assert!(!is_cudas_own(&[cuda("libcuda.so.1", "cuModuleLoadDataEx")]));
-    // What its libraries load for themselves: the runtime at the first launch, or others through
+    // What CUDA's libraries load for themselves: the runtime at the first launch, or others through
     // it.
     let launch = cuda("libcudart.so.13", "cudaLaunchKernel");
     assert!(is_cudas_own(&[driver(), launch]));

@@ -4,44 +4,44 @@ use serde::{Deserialize, Serialize};
 
 use crate::ledger::Place;
 
-/// What a device held, a row a layer.
+/// What a device held, with a row for each layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceTable {
     /// `cuda:0`.
     pub place: Place,
-    /// `NVIDIA H200`; none where nobody knows.
+    /// `NVIDIA H200`; none if it is unknown.
     pub name: Option<String>,
-    /// Its UUID, of which reports print the first part: `GPU-5f2c0d4e-…`.
+    /// Its UUID: `GPU-5f2c0d4e-…`. Reports print the first part.
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
-    /// The whole device; none where it was not read, or where other processes use it.
+    /// The whole device; none if it was not read or other processes use it.
     #[serde(default)]
     pub whole: Option<WholeDevice>,
 }
 
-/// What all that use a device hold of its memory, and what is known of the difference. Advice:
-/// no verdict comes from it, for the driver and other processes hold memory as well.
+/// The memory in use on a device by all its users, and what is known about the difference. This is
+/// advice that no verdict depends on, because the driver and other processes hold memory as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct WholeDevice {
-    /// Whether this is about the second run of the body, for the first one began without a context
+    /// Whether this describes the second run of the body, because the first began without a context
     /// on the device.
     pub second_run: bool,
     /// Bytes in use before the body.
     pub baseline: u64,
     /// Bytes in use after it.
     pub after: u64,
-    /// What is accounted for of the difference.
+    /// The part of the difference that is accounted for.
     pub parts: Vec<Part>,
-    /// The rest of it, as far as this process knows.
+    /// The rest of the difference in bytes, as far as this process knows.
     pub unexplained: i64,
-    /// What may be behind the rest: `2 modules were loaded`.
+    /// Possible causes of the rest: `2 modules were loaded`.
     pub hints: Vec<String>,
 }
 
-/// One row of such a table.
+/// One row of the table of a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Row {
@@ -53,9 +53,9 @@ pub struct Row {
     pub baseline: u64,
     /// After it.
     pub after: u64,
-    /// The most at any moment between; none where nobody keeps it.
+    /// The peak in between; none if it is not tracked.
     pub peak: Option<u64>,
-    /// A remark: `pinned by the two above`.
+    /// A note: `pinned by the two above`.
     pub remark: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub struct Row {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Bytes handed out and not got back.
+    /// Bytes handed out and not freed.
     Allocated,
     /// Bytes held from the layer below.
     Reserved,
@@ -82,15 +82,15 @@ pub enum Purpose {
     Driver,
     /// Held by stream-ordered pools beyond what they have handed out.
     PoolReserve,
-    /// Held for graphs.
+    /// Reserved for graphs.
     GraphReserve,
-    /// Local memory of the threads that can run at once.
+    /// The local memory of all threads that can run at once.
     LocalMemory,
     /// The buffer of `printf` in kernels.
     Printf,
     /// The heap that kernels allocate from.
     Heap,
-    /// The rest of pages that are partly used.
+    /// The unused rest of partly used pages.
     Pages,
 }
 
@@ -114,19 +114,19 @@ impl Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// What it is for.
+    /// What this part is for.
     pub purpose: Purpose,
-    /// How many bytes more, or less, than before.
+    /// The change in bytes; negative if it is less than before.
     pub bytes: i64,
 }
 
-/// That a test holds the primary context of a device. No finding: the whole process shares it, and
-/// whoever needs the device first makes it and keeps it.
+/// A primary context that a test still retains. This is not a finding, because the whole process
+/// shares that context, and whatever uses the device first creates it and keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct PrimaryKept {
     /// The device.
     pub place: Place,
-    /// How often it was retained more than released.
+    /// The number of retains minus the number of releases.
     pub times: u64,
 }

@@ -1,4 +1,4 @@
-//! One thing to tell of a check.
+//! One finding of a check.
 
 use std::fmt;
 
@@ -8,61 +8,61 @@ use super::{FindingKind, Site};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
-/// One thing to tell.
+/// One thing that a check reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Finding {
-    /// What sort of finding.
+    /// The kind of the finding.
     pub kind: FindingKind,
-    /// The allocator.
+    /// The layer, which is one allocator.
     pub layer: Layer,
-    /// What is held; none where an allocator's reserve is meant.
+    /// The kind of resource; none if the finding is about an allocator's reserve.
     pub resource: Option<Kind>,
-    /// The pool whose reserve it is, where it is one's.
+    /// The pool, if the finding is about the reserve of a pool.
     #[serde(default)]
     pub pool: Option<PoolName>,
-    /// Where.
+    /// The device or the host.
     pub place: Place,
-    /// How many.
+    /// The number of resources.
     pub count: u64,
-    /// How many bytes in all; 0 for handles.
+    /// The total number of bytes; 0 for handles.
     pub bytes: u64,
-    /// The size of each, where all have the same.
+    /// The size of each, if all have the same size.
     pub each: Option<u64>,
-    /// Where in the program they were taken.
+    /// The call site that created them.
     pub site: Site,
-    /// How often this place took one during the check.
+    /// How many this call site created during the check.
     pub taken: u64,
-    /// How often one taken here was given back during the check.
+    /// How many of those created here were freed during the check.
     pub given_back: u64,
-    /// When they were taken; none where nobody knows.
+    /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
-    /// What further runs of the body showed; none where there was none.
+    /// What further runs of the body showed; none if there were none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
-    /// What was left after each round, for [`FindingKind::Grew`].
+    /// What was held after each round, for [`FindingKind::Grew`].
     #[serde(default)]
     pub rounds: Vec<Amount>,
-    /// The limit that was passed, for [`FindingKind::OverBudget`].
+    /// The limit that was exceeded, for [`FindingKind::OverBudget`].
     #[serde(default)]
     pub budget: Option<Budget>,
-    /// Who says that they may stay, for [`FindingKind::Allowed`]; none where nobody need say so.
+    /// What allows them to stay, for [`FindingKind::Allowed`]; none if no entry is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<AllowedBy>,
-    /// The thread that took them, where it is not one of the test's own.
+    /// The thread that created them, if it does not belong to the test.
     pub foreign_thread: Option<String>,
-    /// What of the program still leads to one of them, the nearest first. Empty where nothing does;
-    /// none where nobody looked, or not at everything. Advice: a copy of an address need not be
-    /// one in use.
+    /// The places in the program that still lead to one of them, the nearest first. Empty if
+    /// nothing does; none if there was no search, or an incomplete one. This is advice, because a
+    /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
-    /// More about it, a sentence each.
+    /// Further facts, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// A longer name would not be copied from a report.
+/// The longest function name that a report suggests for an attribute.
 const LONGEST_FUNCTION: usize = 80;
 
 impl Finding {
@@ -131,18 +131,18 @@ impl Finding {
     }
 }
 
-/// What says that something may stay. Its text is the sentence that a report has for it.
+/// What allows something to stay. It is displayed as the sentence in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedBy {
-    /// Where that stands: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
+    /// Where that is written: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why they may stay.
     pub reason: String,
-    /// Who is to be asked.
+    /// Who is responsible for it.
     #[serde(default)]
     pub owner: Option<String>,
-    /// The day on which the entry expired: `2026-05-31`; none while it holds.
+    /// The day on which the entry expired: `2026-05-31`; none if it has not expired.
     #[serde(default)]
     pub expired: Option<String>,
 }
@@ -181,13 +181,13 @@ impl fmt::Display for AllowedBy {
     }
 }
 
-/// A place of the program that leads to what a finding is about.
+/// A place in the program that leads to what a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Holder {
-    /// Where the way begins.
+    /// The place where the chain of pointers begins.
     pub root: HolderRoot,
-    /// Through how many blocks of the heap it leads; 0 where the address lies in the place itself.
+    /// The number of heap blocks in the chain; 0 if the address is stored in the place itself.
     pub blocks: u32,
 }
 
@@ -195,17 +195,17 @@ pub struct Holder {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct HolderRoot {
-    /// What sort of place.
+    /// The kind of place.
     pub kind: HolderKind,
-    /// The variable: `optim::STATE`; of a stack, the function whose frame it is.
+    /// The variable: `optim::STATE`; for a stack, the function whose frame it is.
     pub name: Option<String>,
-    /// The thread whose it is: `worker-3`; none for a static.
+    /// The thread that owns it: `worker-3`; none for a static.
     pub thread: Option<String>,
-    /// The library it lies in; none for the program itself.
+    /// The library that contains it; none for the program itself.
     pub module: Option<String>,
 }
 
-/// What sort of place that is.
+/// The kind of such a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -219,16 +219,16 @@ pub enum HolderKind {
     Stack,
 }
 
-/// The age of what is held, in allocating and freeing calls of the process while the test ran: a
-/// clock would cost as much as all the rest of such a call, and no two runs would agree.
+/// When something was created, counted in allocating and freeing calls of the process during the
+/// test. A clock would cost as much as the rest of such a call, and would differ in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct When {
-    /// The call that took the first of them, from 1.
+    /// The number of the call that created the first of them, from 1.
     pub first: u64,
-    /// The call that took the last.
+    /// The number of the call that created the last.
     pub last: u64,
-    /// How many calls there were.
+    /// The number of calls during the test.
     pub of: u64,
 }
 
@@ -238,40 +238,40 @@ pub struct When {
 pub struct FailedRelease {
     /// `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
-    /// The error's number.
+    /// The number of the error.
     pub code: u32,
-    /// Where the call stands.
+    /// The location of the call.
     pub site: Site,
 }
 
-/// A limit of the test that was passed.
+/// A limit of the test that was exceeded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Budget {
     /// The option that sets it: `max_allocated`.
     pub limit: Limit,
-    /// What it allows: bytes, or allocations.
+    /// The limit, in bytes or allocations.
     pub allowed: u64,
-    /// What the test came to.
+    /// What the test reached.
     pub reached: u64,
-    /// Who had part in it, the largest first: of bytes, what was alive at the peak. The first is
-    /// the finding's own site.
+    /// The call sites that contributed, the largest first; for bytes, what was live at the peak.
+    /// The first is the finding's own call site.
     pub shares: Vec<Share>,
 }
 
-/// The part that one site has in what passed a limit.
+/// The contribution of one call site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Share {
-    /// How many allocations.
+    /// The number of allocations.
     pub count: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// `src/optim.rs:88`.
     pub at: String,
 }
 
-/// Which limit of a test.
+/// The kind of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -303,25 +303,25 @@ impl Limit {
     }
 }
 
-/// What further runs of the body showed of a finding.
+/// What further runs of the body showed about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Confirmation {
-    /// The body could not be run again: nobody knows whether each run leaves it.
+    /// The body could not be run again, so it is unknown whether each run leaves it.
     NotRepeatable,
-    /// In how many of its runs the body left it.
-    // serde wants what has no name of its own at the end.
+    /// The number of runs that left it.
+    // serde requires untagged variants to be last.
     #[serde(untagged)]
     Repeated {
-        /// In how many runs.
+        /// The number of runs that left it.
         runs: u32,
-        /// Of how many that there were.
+        /// The number of all runs.
         of: u32,
-        /// How many more the last run left.
+        /// The number that the last run left.
         count: u64,
-        /// How many more bytes.
+        /// The number of bytes that the last run left.
         bytes: u64,
     },
 }

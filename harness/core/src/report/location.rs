@@ -32,8 +32,8 @@ impl Site {
                 .any(|frame| frame.line.is_some())
     }
 
-    /// Returns the user's frames further out than their line: `fn (file:line) ← fn (file:line)`.
-    /// Frames of the test itself are given without its name.
+    /// Returns the user's frames outside that line: `fn (file:line) ← fn (file:line)`. Frames of
+    /// the test itself are written without its name.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user? + 1..)?;

@@ -1,11 +1,11 @@
-//! Why a check came to no result of its own: for programs in words that stay the same, and for its
-//! reader.
+//! Why a check has no result: a stable code for programs, and sentences for people.
 
 use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$what:meta])* $code:ident = $name:literal,)*) => {
-        /// Every [`Reason::code`](crate::report::Reason::code) there is. `cargo gpu-leak explain` knows each.
+        /// All values of [`Reason::code`](crate::report::Reason::code). `cargo gpu-leak explain`
+        /// explains each.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         #[non_exhaustive]
         pub enum Code {
@@ -14,7 +14,7 @@ macro_rules! codes {
                 #[serde(rename = $name)]
                 $code,
             )*
-            /// A word of a later release, in a file that it wrote: the reason's sentences say what
+            /// A code of a later release, in a file that it wrote. The reason's sentences say what
             /// it means.
             #[serde(rename = "unknown", other)]
             Unknown,
@@ -24,7 +24,7 @@ macro_rules! codes {
             /// Every code that a check of this release can give.
             pub const ALL: &[Self] = &[$(Self::$code,)*];
 
-            /// Returns the word in a file and on a terminal.
+            /// Returns its name in a file and on a terminal.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -39,23 +39,23 @@ macro_rules! codes {
 codes! {
     /// No driver, or no device.
     NoGpu = "no-gpu",
-    /// The driver was initialised before its calls could be heard.
+    /// The driver was initialised before its calls could be intercepted.
     Unheard = "unheard",
-    /// A form of a watched function was called that this release does not know.
+    /// A variant of a watched function was called that this release does not know.
     UnheardFunction = "unheard-function",
-    /// A library was bound to the driver past the harness.
+    /// A library was bound to the driver bypassing the harness.
     UnheardLibrary = "unheard-library",
-    /// The harness failed while it heard a call.
+    /// The harness failed while it processed a call.
     HarnessFailed = "harness-failed",
     /// A context was broken before the check began.
     Poisoned = "poisoned",
-    /// A caching allocator that only a probe could look into.
+    /// A caching allocator was used that only a probe could read.
     NoProbe = "no-probe",
-    /// A sum without an owner rose while others could have moved it.
+    /// A sum without an owner rose while something else could have changed it.
     Shared = "shared",
     /// The body could not be run a second time, so its findings could not be confirmed.
     NotRepeatable = "not-repeatable",
-    /// An address was live at two places when it was freed, and the free did not say which it meant.
+    /// A freed address was live at two places, and the free did not say which one it meant.
     AmbiguousFree = "ambiguous-free",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
@@ -63,11 +63,11 @@ codes! {
     Off = "off",
 }
 
-/// Why a check came to no result of its own.
+/// Why a check has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Reason {
-    /// A stable word: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` knows each.
+    /// A stable code: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` explains each.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub code: Code,
     /// One sentence: what is wrong.

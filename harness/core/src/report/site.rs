@@ -1,33 +1,33 @@
-//! Where in a program something was taken.
+//! The call sites of a program.
 
 use serde::{Deserialize, Serialize};
 
-/// A distinct stack.
+/// A call site: a distinct trimmed backtrace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Site {
-    /// The same for the same kind and functions, whatever the addresses, the lines and what was
-    /// inlined; 16 hexadecimal digits behind a version: `1-0123456789abcdef`.
+    /// Equal for the same kind and functions, independent of addresses, lines and inlining: a
+    /// version and 16 hexadecimal digits, `1-0123456789abcdef`.
     pub fingerprint: String,
-    /// Innermost first, inlined ones included; the harness's own and CUDA's are left out at the
-    /// top, the runtime's start-up at the bottom.
+    /// The frames, innermost first, including inlined ones. Frames of the harness and of CUDA are
+    /// omitted at the inner end, and those of the runtime's start-up at the outer end.
     pub frames: Vec<Frame>,
-    /// Which of them is the user's line.
+    /// The index of the frame with the user's line.
     pub user: Option<usize>,
-    /// The library that took it, where not the user's code or a crate did.
+    /// The library that created it, unless the user's code or a crate did.
     #[serde(default)]
     pub library: Option<Library>,
 }
 
-/// A library that takes GPU memory or objects for itself.
+/// A library that allocates GPU memory or creates objects for itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Library {
-    /// What its users call it: `cuBLAS`.
+    /// Its common name: `cuBLAS`.
     pub name: String,
-    /// The function by which it was entered: `cublasCreate_v2`.
+    /// The function of it that was called: `cublasCreate_v2`.
     pub function: Option<String>,
-    /// Its file, which mostly has its version: `libcublas.so.13.0.0.19`.
+    /// Its file, which usually contains its version: `libcublas.so.13.0.0.19`.
     pub file: Option<String>,
     /// The framework that called it: `libtorch`.
     pub called_by: Option<String>,
@@ -35,15 +35,15 @@ pub struct Library {
     pub known: Option<Known>,
 }
 
-/// A row of the table of what libraries keep.
+/// An entry of the table of what libraries keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Known {
     /// The table's version.
     pub table: u32,
-    /// The row: `cublas-handle`.
+    /// The entry: `cublas-handle`.
     pub row: String,
-    /// What is kept, until when, and what to do; a sentence.
+    /// A sentence that says what is kept, how long, and what to do.
     pub says: String,
 }
 
@@ -53,24 +53,24 @@ pub struct Known {
 pub struct Frame {
     /// Demangled, without its hash.
     pub function: Option<String>,
-    /// Relative to the workspace where it lies inside.
+    /// Relative to the workspace if the file is inside it.
     pub file: Option<String>,
     /// From 1.
     pub line: Option<u32>,
     /// From 1.
     pub column: Option<u32>,
-    /// The library or program: `libcublas.so.13`.
+    /// The library or the program: `libcublas.so.13`.
     pub module: Option<String>,
-    /// Inside the module, for a frame without a name.
+    /// The offset in the module, for a frame without a name.
     pub offset: Option<u64>,
-    /// Whose code it is.
+    /// The owner of the code.
     pub owner: Owner,
-    /// What it is written in.
+    /// The language it is written in.
     #[serde(default, skip_serializing_if = "Language::is_compiled")]
     pub language: Language,
 }
 
-/// What a frame's function is written in.
+/// The language of a frame's function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -89,19 +89,19 @@ impl Language {
     }
 }
 
-/// Whose code a frame is.
+/// The owner of a frame's code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Owner {
-    /// The user's.
+    /// The user.
     #[default]
     User,
-    /// A crate from a registry or a git checkout, an installed package of Python's.
+    /// A crate from a registry or a git checkout, or an installed Python package.
     Dependency,
-    /// Rust's or Python's own libraries.
+    /// The standard libraries of Rust or Python.
     Std,
-    /// NVIDIA's libraries.
+    /// A library of NVIDIA.
     Cuda,
     /// This harness.
     Harness,

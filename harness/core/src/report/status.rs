@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-/// What sort of finding it is, worst first.
+/// The kind of a finding, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FindingKind {
-    /// Something that was taken is still held.
+    /// Something that was created still exists.
     Leaked,
     /// A free or destroy call returned an error.
     FailedFree,
@@ -18,13 +18,13 @@ pub enum FindingKind {
     Retained,
     /// A call site holds more after every round.
     Grew,
-    /// A limit of the test was passed.
+    /// A limit of the test was exceeded.
     OverBudget,
-    /// Made once, kept, and not made again.
+    /// Created once, kept, and not created again.
     FirstUse,
     /// Left by the first run of the body and freed by a later one.
     Deferred,
-    /// Held, and meant to be.
+    /// Still held, and allowed.
     Allowed,
 }
 
@@ -68,22 +68,22 @@ impl FindingKind {
     }
 }
 
-/// What a check came to: the kind of its worst finding, or why there could be none. In a file it is
-/// one word, as [`name`](Self::name) has it.
+/// The result of a check: the kind of its worst finding, or why there could be none. In a file it
+/// is one word, the [`name`](Self::name).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CheckStatus {
-    /// The check could not be relied on.
+    /// The result is not reliable.
     Inconclusive,
     /// Nothing could be measured.
     NotMeasured,
     /// The process ended inside the test.
     Aborted,
-    /// Everything was given back.
+    /// Everything was freed.
     Clean,
-    /// There are findings, the worst of them of this kind.
+    /// There are findings, and the worst is of this kind.
     // serde wants what has no name of its own at the end.
     #[serde(untagged)]
     Found(FindingKind),
@@ -118,7 +118,7 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: first what fails, then what could not be judged, then what fails nothing.
+    /// Returns its rank: first what fails a test, then what could not be judged, then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Found(kind) if kind.is_failure() => (0, Some(kind)),
@@ -144,12 +144,12 @@ impl PartialOrd for CheckStatus {
     }
 }
 
-/// What a report means for its test.
+/// The outcome of a report for its test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Nothing to tell at the test itself.
+    /// The test passes without a report.
     Pass,
     /// The test passes and the report is printed.
     Warn,

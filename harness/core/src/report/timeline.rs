@@ -7,47 +7,47 @@ use super::Figure;
 use super::{DeviceTable, Row, When};
 use crate::ledger::Place;
 
-/// How what was held moved while the check ran.
+/// How usage changed while the check ran.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Timeline {
     /// The runs of the body, in their order.
     pub runs: Vec<TimelineRun>,
-    /// How many rounds before the last ones are left out.
+    /// The number of earlier rounds that are omitted.
     #[serde(default)]
     pub left_out: u64,
 }
 
-/// One run of the body. Its moments are allocating and freeing calls of the process, from 1, as in
-/// [`When`].
+/// One run of the body. Its time is counted in allocating and freeing calls of the process, from 1,
+/// as in [`When`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct TimelineRun {
-    /// What it was for.
+    /// Its purpose.
     pub purpose: RunPurpose,
-    /// How many calls there were until all that comes back had come back.
+    /// The number of calls until everything that was going to be freed was freed.
     pub calls: u64,
-    /// How many of them until the body had ended; what follows is the check, emptying caches.
+    /// The number of these until the body ended; in the others, the check emptied caches.
     pub body: u64,
-    /// A curve for each figure that moved.
+    /// A curve for each figure that changed.
     pub curves: Vec<Course>,
 }
 
-/// What a run of the body is for.
+/// The purpose of a run of the body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
-    /// To be judged.
+    /// To judge it.
     #[default]
     Judged,
-    /// To confirm what the one before it found.
+    /// To confirm the findings of the previous run.
     Confirming,
-    /// One of several that are judged together.
+    /// One of several rounds that are judged together.
     Round,
 }
 
-/// How one figure of [`DeviceTable`] moved.
+/// How one figure of [`DeviceTable`] changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Course {
@@ -59,10 +59,10 @@ pub struct Course {
     pub figure: Figure,
     /// The value when the run began.
     pub start: u64,
-    /// The most at any moment, to the byte; of what is reserved, the most that was read.
+    /// The exact peak; for reserved bytes, the largest value that was read.
     pub peak: u64,
-    /// In the order of their calls, at most some 250. Of what is reserved only what was read: before
-    /// the body, at its end and after it.
+    /// The points in the order of their calls, at most about 250. Reserved bytes have only the
+    /// values that were read: before the body, at its end and after it.
     pub points: Vec<Point>,
 }
 
@@ -74,8 +74,9 @@ impl Course {
     }
 }
 
-/// From this call up to the next point's, the figure was between the least and the most: `[call,
-/// least, most]`. Up to a hundred calls each has its point, with one value.
+/// From this call up to that of the next point, the figure was between the minimum and the maximum:
+/// `[call, minimum, maximum]`. With up to a hundred calls, each call has its own point, with one
+/// value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);

@@ -16,7 +16,7 @@ use crate::units::total;
 /// One thing that may stay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suppression {
-    /// What it is about.
+    /// What it matches.
     pub matches: Pattern,
     /// Only resources of this kind.
     pub kind: Option<Kind>,
@@ -24,15 +24,15 @@ pub struct Suppression {
     pub up_to: Option<u64>,
     /// Why it may stay.
     pub reason: String,
-    /// Who is to be asked.
+    /// Who is responsible for it.
     pub owner: Option<String>,
-    /// The last day on which nobody need look at it again.
+    /// The last day on which the entry is valid without a review.
     pub until: Option<Date>,
-    /// Where it stands, for messages: `the attribute`, `gpu-leak-check.toml:12`.
+    /// Where it is written, for messages: `the attribute`, `gpu-leak-check.toml:12`.
     pub stands_in: String,
 }
 
-/// What an entry is about, with `*` and `?` for what may vary.
+/// What an entry matches, with the wildcards `*` and `?`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -47,14 +47,14 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The prefix of every sort of pattern.
+    /// The prefix of every kind of pattern.
     pub const WORDS: [&str; 4] = ["fn", "file", "lib", "fingerprint"];
 
-    /// Creates the pattern `text` of the sort that `word` names.
+    /// Creates the pattern `text` of the kind that `word` names.
     ///
     /// # Errors
     ///
-    /// If there is no such sort; the message lists them.
+    /// If there is no such kind; the message lists them.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!("an empty `{word}` matches nothing"));
@@ -64,11 +64,11 @@ impl Pattern {
             "file" => Ok(Self::File(text.to_owned())),
             "lib" => Ok(Self::Library(text.to_owned())),
             "fingerprint" if !is_fingerprint(text) => Err(format!(
-                "`{text}` is no fingerprint: a run file has them as 1-0123456789abcdef"
+                "`{text}` is not a fingerprint: one in a run file looks like 1-0123456789abcdef"
             )),
             "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
             _ => Err(format!(
-                "a pattern begins with one of {}: `fn:optim::Adam::*`",
+                "a pattern must begin with one of {}: `fn:optim::Adam::*`",
                 Self::WORDS.join(", ")
             )),
         }

@@ -183,7 +183,7 @@ fn a_failed_free_is_never_allowed() {
 }
 
 #[test]
-fn what_is_no_fingerprint_is_refused() {
+fn what_is_not_a_fingerprint_is_refused() {
     for text in [
         "1-*",
         "7-00",
@@ -192,6 +192,6 @@ fn what_is_no_fingerprint_is_refused() {
         "1-0123456789abcdefg",
     ] {
         let why = Pattern::new("fingerprint", text).unwrap_err();
-        assert!(why.contains("is no fingerprint"), "{text}: {why}");
+        assert!(why.contains("is not a fingerprint"), "{text}: {why}");
     }
 }

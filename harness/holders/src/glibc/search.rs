@@ -93,7 +93,7 @@ struct Met {
 
 /// A block to be searched.
 #[derive(Debug)]
-struct Block {
+struct PendingBlock {
     addresses: Range<u64>,
     place: usize,
 }
@@ -126,7 +126,7 @@ impl<M: Memory> Search<'_, M> {
                 break;
             }
             // Large blocks take long, and rarely lead further.
-            level.sort_by_key(|block: &Block| block.addresses.end - block.addresses.start);
+            level.sort_by_key(|block: &PendingBlock| block.addresses.end - block.addresses.start);
             let mut next = Vec::new();
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
@@ -196,7 +196,7 @@ impl<M: Memory> Search<'_, M> {
         pointers: Vec<u64>,
         place: usize,
         known: &mut Known,
-        next: &mut Vec<Block>,
+        next: &mut Vec<PendingBlock>,
     ) {
         for pointer in pointers {
             if known.addresses.len() >= MOST_BLOCKS || self.pages.is_spent() {
@@ -220,7 +220,7 @@ impl<M: Memory> Search<'_, M> {
             };
             met.blocks += 1;
             if addresses.start == pointer || known.addresses.insert(addresses.start) {
-                next.push(Block { addresses, place });
+                next.push(PendingBlock { addresses, place });
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Libraries in C for the tests, and a process of its own for each test that changes its process.
+//! Compiles C libraries for the tests, and runs each test that changes its process in a separate
+//! process.
 #![allow(dead_code, reason = "each test uses a part")]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
@@ -10,10 +11,10 @@ use std::process::{Command, Output};
 #[path = "../fixtures/table.rs"]
 pub(crate) mod table;
 
-/// Set in the process of a test that has one of its own.
+/// Set in the separate process of a test.
 const ALONE: &str = "GPU_LEAK_INTERPOSE_TEST";
 
-/// How a program of the target is started; by an emulator, if the variable names one.
+/// Returns a command that runs a program of the target, with an emulator if the variable names one.
 pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
     match env::var("GPU_LEAK_TEST_RUNNER") {
         Ok(runner) => {
@@ -26,8 +27,8 @@ pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
     }
 }
 
-/// A folder of libraries that are compiled when they are asked for, by the compiler that rustc links
-/// with.
+/// A folder of libraries that are compiled on request, with the compiler that rustc uses for
+/// linking.
 pub(crate) struct Libraries {
     pub(crate) folder: tempfile::TempDir,
 }
@@ -75,15 +76,14 @@ impl Libraries {
 
 pub(crate) fn text(output: &Output) -> String {
     let both = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
-    // An emulator cannot preload what is for another processor.
+    // An emulator cannot preload a library for another processor.
     let lines = both.iter().flat_map(|text| text.split_inclusive('\n'));
     lines
         .filter(|line| !line.starts_with("ERROR: ld.so:"))
         .collect()
 }
 
-/// Runs `body` in a process of its own, with these variables: the test of this name is the only one
-/// there.
+/// Runs `body` in a separate process with these variables, where only the test with this name runs.
 pub(crate) fn alone(test: &str, variables: &[(&str, &OsStr)], body: impl FnOnce()) {
     if env::var(ALONE).as_deref() == Ok(test) {
         return body();
@@ -101,7 +101,7 @@ pub(crate) fn alone(test: &str, variables: &[(&str, &OsStr)], body: impl FnOnce(
     );
 }
 
-/// How this program was built, and how more is built beside it.
+/// How this program was built, and how other programs can be built in the same way.
 pub(crate) struct Cargo {
     profile: PathBuf,
 }
@@ -115,7 +115,7 @@ impl Cargo {
         }
     }
 
-    /// A command of cargo's on this package, for the same target and profile.
+    /// Returns a cargo command for this package, with the same target and profile.
     pub(crate) fn command(&self, name: &str) -> Command {
         let mut target = self.profile.parent().expect("a target's folder");
         let triple = self.triple();
@@ -133,7 +133,7 @@ impl Cargo {
         command
     }
 
-    /// A folder of the target is there if one was named.
+    /// The path contains the name of the target if one was given.
     pub(crate) fn triple(&self) -> Option<&str> {
         let folder = self.profile.parent()?.file_name()?.to_str()?;
         folder.contains("-linux-").then_some(folder)
@@ -153,7 +153,7 @@ pub(crate) fn built(name: &str) -> PathBuf {
     cargo.examples().join(format!("lib{name}.so"))
 }
 
-/// A library as `dlopen` gives it.
+/// A library opened with `dlopen`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Library(pub(crate) *mut c_void);
 
@@ -170,34 +170,34 @@ impl Library {
         Self(handle)
     }
 
-    /// What `dlsym` answers.
+    /// Returns what `dlsym` returns.
     pub(crate) fn find(self, name: &CStr) -> *const () {
         look_up(self.0, name)
     }
 
-    /// A function without arguments, called.
+    /// Calls a function without arguments.
     pub(crate) fn call(self, name: &CStr) -> i32 {
         let function = self.find(name);
         assert!(!function.is_null(), "{name:?}: {}", error());
-        // SAFETY: functions of these names have this type.
+        // SAFETY: functions with these names have this type.
         unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn() -> i32>(function)() }
     }
 
-    /// What `looks_up.c` or `linked.c` finds.
+    /// Returns what `looks_up.c` or `linked.c` finds.
     pub(crate) fn asks(self, function: &CStr, name: &CStr) -> *const () {
         let function = self.find(function);
         type Finds = unsafe extern "C" fn(*const std::ffi::c_char) -> *const ();
-        // SAFETY: the function of this name has this type.
+        // SAFETY: the function with this name has this type.
         unsafe { std::mem::transmute::<*const (), Finds>(function)(name.as_ptr()) }
     }
 }
 
 pub(crate) fn look_up(handle: *mut c_void, name: &CStr) -> *const () {
-    // SAFETY: a handle of `dlopen`'s or a special one; the name is a C string.
+    // SAFETY: a handle from `dlopen` or a special one; the name is a C string.
     unsafe { libc::dlsym(handle, name.as_ptr()).cast_const().cast() }
 }
 
-/// What `dlerror` says.
+/// Returns the message of `dlerror`.
 pub(crate) fn error() -> String {
     // SAFETY: the message is copied before anything else may replace it.
     unsafe {
@@ -209,7 +209,7 @@ pub(crate) fn error() -> String {
     }
 }
 
-/// Calls `cuManyArguments` with the numbers from 1 to 28, each of which it multiplies with itself.
+/// Calls `cuManyArguments` with the numbers from 1 to 28, each of which it squares.
 pub(crate) fn many_arguments(function: *const ()) -> f64 {
     type Longs = [i64; 12];
     #[repr(C)]
@@ -233,7 +233,7 @@ pub(crate) fn many_arguments(function: *const ()) -> f64 {
         f64,
         Twelve,
     ) -> f64;
-    // SAFETY: the function of this name, or its thunk, has this type.
+    // SAFETY: the function with this name, or its thunk, has this type.
     unsafe {
         let function = std::mem::transmute::<*const (), ManyArguments>(function);
         let last = Twelve(std::array::from_fn(|at| 17 + at as i64));

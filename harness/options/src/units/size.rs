@@ -41,7 +41,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
             let decimal = quantity
                 .times(*factor)
                 .map_or_else(|| format!("{number} × {factor} B"), |n| format!("{n} B"));
-            format!("`{text}` has two readings: write \"{number} {binary}\" or \"{decimal}\"")
+            format!("`{text}` is ambiguous: write \"{number} {binary}\" or \"{decimal}\"")
         }
         None if quantity.unit.is_empty() => {
             format!("a size in quotes needs a unit: \"{text} B\", or {text} without quotes")
@@ -78,11 +78,11 @@ mod tests {
     fn a_decimal_prefix_is_refused_with_both_readings() {
         assert_eq!(
             bytes("1.5 MB").expect_err("ambiguous"),
-            "`1.5 MB` has two readings: write \"1.5 MiB\" or \"1500000 B\""
+            "`1.5 MB` is ambiguous: write \"1.5 MiB\" or \"1500000 B\""
         );
         assert_eq!(
             bytes("2gb").expect_err("ambiguous"),
-            "`2gb` has two readings: write \"2 GiB\" or \"2000000000 B\""
+            "`2gb` is ambiguous: write \"2 GiB\" or \"2000000000 B\""
         );
     }
 

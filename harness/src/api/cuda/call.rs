@@ -2,7 +2,7 @@
 //! written. A value of these types is built from one call's parameters and lives as long as that
 //! call.
 
-use super::foreign::{AllocationNode, In, Node, Out, Properties, Value};
+use super::foreign::{AllocationNode, Argument, In, Node, Out, Properties};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
@@ -53,7 +53,7 @@ pub(super) struct Creates {
     pub(super) kind: Kind,
     pub(super) space: Space,
     /// The resource's address or handle.
-    pub(super) identity: Value,
+    pub(super) identity: Argument,
     pub(super) bytes: Bytes,
     pub(super) place: At,
     /// The stream that orders it. If the stream is being captured, the call adds a node to a graph
@@ -70,7 +70,7 @@ pub(super) struct Creates {
     /// How many references the program has initially.
     pub(super) references: u64,
     /// The graph that it is made from, and the flags of an executable graph.
-    pub(super) copies: Option<(u64, Value)>,
+    pub(super) copies: Option<(u64, Argument)>,
     /// The green context that it is created for, and ends with.
     pub(super) green: Option<u64>,
 }
@@ -79,10 +79,10 @@ pub(super) struct Creates {
 #[derive(Clone, Copy)]
 pub(super) enum Bytes {
     /// From the call's parameters.
-    Stated(Value),
+    Stated(Argument),
     /// Rows with a pitch that the driver chose. A failed call requested width × height.
     Rows {
-        pitch: Value,
+        pitch: Argument,
         width: u64,
         height: u64,
     },
@@ -134,12 +134,12 @@ pub(super) enum Share {
 }
 
 /// Creates a resource and returns its address, or its handle if it has no bytes.
-pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Creates {
+pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Argument>) -> Creates {
     Creates {
         kind,
         space,
         identity: answer.into(),
-        bytes: Bytes::Stated(Value::Given(0)),
+        bytes: Bytes::Stated(Argument::Given(0)),
         place: At::Context,
         stream: None,
         pool: 0,
@@ -153,14 +153,14 @@ pub(super) fn creates(kind: Kind, space: Space, answer: impl Into<Value>) -> Cre
 }
 
 /// Allocates memory that `cuMemFree` frees.
-pub(super) fn device(kind: Kind, pointer: impl Into<Value>, bytes: usize) -> Creates {
+pub(super) fn device(kind: Kind, pointer: impl Into<Argument>, bytes: usize) -> Creates {
     creates(kind, Space::DevicePointer, pointer).sized(bytes as u64)
 }
 
 /// Allocates such memory in rows with a pitch that the driver chooses.
 pub(super) fn pitched(
-    pointer: impl Into<Value>,
-    pitch: impl Into<Value>,
+    pointer: impl Into<Argument>,
+    pitch: impl Into<Argument>,
     width: u64,
     height: u64,
 ) -> Creates {
@@ -185,7 +185,7 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
 }
 
 /// Imports such memory from another API; a descriptor has its size.
-pub(super) fn imported(pointer: Out, descriptor: impl Into<Value>) -> Creates {
+pub(super) fn imported(pointer: Out, descriptor: impl Into<Argument>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }
 
@@ -208,7 +208,7 @@ pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
 }
 
 /// Creates an array; `kind` is one that has bytes.
-pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Value>) -> Creates {
+pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Argument>) -> Creates {
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
@@ -227,7 +227,7 @@ pub(super) fn context(context: Out, device: i32) -> Creates {
 }
 
 /// Makes a graph from `graph`, or an executable graph with these flags.
-pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Value>) -> Creates {
+pub(super) fn copied(kind: Kind, copy: Out, graph: u64, flags: impl Into<Argument>) -> Creates {
     Creates {
         copies: Some((graph, flags.into())),
         ..handle(kind, copy)
@@ -274,7 +274,7 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 
 impl Creates {
     /// With a size from the call's parameters.
-    pub(super) fn sized(self, bytes: impl Into<Value>) -> Self {
+    pub(super) fn sized(self, bytes: impl Into<Argument>) -> Self {
         let bytes = Bytes::Stated(bytes.into());
         Self { bytes, ..self }
     }

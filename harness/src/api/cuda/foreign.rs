@@ -55,21 +55,21 @@ impl Number for u32 {
     }
 }
 
-/// A number of a call.
+/// A number that is passed to a call.
 #[derive(Clone, Copy)]
-pub(super) enum Value {
+pub(super) enum Argument {
     Given(u64),
     /// Behind a pointer parameter, and the function that reads it.
     Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
 }
 
-impl From<u64> for Value {
+impl From<u64> for Argument {
     fn from(value: u64) -> Self {
         Self::Given(value)
     }
 }
 
-impl<T: Number> From<Pointer<T>> for Value {
+impl<T: Number> From<Pointer<T>> for Argument {
     fn from(pointer: Pointer<T>) -> Self {
         pointer.of_levels(1)
     }
@@ -77,17 +77,17 @@ impl<T: Number> From<Pointer<T>> for Value {
 
 impl<T: Number> Pointer<T> {
     /// The size of the array that this describes, with `levels` levels.
-    pub(super) fn of_levels(self, levels: u32) -> Value {
+    pub(super) fn of_levels(self, levels: u32) -> Argument {
         unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
             // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
             let number = unsafe { Pointer::<T>(at.0.cast()).read() };
             number.map(|number| number.number(levels))
         }
-        Value::Behind(Pointer(self.0.cast()), levels, read::<T>)
+        Argument::Behind(Pointer(self.0.cast()), levels, read::<T>)
     }
 }
 
-impl Value {
+impl Argument {
     /// The number; none when the caller passed null.
     ///
     /// # Safety

@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::{At, Bytes, Call, Creates, Releases, Share, key, named, place_of};
 use super::contexts::{CONTEXTS, Context, PrimaryTurn};
-use super::foreign::Value;
+use super::foreign::Argument;
 use super::listener::Listener;
 use super::{graphs, numbered, state};
 use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
@@ -360,7 +360,7 @@ impl Listener<'_> {
         // the driver has read them.
         unsafe {
             match create.bytes {
-                Bytes::Stated(Value::Given(bytes)) => bytes,
+                Bytes::Stated(Argument::Given(bytes)) => bytes,
                 Bytes::Stated(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.read().unwrap_or(0),
                 Bytes::Rows {
                     pitch,

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Heard, ReplayedRecording, Wrong, replay};
 use crate::capture::record::Recorder;
-use crate::capture::recording::{Header, SCHEMA, SCHEMA_VERSION};
+use crate::capture::recording::{RecordingHeader, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
     Caller, ContextUid, Creation, Event, Key, ScopeId, Space, StackId, ThreadNumber,
 };
@@ -44,7 +44,7 @@ fn created(ledger: &Ledger, thread: u32, address: u64) -> Event {
     })
 }
 
-/// A file that can be looked at.
+/// A file whose contents can be examined.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<Vec<u8>>>);
 
@@ -64,8 +64,8 @@ impl Shared {
     }
 }
 
-fn header() -> Header {
-    Header {
+fn header() -> RecordingHeader {
+    RecordingHeader {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         version: "0.1.0".to_owned(),
@@ -76,7 +76,7 @@ fn header() -> Header {
     }
 }
 
-/// A ledger that records itself, with its scope open, and the file.
+/// A ledger that records itself, with an open scope, and the file.
 fn recorded_ledger() -> (Ledger, Shared) {
     let file = Shared::default();
     let recorder = Recorder::begin(Ok(Box::new(file.clone())), PathBuf::new());
@@ -99,7 +99,7 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     Ok((ledger, source))
 }
 
-/// Fails unless nothing that can be asked of the two is different.
+/// Fails unless the two give the same answers to every query.
 #[track_caller]
 fn assert_same(live: &Ledger, again: &Ledger) {
     let everything = |ledger: &Ledger| {
@@ -120,8 +120,8 @@ fn assert_same(live: &Ledger, again: &Ledger) {
     assert_eq!(everything(live), everything(again));
 }
 
-/// Threads that take and free the same few addresses, and fail at it: what each of them meets
-/// depends on who was first.
+/// Threads that allocate and free the same few addresses, and fail to: what each encounters depends
+/// on the order.
 #[test]
 fn threads_that_race_give_the_same_ledger_again() {
     const THREADS: u32 = 8;
@@ -152,7 +152,7 @@ fn threads_that_race_give_the_same_ledger_again() {
     assert_same(&live, &again);
 }
 
-/// What is wrong with a header and these lines.
+/// Returns what is wrong with a header and these lines.
 fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
     let mut recording = serde_json::to_value(header()).unwrap();
     recording["record"] = json!("header");

@@ -16,12 +16,12 @@ use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
 use super::Frames;
 
 /// The registers of the frame where a walk begins.
-pub(super) struct Here {
+pub(super) struct Registers {
     instruction: u64,
     registers: UnwindRegsNative,
 }
 
-impl Here {
+impl Registers {
     /// Reads the registers of the calling function.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
@@ -77,7 +77,7 @@ impl Here {
 
 /// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
 /// after the return of the first, or `None` if this unwinder cannot walk the stack.
-pub(super) fn walk(here: &Here, frames: &mut Frames) -> Option<usize> {
+pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     let modules = modules::current()?;
     let mut registers = here.registers;
     let stack = thread::stack_from(registers.sp() as usize)?;

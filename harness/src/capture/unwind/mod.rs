@@ -93,7 +93,7 @@ pub(super) fn stack(stacks: &Stacks) -> StackId {
     if !cfg!(any(optimised, test)) {
         return exact_stack(stacks);
     }
-    let here = quick::Here::new();
+    let here = quick::Registers::new();
     let mut key = Frames::new();
     let Some(caller) = quick::walk(&here, &mut key) else {
         return exact_stack(stacks);

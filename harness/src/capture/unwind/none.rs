@@ -3,16 +3,18 @@
 use super::Frames;
 
 /// Where a walk begins; not used.
-pub(super) struct Here;
+pub(super) struct NoRegisters;
 
-impl Here {
+pub(super) use self::NoRegisters as Registers;
+
+impl NoRegisters {
     pub(super) fn new() -> Self {
         Self
     }
 }
 
 /// Always returns `None`.
-pub(super) fn walk(_here: &Here, _frames: &mut Frames) -> Option<usize> {
+pub(super) fn walk(_here: &NoRegisters, _frames: &mut Frames) -> Option<usize> {
     None
 }
 

@@ -104,9 +104,9 @@ pub(super) struct WrittenSize(pub(super) u64);
 
 impl<'de> Deserialize<'de> for WrittenSize {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Size;
+        struct SizeVisitor;
 
-        impl Visitor<'_> for Size {
+        impl Visitor<'_> for SizeVisitor {
             type Value = u64;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,6 +127,6 @@ impl<'de> Deserialize<'de> for WrittenSize {
             }
         }
 
-        from.deserialize_any(Size).map(Self)
+        from.deserialize_any(SizeVisitor).map(Self)
     }
 }

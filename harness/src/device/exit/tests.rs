@@ -4,17 +4,18 @@ use crate::ledger::{self, Place};
 use crate::observe::{self, Source};
 use std::sync::atomic::Ordering;
 
-/// Does `body` in a forked child: the wait status that it ends with, by an alarm if it takes seconds.
+/// Runs `body` in a forked child process and returns its wait status; an alarm ends the child after
+/// a few seconds.
 pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
     install();
-    // SAFETY: the child does what `body` does, which the tests here keep to what a child of a
-    // process with threads may do.
+    // SAFETY: the child runs `body`, which the tests here restrict to what a child of a process
+    // with threads may do.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: asks for a signal that ends the child.
+        // SAFETY: requests a signal that ends the child.
         unsafe { libc::alarm(10) };
         body();
-        // SAFETY: ends the child at once, without handlers.
+        // SAFETY: ends the child immediately, without handlers.
         unsafe { libc::_exit(0) };
     }
     let mut status = 0;
@@ -26,12 +27,12 @@ pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
 #[test]
 fn an_exit_in_the_midst_of_the_harness_s_own_work_tells_nothing() {
     fn told() {
-        // SAFETY: ends the child at once, without handlers.
+        // SAFETY: ends the child immediately, without handlers.
         unsafe { libc::_exit(9) };
     }
     let exit = |at_work: bool| {
         in_forked_child(|| {
-            // A process that exits, for once, in a child.
+            // A process that exits, tested in a child process because that can only be done once.
             FORKED.store(false, Ordering::Relaxed);
             at_exit(told);
             let _quiet = at_work.then(quiet);
@@ -55,7 +56,7 @@ fn a_forked_child_reports_to_no_ledger() {
     let child = unsafe { libc::fork() };
     if child == 0 {
         SOURCE.allocated(place, 2, 64);
-        // SAFETY: ends the child at once, without handlers.
+        // SAFETY: ends the child immediately, without handlers.
         unsafe { libc::_exit(i32::from(bytes() != 64)) };
     }
     let mut status = 0;
@@ -71,7 +72,7 @@ fn a_forked_child_may_not_call_the_driver() {
     // SAFETY: the child calls nothing but `forked` (an atomic load) and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: ends the child at once, without handlers.
+        // SAFETY: ends the child immediately, without handlers.
         unsafe { libc::_exit(if forked() { 7 } else { 8 }) };
     }
     let mut status = 0;

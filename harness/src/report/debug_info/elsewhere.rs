@@ -8,9 +8,11 @@ use crate::capture::modules::Module;
 
 /// Holds nothing: the `backtrace` crate has the cache.
 #[derive(Debug, Default)]
-pub(in crate::report) struct DebugInfo;
+pub(in crate::report) struct BacktraceDebugInfo;
 
-impl DebugInfo {
+pub(in crate::report) use self::BacktraceDebugInfo as DebugInfo;
+
+impl BacktraceDebugInfo {
     /// Returns the functions at the call before `address`, inlined ones first; empty if nothing is
     /// known.
     pub(in crate::report) fn at(

@@ -2,7 +2,9 @@ use std::borrow::Cow;
 use std::fs;
 use std::io::Read;
 
-use super::{Began, Header, Lost, Record, RunFile, SCHEMA, Snapshot, Unowned, pid_space, read};
+use super::{
+    Began, Header, Lost, ProcessSnapshot, Record, RunFile, SCHEMA, Unowned, pid_space, read,
+};
 use crate::report::model::{CheckStatus, Report};
 
 fn header() -> Header {
@@ -200,7 +202,7 @@ fn an_empty_file_says_nothing() {
 fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("train-7.jsonl");
-    let snapshot = Record::Snapshot(Snapshot {
+    let snapshot = Record::Snapshot(ProcessSnapshot {
         cause: "tick".to_owned(),
         after_ms: 2000,
         report: Cow::Owned(report("a")),

@@ -39,7 +39,7 @@ fn nothing_is_written_through_links_that_others_put_there() {
     use std::borrow::Cow;
     use std::os::unix::fs::symlink;
 
-    use crate::report::json::Snapshot;
+    use crate::report::json::ProcessSnapshot;
 
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("of-somebody-else");
@@ -49,7 +49,7 @@ fn nothing_is_written_through_links_that_others_put_there() {
     let path = sink.path().unwrap();
 
     symlink(&elsewhere, path.with_extension("unfinished")).unwrap();
-    sink.snapshot(Snapshot {
+    sink.snapshot(ProcessSnapshot {
         cause: "tick".to_owned(),
         after_ms: 1,
         report: Cow::Owned(report("a")),

@@ -49,11 +49,11 @@ impl Grid {
 impl Cuda {
     /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
     ///
-    /// The arguments are as many as the kernel has parameters, each of the parameter's size, in
-    /// their order; addresses lie on this device and reach as far as the counts beside them say.
-    /// Each caller is a method that takes operands, whose layouts have been checked against their
-    /// storages. Storages may be dropped right after the call: their blocks are used again only by
-    /// later work in the same stream.
+    /// There are as many arguments as the kernel has parameters, in their order and of their sizes;
+    /// addresses are on this device and valid for the counts beside them. Each caller is a method
+    /// that takes operands, whose layouts have been checked against their storages. Storages may be
+    /// dropped right after the call, because their blocks are reused only by later work in the same
+    /// stream.
     pub(super) fn launch<const ARGUMENTS: usize>(
         &self,
         kernel: Kernel,

@@ -206,6 +206,6 @@ fn bias_start(epilogue: Epilogue<'_>) -> u64 {
 fn blas_size(size: usize) -> Result<c_int> {
     c_int::try_from(size).map_err(|_| Error::Argument {
         operation: "matmul",
-        detail: format!("a dimension of {size} is more than cuBLAS counts"),
+        detail: format!("a dimension of {size} is more than cuBLAS supports"),
     })
 }

@@ -1,6 +1,7 @@
-//! A stand-in for libcublas: handles that take the memory a real one does, and nothing else.
+//! A stand-in for libcublas: its handles allocate the same memory as real ones, and it does nothing
+//! else.
 //!
-//! It exists so that a library stands between the driver and the program in a stack.
+//! It exists so that a library is between the driver and the program in a stack.
 
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
@@ -9,10 +10,10 @@ use std::sync::Once;
 
 /// `CUBLAS_STATUS_ALLOC_FAILED`.
 const ALLOC_FAILED: c_int = 3;
-/// What a handle takes at once on an H200.
+/// What a handle allocates at once on an H200.
 const WORKSPACE: usize = 64 << 20;
 
-/// A function of the driver in this process, as a function pointer of type `F`.
+/// Returns a driver function of this process as a function pointer of type `F`.
 ///
 /// # Safety
 ///
@@ -24,11 +25,11 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
         libc::dlsym(library, name.as_ptr())
     };
-    // SAFETY: the caller vouches for the type, which is that of a pointer.
+    // SAFETY: the caller guarantees the type, which is that of a function pointer.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Loads the code of the library, once, as a real one does with the kernels that it first needs.
+/// Loads the code of the library, once, as the real one loads the kernels that it needs first.
 fn load_code() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -37,13 +38,13 @@ fn load_code() {
         let load: Option<unsafe extern "C" fn(*mut u64, *const u8) -> u32> =
             unsafe { driver(c"cuModuleLoadData") };
         if let Some(load) = load {
-            // SAFETY: a local, and an image that ends with a zero byte.
+            // SAFETY: a local variable, and an image that ends with a zero byte.
             unsafe { load(&raw mut module, c"kernels".as_ptr().cast()) };
         }
     });
 }
 
-/// Takes a workspace; the handle is its address.
+/// Allocates a workspace; the handle is its address.
 ///
 /// # Safety
 ///
@@ -59,7 +60,7 @@ pub unsafe extern "C" fn cublasCreate_v2(handle: *mut u64) -> c_int {
     if answer == Some(0) { 0 } else { ALLOC_FAILED }
 }
 
-/// Gives the workspace back.
+/// Frees the workspace.
 #[unsafe(no_mangle)]
 pub extern "C" fn cublasDestroy_v2(handle: u64) -> c_int {
     // SAFETY: the documented signature.

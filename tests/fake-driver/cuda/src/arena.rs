@@ -1,7 +1,8 @@
-//! Where addresses come from: blocks mapped from the host, cut into pieces of 512 bytes and more.
+//! The source of addresses: blocks mapped on the host, divided into pieces of 512 bytes and more.
 //!
-//! A freed piece is the next one of its size to be given out, so two threads race for one address as they do
-//! on a GPU. Mappings are never undone: a block that is given back keeps its addresses and loses its content.
+//! A freed piece is the next one of its size to be handed out, so two threads race for one address
+//! as on a GPU. Mappings are never undone: a released block keeps its addresses and loses its
+//! contents.
 
 #![expect(
     unsafe_code,
@@ -10,18 +11,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Alignment and smallest size of a piece, as `cuMemAlloc` has them.
+/// Alignment and minimum size of a piece, as for `cuMemAlloc`.
 pub(crate) const ALIGNMENT: u64 = 512;
 
 #[derive(Debug)]
 struct Block {
     size: u64,
-    /// Offset behind the last piece cut from this block since it was last whole.
+    /// The offset after the last piece that was cut from this block since it was last empty.
     cut: u64,
     live: usize,
-    /// Whether the device holds memory for this block now.
+    /// Whether this block currently uses memory of the device.
     committed: bool,
-    /// A stream-ordered free the host has not seen complete: a trim may not give the block back yet.
+    /// The host has not yet seen a stream-ordered free complete, so a trim must not release the
+    /// block.
     unobserved: bool,
 }
 
@@ -29,7 +31,7 @@ struct Block {
 #[derive(Debug)]
 pub(crate) struct Arena {
     granularity: u64,
-    /// What `mmap` is told beside the usual.
+    /// Additional flags for `mmap`.
     flags: i32,
     blocks: BTreeMap<u64, Block>,
     /// Freed pieces by size, the newest last.
@@ -37,7 +39,7 @@ pub(crate) struct Arena {
     reserved: u64,
 }
 
-/// The bytes a request takes: whole 512-byte units.
+/// The bytes used by a request: whole units of 512 bytes.
 pub(crate) fn rounded(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
 }
@@ -53,7 +55,7 @@ impl Arena {
         }
     }
 
-    /// An arena whose addresses have 32 bits.
+    /// An arena with 32-bit addresses.
     pub(crate) fn low(granularity: u64) -> Self {
         Self {
             flags: libc::MAP_32BIT,
@@ -66,7 +68,7 @@ impl Arena {
         self.reserved
     }
 
-    /// How many bytes more the device would have to give for a piece of `size`.
+    /// How many more bytes the device would have to provide for a piece of `size`.
     pub(crate) fn growth(&self, size: u64) -> u64 {
         let size = rounded(size);
         let reusable = self.free.get(&size).and_then(|pieces| pieces.last());
@@ -138,7 +140,7 @@ impl Arena {
         }
     }
 
-    /// Gives empty blocks back until no more than `keep` bytes are reserved.
+    /// Releases empty blocks until no more than `keep` bytes are reserved.
     pub(crate) fn trim(&mut self, keep: u64) {
         for (&base, block) in &mut self.blocks {
             if self.reserved <= keep {
@@ -194,7 +196,7 @@ impl Arena {
     }
 
     fn map_block(&mut self, size: u64) -> Option<u64> {
-        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no memory of ours.
+        // SAFETY: a new anonymous mapping at an address that the kernel chooses overwrites nothing.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -224,7 +226,7 @@ impl Arena {
 }
 
 impl Block {
-    /// Room behind the last cut, or all of it when nothing in it lives.
+    /// Room after the last piece, or the whole block if no piece in it is live.
     fn has_room(&self, size: u64) -> bool {
         self.cut + size <= self.size || (self.live == 0 && size <= self.size)
     }

@@ -8,7 +8,7 @@ use crate::state::driver;
 
 /// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: an array without memory of its own.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
-/// `CU_AD_FORMAT_NV12`: a plane of brightness, and one of colour with half the width and height.
+/// `CU_AD_FORMAT_NV12`: a luma plane, and a chroma plane of half the width and height.
 const NV12: u32 = 0xb0;
 
 /// `CUDA_ARRAY_DESCRIPTOR`.
@@ -129,7 +129,7 @@ impl Descriptor3d {
         }
     }
 
-    /// Bytes that an array with these levels holds.
+    /// The bytes of an array with these levels.
     fn size(&self, levels: u32) -> Result<u64, Error> {
         let full: u64 = (0..levels)
             .map(|level| self.level_size(level))
@@ -141,7 +141,7 @@ impl Descriptor3d {
         })
     }
 
-    /// A mipmapped array of this descriptor; the driver makes no more levels than there can be.
+    /// A mipmapped array with this descriptor; the driver creates no more levels than are possible.
     pub(crate) fn mipmapped(&self, levels: u32) -> Result<Plan, Error> {
         let longest = self.width.max(self.height).max(self.depth).max(1);
         let levels = levels.clamp(1, longest.ilog2() + 1);
@@ -165,7 +165,7 @@ fn create(array: Out<Handle>, descriptor: impl Into<Descriptor3d>) -> Result<(),
     )
 }
 
-/// `CUarrayMapInfo`, of which only the handle of the memory is looked at.
+/// `CUarrayMapInfo`, of which only the memory handle is used.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MapInfo {
@@ -232,7 +232,7 @@ api! {
         driver.context_of_stream(stream)?;
         for index in 0..count as usize {
             let MapInfo { memory, operation, .. } = list.at(index).get()?;
-            // 1 maps, 2 unmaps, for which there is no handle.
+            // 1 maps; 2 unmaps, which needs no handle.
             if operation == 1 {
                 driver.physical_of(memory)?;
             }

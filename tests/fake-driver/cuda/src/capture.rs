@@ -1,4 +1,4 @@
-//! Stream capture: which streams record into which graph, and what is forbidden meanwhile.
+//! Stream capture: which streams record into which graph, and what is forbidden during a capture.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -15,11 +15,11 @@ use crate::user_object;
 const GLOBAL: u32 = 0;
 const RELAXED: u32 = 2;
 
-/// A capture under way.
+/// An active capture.
 #[derive(Debug)]
 pub(crate) struct Capture {
     graph: Handle,
-    /// Whether the graph was there before, and stays when the capture fails.
+    /// Whether the graph existed before, and stays if the capture fails.
     is_borrowed: bool,
     origin: Handle,
     mode: u32,
@@ -39,7 +39,8 @@ impl Driver {
         self.streams.get(stream)?.capture
     }
 
-    /// A stream has gone in the middle of a capture. Without its origin the capture is over: nobody could end it.
+    /// A stream was destroyed during a capture. Without its origin, the capture has ended, because
+    /// nothing else could end it.
     pub(crate) fn abandon(&mut self, id: u64, stream: Handle) {
         let Some(capture) = self.captures.get_mut(&id) else {
             return;
@@ -55,7 +56,7 @@ impl Driver {
         }
     }
 
-    /// Takes a capture off its streams.
+    /// Removes a capture from its streams.
     fn take_capture(&mut self, id: u64) -> Capture {
         for stream in self
             .streams
@@ -69,8 +70,8 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Calls that could touch work of another stream: forbidden while a capture that minds them is under way,
-    /// and ruinous to it.
+    /// Calls that could affect work of another stream: they are forbidden during a capture of a
+    /// strict mode, and invalidate it.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());
         let minds = |capture: &Capture| {
@@ -81,7 +82,7 @@ impl Driver {
         self.forbid(minds)
     }
 
-    /// Waiting for a whole context: forbidden while any of its streams captures.
+    /// Synchronising a whole context: forbidden while any of its streams captures.
     pub(crate) fn forbid_in_capture_of(&mut self, context: Handle) -> Result<(), Error> {
         let captures: BTreeSet<Handle> = self
             .streams
@@ -93,7 +94,7 @@ impl Driver {
         self.forbid(|capture| captures.contains(&capture.origin))
     }
 
-    /// Waiting for one stream: forbidden while it captures.
+    /// Synchronising one stream: forbidden while it captures.
     pub(crate) fn forbid_on_capturing(&mut self, stream: Handle) -> Result<(), Error> {
         let origin = self
             .capture_of(stream)
@@ -110,14 +111,14 @@ impl Driver {
         result
     }
 
-    /// `cuStreamWaitEvent`: draws a stream into the capture the event was recorded in.
+    /// `cuStreamWaitEvent`: adds a stream to the capture in which the event was recorded.
     pub(crate) fn join(&mut self, stream: Handle, event: Handle) -> Result<(), Error> {
         let event = self.events.get(event).ok_or(Error::INVALID_HANDLE)?;
         let (own, other) = (self.capture_of(stream), event.captured);
         let Some((capture, from)) =
             other.filter(|(capture, _)| self.captures.contains_key(capture))
         else {
-            // Work outside a capture cannot be waited for inside one.
+            // Work outside a capture cannot be awaited inside one.
             return if own.is_some() {
                 Err(Error::STREAM_CAPTURE_ISOLATION)
             } else {

@@ -1,4 +1,4 @@
-//! Contexts: created ones, each thread's stack of current ones, and what dies with one.
+//! Contexts: created ones, each thread's stack of current ones, and what ends with a context.
 
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
@@ -9,13 +9,14 @@ use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
 use crate::user_object;
 
-/// A context; a primary one stays in the table when it is reset, so that its handle stays the same.
+/// A context. A primary context stays in the table when it is reset, so that its handle stays the
+/// same.
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) uid: u32,
     pub(crate) device: usize,
     pub(crate) alive: bool,
-    /// A sticky error: what every call in this context answers from now on.
+    /// A sticky error, which every call in this context returns from then on.
     pub(crate) poisoned: Option<Error>,
     primary: bool,
     /// Retains of a primary context, attaches of a created one.
@@ -23,26 +24,27 @@ pub(crate) struct Context {
     pub(crate) flags: u32,
     pub(crate) cache_config: u32,
     pub(crate) limits: HashMap<u32, usize>,
-    /// For a green context's handle the primary context that it is a view of.
+    /// For the handle of a green context: the primary context that it is a view of.
     base: Option<Handle>,
-    /// What the first launch in it has made it grow by; none before that.
+    /// The memory that the first launch in it has added; none before that.
     pub(crate) growth: Option<u64>,
-    /// Contexts whose memory this one may reach.
+    /// The contexts whose memory this one can access.
     pub(crate) peers: BTreeSet<Handle>,
 }
 
 impl Context {
-    /// Whether it is a context, and not a green one's view of it.
+    /// Whether it is a context, and not the view of a green one.
     pub(crate) fn is_real(&self) -> bool {
         self.alive && self.base.is_none()
     }
 }
 
-/// How deep `cuCtxPushCurrent` can go.
+/// The maximum depth of `cuCtxPushCurrent`.
 const STACK: usize = 32;
 
 thread_local! {
-    /// The contexts current to this thread, the top last. No destructor: it is read in thread exits too.
+    /// The contexts current on this thread, the top last. It has no destructor, because it is read
+    /// during thread exit too.
     static CURRENT: Cell<([Handle; STACK], usize)> = const { Cell::new(([0; STACK], 0)) };
 }
 
@@ -81,7 +83,7 @@ pub(crate) fn poison_current(error: Error) {
 }
 
 impl Driver {
-    /// A context by its handle, whatever its health.
+    /// A context by its handle, whatever its state.
     pub(crate) fn context(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.contexts.get(handle).ok_or(Error::INVALID_CONTEXT)?;
         let base = context.base.and_then(|base| self.contexts.get(base));
@@ -92,18 +94,18 @@ impl Driver {
         }
     }
 
-    /// The context that what is made under this handle belongs to.
+    /// The context to which objects belong that are created under this handle.
     pub(crate) fn owner(&self, handle: Handle) -> Result<Handle, Error> {
         Ok(self.context(handle)?.base.unwrap_or(handle))
     }
 
-    /// The green context that is current to the calling thread.
+    /// The green context that is current on the calling thread.
     pub(crate) fn current_green(&self) -> Option<Handle> {
         let context = self.context(top()).ok()?;
         context.base.map(|_| top())
     }
 
-    /// The calling thread's context, if it has one that still works.
+    /// The calling thread's context, if it has one that is not broken.
     pub(crate) fn current(&self) -> Result<&Context, Error> {
         self.healthy(top())
     }
@@ -143,8 +145,8 @@ impl Driver {
         }
     }
 
-    /// Frees what a context takes with it. Stream-ordered and physical memory, pools and graphs stay: they
-    /// belong to no context (`cuCtxDestroy` in `cuda.h`).
+    /// Frees what ends with a context. Stream-ordered and physical memory, pools and graphs stay,
+    /// because they belong to no context (`cuCtxDestroy` in `cuda.h`).
     fn tear_down(&mut self, handle: Handle) {
         let doomed: Vec<u64> = self
             .memory
@@ -188,7 +190,8 @@ impl Driver {
         }
     }
 
-    /// Every stream-ordered free so far is seen, and pools give back what they hold above their threshold.
+    /// Every stream-ordered free so far is seen, and pools release what they hold above their
+    /// threshold.
     pub(crate) fn observe(&mut self) {
         for pool in self.pools.values_mut() {
             pool.observe();
@@ -196,7 +199,7 @@ impl Driver {
     }
 }
 
-/// Destroys a context that lives.
+/// Destroys a live context.
 pub(crate) fn destroy(handle: Handle) {
     state().tear_down(handle);
     user_object::run_destructors();
@@ -216,7 +219,7 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
     context_out.put(handle)
 }
 
-/// A handle under which a context is current to a green one's users. It has an id of its own.
+/// A handle by which a green context can be made current. It has its own id.
 pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
     let device = driver.context(base)?.device;
     Ok(Context {

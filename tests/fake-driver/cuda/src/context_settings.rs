@@ -1,10 +1,10 @@
-//! What can be set in a context: flags, limits, the preference between caches. None of it changes anything here.
+//! The settings of a context: flags, limits, the cache preference. None of them has an effect here.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::state::driver;
 
-/// `CUlimit`: stack, printf buffer, heap, …; the sizes a fresh context has.
+/// `CUlimit`: stack, printf buffer, heap, …; the values of a new context.
 fn default_limit(limit: u32) -> Result<usize, Error> {
     [1024, 8_650_752, 8 << 20, 2, 2048, 64, 0]
         .get(limit as usize)

@@ -1,4 +1,5 @@
-//! What the real libcuda does not have: the test's view and levers. All `fake_cuda_…`.
+//! Functions that the real libcuda does not have: tests inspect and control the stand-in with them.
+//! All are named `fake_cuda_…`.
 
 #![expect(
     unsafe_code,
@@ -20,7 +21,7 @@ use crate::state::{self, Driver};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
 
-/// `CUDA_HOST_NODE_PARAMS`: a function and what it is called with.
+/// `CUDA_HOST_NODE_PARAMS`: a function and its argument.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostCall {
@@ -36,13 +37,14 @@ impl HostCall {
     /// Calls it. The state must not be locked.
     pub(crate) fn run(self) {
         if let Some(function) = self.function.0 {
-            // SAFETY: whoever handed the function to the driver vouches for it and its data.
+            // SAFETY: the caller that passed the function to the driver is responsible for it and
+            // its data.
             unsafe { function(self.data) };
         }
     }
 }
 
-/// Registers what is to run when the process exits.
+/// Registers a function to run when the process exits.
 pub(crate) fn at_exit(action: fn()) {
     static ACTION: OnceLock<fn()> = OnceLock::new();
     extern "C" fn run() {
@@ -130,36 +132,36 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
 ///
 /// `text` must be a C string that lives through the call.
 unsafe fn text<'a>(text: *const c_char) -> &'a CStr {
-    // SAFETY: what this function's caller promises.
+    // SAFETY: guaranteed by the caller of this function.
     unsafe { CStr::from_ptr(text) }
 }
 
-/// Adds faults to the plan, in the words of `FAKE_CUDA`. A word that means nothing ends the process.
+/// Adds faults to the plan, in the syntax of `FAKE_CUDA`. An unknown word ends the process.
 ///
 /// # Safety
 ///
 /// `words` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_set_fault(words: *const c_char) {
-    // SAFETY: what this function's caller promises.
+    // SAFETY: guaranteed by the caller of this function.
     let words = unsafe { text(words) }.to_string_lossy();
     let outcome = fault::plan().add(&words);
     outcome.unwrap_or_else(|problem| fault::give_up(&format!("fake_cuda_set_fault: {problem}")));
 }
 
-/// Forgets every fault.
+/// Removes every fault.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_clear_faults() {
     *fault::plan() = fault::Plan::default();
 }
 
-/// Breaks a context for good; 0, or the driver's error.
+/// Breaks a context for good. Returns 0 or the driver's error.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// How many objects of a kind live, and their bytes. An unknown kind ends the process.
+/// Returns how many objects of a kind are live, and their bytes. An unknown kind ends the process.
 ///
 /// | | kinds |
 /// | --- | --- |
@@ -174,19 +176,20 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
 /// `kind` must be a C string; `bytes` must be null or valid for writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_live(kind: *const c_char, bytes: *mut u64) -> u64 {
-    // SAFETY: what this function's caller promises.
+    // SAFETY: guaranteed by the caller of this function.
     let kind = unsafe { text(kind) }.to_string_lossy();
     let Some((count, held)) = live_of(&state::state(), &kind) else {
         fault::give_up(&format!("fake_cuda_live: `{kind}` is no kind of object"))
     };
     if !bytes.is_null() {
-        // SAFETY: what this function's caller promises.
+        // SAFETY: guaranteed by the caller of this function.
         unsafe { bytes.write(held) };
     }
     count
 }
 
-/// Contexts made since the process began, primary ones and those made anew after a reset included.
+/// The number of contexts created since the process began, including primary ones and those created
+/// again after a reset.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_contexts_made() -> u32 {
     state::state().contexts_made
@@ -199,7 +202,7 @@ extern "C" fn fake_cuda_contexts_made() -> u32 {
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
-    // SAFETY: what this function's caller promises.
+    // SAFETY: guaranteed by the caller of this function.
     fault::wait_held(unsafe { text(name) });
 }
 
@@ -210,11 +213,11 @@ unsafe extern "C" fn fake_cuda_wait_held(name: *const c_char) {
 /// `name` must be a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fake_cuda_release(name: *const c_char) {
-    // SAFETY: what this function's caller promises.
+    // SAFETY: guaranteed by the caller of this function.
     fault::release(unsafe { text(name) });
 }
 
-/// An undocumented door of the real library: there is nothing behind it.
+/// An undocumented entry point of the real library; it does nothing here.
 #[unsafe(no_mangle)]
 extern "C" fn cuGetExportTable(_table: *mut *const c_void, _id: *const c_void) -> c_int {
     Error::NOT_SUPPORTED.0 as c_int

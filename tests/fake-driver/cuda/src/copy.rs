@@ -1,4 +1,5 @@
-//! Copies and memsets: done at once, within the bounds of what was allocated, or recorded by a capture.
+//! Copies and memsets: executed immediately, within the bounds of what was allocated, or recorded
+//! by a capture.
 
 #![expect(unsafe_code, reason = "device addresses are host memory, written here")]
 
@@ -10,12 +11,12 @@ use crate::handle::Handle;
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// Which side of a copy must be memory of the driver's.
+/// Which side of a copy must be the driver's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Device,
     Host,
-    /// Unified addressing: whichever it is.
+    /// Unified addressing: either side may be.
     Either,
 }
 
@@ -38,12 +39,13 @@ pub(crate) enum Transfer {
 }
 
 impl Driver {
-    /// Where `size` bytes at `address` are, if they may be touched as `side` says.
+    /// Where `size` bytes at `address` are, if they may be accessed as `side` requires.
     fn reach(&self, address: u64, size: u64, side: Side) -> Result<u64, Error> {
         match (self.range_of(address), side) {
             (Some((base, range)), _) => {
                 let is_inside = size <= base + range.size - address;
-                // A registered range is the program's own memory: it may reach further.
+                // A registered range is the program's own memory, so an access may extend beyond
+                // it.
                 if !is_inside && range.kind != Kind::Registered {
                     return Err(Error::INVALID_VALUE);
                 }
@@ -58,7 +60,7 @@ impl Driver {
         }
     }
 
-    /// Does a transfer. The lock is held, so that nobody frees either side meanwhile.
+    /// Executes a transfer. The lock is held, so that neither side can be freed meanwhile.
     pub(crate) fn run(&mut self, transfer: Transfer) -> Result<(), Error> {
         match transfer {
             Transfer::Copy { size: 0, .. } | Transfer::Fill { count: 0, .. } => Ok(()),

@@ -1,4 +1,4 @@
-//! Devices: initialisation, what the machine has, and the figures of a device.
+//! Devices: initialisation, the number of devices, and the figures of a device.
 
 use crate::arena::Arena;
 use crate::dispatch::{Out, api};
@@ -8,9 +8,9 @@ use crate::graph_memory::GraphMemory;
 use crate::handle::Handle;
 use crate::state::{self, Driver, driver};
 
-/// The memory of an H200, as `cuDeviceTotalMem` tells it.
+/// The memory of an H200, as reported by `cuDeviceTotalMem`.
 const TOTAL_MEMORY: u64 = 150_110_011_392;
-/// What a fresh context takes before anything is allocated in it.
+/// What a new context uses before anything is allocated in it.
 const CONTEXT_MEMORY: u64 = 527 << 20;
 const PAGE: u64 = 2 << 20;
 
@@ -20,7 +20,7 @@ pub(crate) struct Device {
     /// The primary context's handle, which stays the same over resets.
     pub(crate) primary: Option<Handle>,
     pub(crate) linear: Arena,
-    /// Linear memory with addresses of 32 bits, for the first versions of the calls.
+    /// Linear memory with 32-bit addresses, for the first versions of the calls.
     pub(crate) low: Arena,
     pub(crate) graph: GraphMemory,
     pub(crate) default_pool: Handle,
@@ -54,7 +54,7 @@ impl Driver {
             .ok_or(Error::INVALID_DEVICE)
     }
 
-    /// Whole-device bytes in use, as `cuMemGetInfo` and the vendor's tools see them.
+    /// The bytes in use on the whole device, as `cuMemGetInfo` and vendor tools see them.
     pub(crate) fn device_used(&self, device: usize) -> u64 {
         let contexts: u64 = self
             .contexts
@@ -77,7 +77,7 @@ impl Driver {
             + own.pages
     }
 
-    /// Whether a device can hand out `size` bytes more, of which `growth` are new to it.
+    /// Whether a device can hand out `size` more bytes, of which `growth` are new to it.
     pub(crate) fn admit(&self, device: usize, size: u64, growth: u64) -> Result<(), Error> {
         let limit = fault::plan().oom_after;
         let over_limit =
@@ -112,8 +112,9 @@ fn attribute(number: u32) -> i32 {
         13 => 1_980_000,
         14 => 512,
         16 => 132,
-        // Overlap, host mapping, concurrent kernels, ECC, unified addressing, priorities, caches, managed memory,
-        // preemption, cooperative launch, host registration, virtual memory, IPC events and their like: all there.
+        // Overlap, host mapping, concurrent kernels, ECC, unified addressing, priorities, caches,
+        // managed memory, preemption, cooperative launch, host registration, virtual memory, IPC
+        // events and similar features are all supported.
         15
         | 19
         | 31
@@ -185,7 +186,7 @@ api! {
 
     cuDeviceGetAttribute fn(value: Out<i32>, number: u32, device: i32) {
         let ordinal = driver()?.device(device)?;
-        // PCI_BUS_ID tells devices apart.
+        // PCI_BUS_ID distinguishes devices.
         value.put(if number == 33 { ordinal as i32 + 1 } else { attribute(number) })
     }
 

@@ -1,6 +1,6 @@
-//! One call of the driver API: its body or its fault.
+//! One call to the driver API: its body or its fault.
 //!
-//! Every API is one entry of an [`api!`] table: exported names, arguments, body.
+//! Every API function is one entry of an [`api!`] table: exported names, arguments, body.
 
 #![expect(
     unsafe_code,
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::error::Error;
 use crate::fault;
 
-/// Runs one call: what every exported function consists of.
+/// Runs one call. Every exported function calls this.
 pub(crate) fn call(name: &'static CStr, body: impl FnOnce() -> Result<(), Error>) -> u32 {
     let planned = fault::planned(name);
     let result = match planned.error {
@@ -27,9 +27,10 @@ pub(crate) fn call(name: &'static CStr, body: impl FnOnce() -> Result<(), Error>
     result
 }
 
-/// An argument through which a call answers.
+/// An argument through which a call returns a value.
 ///
-/// The exported functions are `unsafe`: their callers vouch that such a pointer is null or valid for writes.
+/// The exported functions are `unsafe`: their callers guarantee that such a pointer is null or
+/// valid for writes.
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct Out<T>(*mut T);
@@ -43,7 +44,7 @@ impl<T> Clone for Out<T> {
 impl<T> Copy for Out<T> {}
 
 impl<T: Copy> Out<T> {
-    /// Answers; a null pointer is `INVALID_VALUE`.
+    /// Writes the value; a null pointer is `INVALID_VALUE`.
     pub(crate) fn put(self, value: T) -> Result<(), Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -52,7 +53,7 @@ impl<T: Copy> Out<T> {
         Ok(())
     }
 
-    /// Answers where the caller wants the answer: null is allowed.
+    /// Writes the value if the pointer is not null.
     pub(crate) fn offer(self, value: T) {
         if !self.0.is_null() {
             // SAFETY: not null, so valid for writes (see the type).
@@ -60,12 +61,12 @@ impl<T: Copy> Out<T> {
         }
     }
 
-    /// What the caller has put there, for arguments that go both ways.
+    /// The value that the caller has stored there, for arguments that are read and written.
     pub(crate) fn value(self) -> Result<T, Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, so valid (see the type), and callers initialise what they ask to be read.
+        // SAFETY: not null, so valid (see the type), and callers initialise what is read.
         Ok(unsafe { self.0.read_unaligned() })
     }
 
@@ -98,7 +99,8 @@ impl Out<u8> {
     }
 }
 
-/// An argument that points at a struct or an array the call reads. Null or valid, as for [`Out`].
+/// An argument that points to a struct or an array that the call reads. It is null or valid, as for
+/// [`Out`].
 #[repr(transparent)]
 #[derive(Debug)]
 pub(crate) struct In<T>(*const T);
@@ -149,11 +151,11 @@ pub(crate) struct Entry {
 }
 
 thread_local! {
-    /// What tells this thread apart; 0 until it is asked for.
+    /// The number of this thread; 0 until it is requested.
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A number of the calling thread's own.
+/// Returns a number that only the calling thread has.
 pub(crate) fn thread_number() -> u64 {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     THREAD.with(|number| {

@@ -1,8 +1,8 @@
-//! `CUresult`: the codes this driver answers with, by their names in `cuda.h`.
+//! `CUresult`: the codes that this driver returns, by their names in `cuda.h`.
 
 use std::ffi::CStr;
 
-/// A failed call's code. Any number is allowed, so that a fault can be any code at all.
+/// The code of a failed call. Any number is allowed, so that a fault can return any code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Error(pub(crate) u32);
 
@@ -58,7 +58,7 @@ codes! { {
     GRAPH_EXEC_UPDATE_FAILURE = 910, c"CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE", c"the graph update was not performed because it included changes which violated constraints specific to instantiated graph update";
     STREAM_CAPTURE_WRONG_THREAD = 908, c"CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD", c"attempt to terminate a thread-local capture sequence from another thread";
 } {
-    // What only a fault answers with.
+    // Codes that only a fault returns.
     917, c"CUDA_ERROR_STREAM_DETACHED", c"operation not permitted while stream is detached";
     200, c"CUDA_ERROR_INVALID_IMAGE", c"device kernel image is invalid";
     600, c"CUDA_ERROR_NOT_READY", c"device not ready";

@@ -30,14 +30,14 @@ impl Event {
         }
     }
 
-    /// Whether it was made with all of these flags.
+    /// Whether it was created with all of these flags.
     pub(crate) fn has_flags(&self, flags: u32) -> bool {
         self.flags & flags == flags
     }
 }
 
 impl Driver {
-    /// An event whose state may be asked for: not one last recorded in a capture.
+    /// An event whose state may be queried: not one that was last recorded in a capture.
     fn settled_event(&self, handle: Handle) -> Result<&Event, Error> {
         let event = self.events.get(handle).ok_or(Error::INVALID_HANDLE)?;
         self.healthy(event.context)?;

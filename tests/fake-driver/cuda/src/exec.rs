@@ -1,4 +1,4 @@
-//! Executable graphs: what they hold, and what a launch does to the memory of graphs.
+//! Executable graphs: what they hold, and what a launch does to graph memory.
 
 use std::collections::HashMap;
 use std::mem::discriminant;
@@ -43,7 +43,7 @@ impl Driver {
         self.current()?;
         let operations = self.operations(graph)?;
         let allocations = allocations(&operations);
-        // A graph with memory nodes is instantiated once at a time.
+        // A graph with memory nodes can have only one executable graph at a time.
         let is_free = |&(address, device): &(u64, usize)| {
             self.devices[device].graph.is_free_to_instantiate(address)
         };
@@ -62,7 +62,7 @@ impl Driver {
         }))
     }
 
-    /// Has an executable graph do what `graph` says from now on, which must have the same nodes.
+    /// Makes an executable graph do from now on what `graph` says, which must have the same nodes.
     fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
         let operations = self.operations(graph)?;
         let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -91,9 +91,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether every allocation finds its address free and every free finds its memory live.
+    /// Whether the address of every allocation is free, and the memory of every free is live.
     fn can_launch(&self, exec: &Exec) -> bool {
-        // What this launch has changed so far; for the rest the memory of now counts.
+        // What this launch has changed so far; for everything else the current memory counts.
         let mut live: HashMap<u64, bool> = HashMap::new();
         if exec.flags & AUTO_FREE_ON_LAUNCH != 0 {
             live.extend(
@@ -113,7 +113,7 @@ impl Driver {
         })
     }
 
-    /// Runs a graph; what it calls on the host is answered, to be called without the lock.
+    /// Runs a graph. Returns its host functions, to be called without the lock.
     fn launch(&mut self, exec: Handle) -> Result<Vec<HostCall>, Error> {
         let mut calls = Vec::new();
         let exec = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -121,7 +121,7 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let (operations, allocations) = (exec.operations.clone(), exec.allocations());
-        // Without auto-free none of them is live here.
+        // Without auto-free, none of them is live here.
         for (address, _) in allocations {
             self.release(address, true);
         }
@@ -208,7 +208,7 @@ api! {
         Ok(())
     }
 
-    // What it answers with is a struct of a result and two nodes.
+    // Its result is a struct with a code and two nodes.
     cuGraphExecUpdate_v2 fn(exec: Handle, graph: Handle, result: Out<[u64; 3]>) {
         result.offer([0; 3]);
         driver()?.update(exec, graph)?;

@@ -1,4 +1,5 @@
-//! Memory and semaphores of other APIs: imports, and what is mapped of an import, which outlives it.
+//! Memory and semaphores of other APIs: imports, and what is mapped from an import, which outlives
+//! it.
 
 use crate::array::Descriptor3d;
 use crate::dispatch::{In, Out, api};
@@ -8,7 +9,8 @@ use crate::memory::Kind;
 use crate::object::{self, Class, Plan};
 use crate::state::{Driver, driver};
 
-/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The handle is whatever the type says, and is not touched here.
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The meaning of the handle depends on the type; it
+/// is not used here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryHandleDescriptor {
@@ -81,7 +83,7 @@ api! {
     ) {
         let descriptor = descriptor.get()?;
         driver()?.object(Class::ExternalMemory, memory)?;
-        // The bytes are the import's.
+        // The bytes belong to the import.
         object::create(array, Plan { size: 0, ..descriptor.array.mipmapped(descriptor.levels)? })
     }
 

@@ -1,4 +1,5 @@
-//! Faults on request: `FAKE_CUDA`, a comma list, and `fake_cuda_set_fault` add to one plan.
+//! Faults on request: `FAKE_CUDA`, a comma-separated list, and `fake_cuda_set_fault` add to one
+//! plan.
 //!
 //! | word | what happens |
 //! | --- | --- |
@@ -10,7 +11,7 @@
 //! | `no_pools` | the devices know no stream-ordered memory |
 //! | `version:12040` | what `cuDriverGetVersion` says |
 //!
-//! A word that is none of these ends the process: a test with a misspelt fault would test nothing.
+//! An unknown word ends the process, because a test with a misspelt fault would test nothing.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -31,7 +32,7 @@ enum Action {
 struct Rule {
     api: String,
     action: Action,
-    /// Which call from now; every one if `None`.
+    /// Which call from now on; every call if `None`.
     at: Option<u64>,
     calls: u64,
 }
@@ -46,7 +47,7 @@ pub(crate) struct Plan {
     pub(crate) version: Option<u32>,
 }
 
-/// What one call is to do wrong.
+/// What one call does wrong.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Planned {
     pub(crate) error: Option<Error>,
@@ -67,7 +68,7 @@ pub(crate) fn plan() -> MutexGuard<'static, Plan> {
     PLAN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the process with one line: what a test asked for cannot be done.
+/// Ends the process with one line, because what a test requested is impossible.
 pub(crate) fn give_up(problem: &str) -> ! {
     // The process ends here either way; a closed stderr must not hide that.
     let _ = writeln!(std::io::stderr(), "fake driver: {problem}");
@@ -87,7 +88,7 @@ pub(crate) fn device_count() -> usize {
     *COUNT
 }
 
-/// Counts a call and says what it is to do wrong.
+/// Counts a call and returns what it does wrong.
 pub(crate) fn planned(name: &CStr) -> Planned {
     let mut planned = Planned::default();
     let mut poisons = false;
@@ -114,7 +115,7 @@ pub(crate) fn planned(name: &CStr) -> Planned {
 }
 
 impl Plan {
-    /// Adds a comma list of words, or says which of them means nothing.
+    /// Adds a comma-separated list of words, or returns the one that is unknown.
     pub(crate) fn add(&mut self, words: &str) -> Result<(), String> {
         words
             .split(',')
@@ -179,7 +180,8 @@ fn number<T: std::str::FromStr>(text: &str, word: &str) -> Result<T, String> {
         .map_err(|_| format!("`{text}` in `{word}` is no number"))
 }
 
-/// Threads that wait between a call's effect and its return, and the permits to go on, by function.
+/// Threads that wait between the effect of a call and its return, and the permits to continue, by
+/// function.
 #[derive(Debug, Default)]
 struct Held {
     waiting: u32,
@@ -220,7 +222,7 @@ pub(crate) fn wait_held(name: &CStr) {
     }
 }
 
-/// Lets one thread held in `name` go on.
+/// Lets one thread that is held in `name` continue.
 pub(crate) fn release(name: &CStr) {
     held().entry(name.to_bytes().to_vec()).or_default().permits += 1;
     CHANGED.notify_all();

@@ -28,7 +28,7 @@ pub(crate) enum Node {
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Handle>,
-    /// Belongs to a node of another graph, and goes with it.
+    /// Belongs to a node of another graph, and ends with it.
     is_child: bool,
     pub(crate) objects: References,
 }
@@ -40,7 +40,7 @@ impl Graph {
 }
 
 impl Driver {
-    /// Destroys a graph: its nodes go, and the addresses and objects that nothing else holds.
+    /// Destroys a graph, its nodes, and the addresses and objects that nothing else holds.
     pub(crate) fn destroy_graph(&mut self, graph: Handle) -> Result<(), Error> {
         self.graphs
             .get(graph)
@@ -73,7 +73,7 @@ impl Driver {
         Ok(graph.nodes.iter().filter_map(known).collect())
     }
 
-    /// What a graph does, child graphs in the place of their nodes.
+    /// What a graph does, with the nodes of child graphs in place of their node.
     pub(crate) fn operations(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let mut operations = Vec::new();
         for node in self.nodes_of(graph)? {
@@ -85,7 +85,7 @@ impl Driver {
         Ok(operations)
     }
 
-    /// A copy of a graph, which no graph with memory nodes may have.
+    /// A copy of a graph; graphs with memory nodes cannot be copied.
     fn copy_graph(&mut self, original: Handle, is_child: bool) -> Result<Handle, Error> {
         let has_memory = |node: &Node| matches!(node, Node::Allocate { .. } | Node::Free(_));
         if self.operations(original)?.iter().any(has_memory) {
@@ -108,7 +108,7 @@ impl Driver {
         }))
     }
 
-    /// The graph that a child node is to own: a copy, or the very graph.
+    /// The graph that a child node will own: a copy, or the graph itself.
     fn child_graph(&mut self, graph: Handle, moves: bool) -> Result<Handle, Error> {
         if !moves {
             return self.copy_graph(graph, true);
@@ -156,7 +156,7 @@ pub(crate) fn add_node(
     Ok(node)
 }
 
-/// Adds an allocation node; its address is fixed now, memory comes with a launch.
+/// Adds an allocation node. Its address is fixed now; memory comes with a launch.
 pub(crate) fn add_allocation(
     graph: Handle,
     device: usize,

@@ -1,7 +1,7 @@
 //! The memory that the allocation nodes of graphs own, in the terms of `CUgraphMem_attribute`.
 //!
-//! An address is fixed when its node is made; memory stands behind it from the first launch on, and stays
-//! reserved until a trim finds nothing that could launch again.
+//! An address is fixed when its node is created. It is backed by memory from the first launch on,
+//! which stays reserved until a trim finds that nothing can launch it again.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,15 @@ use crate::error::Error;
 use crate::pool::BLOCK;
 use crate::state::driver;
 
-/// The address an allocation node got, fixed for the life of its graph and of what was instantiated from it.
+/// The address that an allocation node received, fixed for the life of its graph and of what was
+/// instantiated from it.
 #[derive(Debug)]
 struct Range {
     size: u64,
     graphs: u32,
     execs: u32,
     live: bool,
-    /// Has been launched, so memory stands behind the address.
+    /// It has been launched, so the address is backed by memory.
     backed: bool,
 }
 
@@ -75,14 +76,14 @@ impl GraphMemory {
         self.ranges.contains_key(&address)
     }
 
-    /// Whether no executable graph has this address: there may be one at a time.
+    /// Whether no executable graph has this address: there can be only one at a time.
     pub(crate) fn is_free_to_instantiate(&self, address: u64) -> bool {
         self.ranges
             .get(&address)
             .is_some_and(|range| range.execs == 0)
     }
 
-    /// An executable graph was made.
+    /// An executable graph was created.
     pub(crate) fn hold(&mut self, address: u64) {
         if let Some(range) = self.ranges.get_mut(&address) {
             range.execs += 1;
@@ -116,7 +117,7 @@ impl GraphMemory {
         self.forget(address);
     }
 
-    /// A launch reached the node: memory stands behind the address. Answers with its size.
+    /// A launch reached the node, so the address is backed by memory. Returns its size.
     pub(crate) fn make_live(&mut self, address: u64) -> u64 {
         let range = self
             .ranges
@@ -139,7 +140,7 @@ impl GraphMemory {
             .sum()
     }
 
-    /// Gives back what no launched graph holds.
+    /// Releases what no launched graph holds.
     fn trim(&mut self) {
         for range in self
             .ranges

@@ -31,7 +31,7 @@ struct ChildParams {
     ownership: u32,
 }
 
-/// `CUgraphNodeParams`: 256 bytes. What is in the middle depends on the kind.
+/// `CUgraphNodeParams`: 256 bytes. Its middle part depends on the kind.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeParams {

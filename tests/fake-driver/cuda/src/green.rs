@@ -1,7 +1,7 @@
-//! Green contexts: a part of a device under a handle of its own, in the primary context that it retains.
+//! Green contexts: a part of a device with its own handle, in the primary context that it retains.
 //!
-//! What is made while one is current belongs to the primary context. No context is created or destroyed with it
-//! unless the primary one is, and that alone is told.
+//! What is created while a green context is current belongs to the primary context. It creates or
+//! destroys no context, unless it creates or destroys the primary one, and only that is reported.
 
 use crate::context;
 use crate::dispatch::{In, Out, api};
@@ -15,16 +15,16 @@ use crate::user_object;
 /// A green context.
 #[derive(Debug)]
 pub(crate) struct Green {
-    /// The handle under which it can be made current.
+    /// The handle by which it can be made current.
     context: Handle,
     device: usize,
 }
 
-/// `CU_GREEN_CTX_DEFAULT_STREAM`, which must be given.
+/// `CU_GREEN_CTX_DEFAULT_STREAM`, which is mandatory.
 const DEFAULT_STREAM: u32 = 1;
 /// `CU_DEV_RESOURCE_TYPE_SM`.
 const MULTIPROCESSORS: u32 = 1;
-/// Multiprocessors of an H200, and the least and the step of a part.
+/// The multiprocessors of an H200, and the minimum size of a part and its granularity.
 const COUNT: u32 = 132;
 const LEAST: u32 = 8;
 
@@ -55,7 +55,8 @@ impl Resource {
     }
 }
 
-/// What a descriptor of resources points at: which multiprocessors are meant makes no difference here.
+/// What a resource descriptor points to: which multiprocessors are selected makes no difference
+/// here.
 static DESCRIPTOR: u64 = 0;
 
 impl Driver {
@@ -69,7 +70,7 @@ impl Driver {
         self.greens.iter().any(|(_, green)| green.device == device)
     }
 
-    /// Ends a green context, and its streams with it. Answers with its device.
+    /// Ends a green context and its streams. Returns its device.
     fn destroy_green(&mut self, green: Handle) -> Result<usize, Error> {
         let green = self.greens.remove(green).ok_or(Error::INVALID_CONTEXT)?;
         self.contexts.remove(green.context);

@@ -1,17 +1,17 @@
-//! Opaque handles: unique among the living, and given out again at once after a destroy, newest first,
-//! as a heap pointer of the real driver is.
+//! Opaque handles: unique among live objects, and reused immediately after a destroy, newest first,
+//! like heap pointers of the real driver.
 
 use std::collections::HashMap;
 
 /// A `CUcontext`, `CUstream`, `CUevent`, …: a pointer-sized value with no meaning to its holder.
 pub(crate) type Handle = u64;
 
-/// The living objects of one kind.
+/// The live objects of one kind.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     live: HashMap<Handle, T>,
     free: Vec<Handle>,
-    /// The next number, where handles are numbers and no addresses.
+    /// The next number, if handles are numbers instead of addresses.
     next: Option<Handle>,
 }
 
@@ -26,7 +26,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// A table whose handles count from 1: they can be equal to those of another such table.
+    /// A table whose handles count from 1, so they can be equal to those of another such table.
     pub(crate) fn numbered() -> Self {
         Self {
             next: Some(1),
@@ -40,7 +40,8 @@ impl<T> Table<T> {
                 *next += 1;
                 *next - 1
             }
-            // A real heap address: it can meet no handle of another table and no device address.
+            // A real heap address, so it cannot equal a handle of another table or a device
+            // address.
             None => std::ptr::from_mut(Box::leak(Box::new([0_u8; 64]))) as u64,
         });
         self.live.insert(handle, object);

@@ -1,4 +1,4 @@
-//! Page-locked host memory: allocated here, or registered where the program had it already.
+//! Page-locked host memory: allocated here, or registered memory of the program.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;

@@ -1,5 +1,5 @@
-//! Memory and events of another process. A handle may also be opened in the process that made it, which the
-//! real driver refuses: a test needs no second process then.
+//! Memory and events of another process. A handle can also be opened in the process that created
+//! it, which the real driver refuses, so that a test needs no second process.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -9,12 +9,12 @@ use crate::memory::Kind;
 use crate::shared_handle::{Opaque, Shared, What};
 use crate::state::{Driver, driver};
 
-/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag, which must be given.
+/// `CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS`, the only flag, which is mandatory.
 const LAZY_PEER_ACCESS: u32 = 1;
 /// `CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS`.
 const SHARED_EVENT: u32 = 6;
 
-/// A mapping of another process's memory: opened again in its context it is the same one.
+/// A mapping of another process's memory. Opening it again in its context returns the same mapping.
 #[derive(Debug)]
 pub(crate) struct Opened {
     shared: Shared,
@@ -62,7 +62,7 @@ impl Driver {
         Ok(address)
     }
 
-    /// The range that a shared address shows, if it is one of this process: that must be live.
+    /// The range that a shared address refers to, if it belongs to this process; it must be live.
     pub(crate) fn source_of(&self, shared: Shared) -> Result<u64, Error> {
         if !shared.is_own() {
             return Ok(0);

@@ -1,9 +1,10 @@
-//! A stand-in for libcuda: the driver API's C interface over a small honest simulation in host memory.
+//! A stand-in for libcuda: the C interface of the driver API, over a small but faithful simulation
+//! in host memory.
 //!
-//! It is loaded by tests on machines without a GPU, under the name `libcuda.so.1`. Objects, addresses, errors,
-//! contexts, pools and captures behave as the real driver's do as far as a leak check can tell; copies really
-//! copy; kernels do nothing. Every call can be
-//! made to fail (`fault`), and a test can look inside (`control`).
+//! Tests load it on machines without a GPU, under the name `libcuda.so.1`. Objects, addresses,
+//! errors, contexts, pools and captures behave like those of the real driver as far as a leak check
+//! can observe. Copies really copy; kernels do nothing. Every call can be made to fail (`fault`),
+//! and a test can inspect the state (`control`).
 //!
 //! Signatures and layouts are taken from the headers of CUDA 13.5 (`cuda.h`, `cudaTypedefs.h`), not from the
 //! harness under test.

@@ -1,4 +1,4 @@
-//! Link states: whatever is added, the program that comes out is the same few bytes, which the state owns.
+//! Link states: whatever is added, the linked program is the same few bytes, which the state owns.
 
 use std::ffi::c_char;
 
@@ -9,7 +9,7 @@ use crate::module::file_exists;
 use crate::object::{self, Class, Plan};
 use crate::state::driver;
 
-/// What every link results in.
+/// The result of every link.
 static PROGRAM: &[u8] = b"a linked program";
 
 fn add(link: Handle, data_is_null: bool) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver};
 
-/// What a range is: it says who may free it.
+/// The kind of a range, which determines what may free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Linear,
@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     Mapped,
     /// Memory of another process, by an IPC handle.
     Ipc,
-    /// An allocation of another process's pool.
+    /// An allocation from another process's pool.
     PoolImport,
     /// A buffer in an import from another API.
     External,
@@ -64,8 +64,8 @@ impl Kind {
         }
     }
 
-    /// Whether the range counts on its device: not host memory, not memory of others, and not an address
-    /// range, whose physical memory counts already.
+    /// Whether the range counts on its device. Host memory, memory of other processes, and address
+    /// ranges, whose physical memory already counts, do not.
     fn counts(self) -> bool {
         matches!(
             self,
@@ -78,7 +78,7 @@ impl Kind {
         self.counts() || matches!(self, Self::PoolImport | Self::External)
     }
 
-    /// Whether it shows the memory of another range, its owner, if that is in this process.
+    /// Whether it is an alias of another range, its owner, if that is in this process.
     pub(crate) fn is_alias(self) -> bool {
         matches!(self, Self::Ipc | Self::PoolImport)
     }
@@ -88,18 +88,18 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
     pub(crate) kind: Kind,
-    /// What was asked for, in bytes; pitch × height for a pitched one.
+    /// The requested size in bytes; pitch × height for a pitched one.
     pub(crate) size: u64,
     pub(crate) device: usize,
-    /// The context it was made in; 0 for what belongs to none.
+    /// The context in which it was created; 0 for what belongs to none.
     pub(crate) context: Handle,
-    /// The pool of a stream-ordered one, the physical memory of a mapped one, the range that an alias shows;
-    /// else 0.
+    /// The pool of a stream-ordered range, the physical memory of a mapped one, the owner of an
+    /// alias; otherwise 0.
     pub(crate) owner: Handle,
     pub(crate) flags: u32,
 }
 
-/// Whether an address has 32 bits, as those of the calls' first versions.
+/// Whether the address has 32 bits, like those of the first versions of the calls.
 fn is_low(address: u64) -> bool {
     address <= u64::from(u32::MAX)
 }
@@ -119,7 +119,7 @@ impl Driver {
         self.memory.insert(address, allocation);
     }
 
-    /// Gives an address to memory of another process or API.
+    /// Assigns an address to memory of another process or API.
     pub(crate) fn record_foreign(
         &mut self,
         kind: Kind,
@@ -141,13 +141,13 @@ impl Driver {
         Ok(address)
     }
 
-    /// The live range `address` lies in.
+    /// The live range that contains `address`.
     pub(crate) fn range_of(&self, address: u64) -> Option<(u64, &Allocation)> {
         let (&base, allocation) = self.memory.range(..=address).next_back()?;
         (address < base + allocation.size).then_some((base, allocation))
     }
 
-    /// Takes a live range back. `observed` is false for a free that the host has not seen complete.
+    /// Removes a live range. `observed` is false for a free that the host has not seen complete.
     pub(crate) fn release(&mut self, address: u64, observed: bool) {
         let Some(allocation) = self.memory.remove(&address) else {
             return;
@@ -183,11 +183,11 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let device = self.contexts.get(context).expect("it is current").device;
-        // No device holds more, and rounding must not wrap.
+        // No device has more memory, and rounding must not overflow.
         if size > 1 << 48 {
             return Err(Error::OUT_OF_MEMORY);
         }
-        // Managed memory comes to the device page by page, when it is used.
+        // Managed memory moves to the device page by page, when it is used.
         let growth = if kind == Kind::Managed {
             0
         } else {
@@ -223,7 +223,7 @@ api! {
         address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
-    // Of a release that no program of today was built for.
+    // A variant of a later release, which no current program was built for.
     cuMemAlloc_v99 fn(address: Out<u64>, size: usize, _more: u64) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);

@@ -1,4 +1,5 @@
-//! Code: modules, libraries, kernels. Any image is accepted, any name is found, every launch does nothing.
+//! Code: modules, libraries, kernels. Any image is accepted, any name is found, and launches do
+//! nothing.
 
 use std::ffi::c_char;
 use std::path::Path;
@@ -15,11 +16,11 @@ use crate::state::{Driver, driver};
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) context: Handle,
-    /// Its library, if it came from one: then it cannot be unloaded by itself.
+    /// Its library, if it came from one; then it cannot be unloaded by itself.
     library: Handle,
 }
 
-/// A kernel of a module or a library; asked for twice, it is the same handle.
+/// A kernel of a module or a library. Requesting it twice returns the same handle.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) context: Handle,
@@ -163,7 +164,7 @@ api! {
 
     cuModuleGetLoadingMode fn(mode: Out<u32>) {
         let _initialised = driver()?;
-        // Lazy.
+        // Lazy loading.
         mode.put(2)
     }
 

@@ -1,5 +1,5 @@
-//! Multicast objects: a team of devices, and the memory bound for each of them. They are handled, mapped and
-//! released as physical memory is.
+//! Multicast objects: a team of devices, and the memory bound for each of them. They have handles,
+//! are mapped and are released like physical memory.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::memory::Kind;
 use crate::physical::{AllocationProp, GRANULARITY, is_granular, memory_file};
 use crate::state::{Driver, driver};
 
-/// What a multicast object has beside its size.
+/// What a multicast object has in addition to its size.
 #[derive(Debug)]
 pub(crate) struct Multicast {
     team_size: usize,
@@ -38,13 +38,13 @@ pub(crate) struct MulticastProp {
 }
 
 impl Multicast {
-    /// The memory that is bound, once for each binding.
+    /// The bound memory, once for each binding.
     pub(crate) fn into_bound(self) -> impl Iterator<Item = u64> {
         self.bound.into_iter().map(|bound| bound.memory)
     }
 }
 
-/// One binding that is asked for: both ranges are `size` bytes long.
+/// One requested binding: both ranges are `size` bytes long.
 #[derive(Clone, Copy, Debug)]
 struct Binding {
     multicast: Handle,

@@ -1,5 +1,5 @@
-//! Objects that are an identity and, at most, a number of bytes: arrays, texture and surface objects, link
-//! states, imports of other APIs. They belong to a context and go with it.
+//! Objects that have an identity and at most a number of bytes: arrays, texture and surface
+//! objects, link states, imports from other APIs. They belong to a context and end with it.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::error::Error;
 use crate::handle::{Handle, Table};
 use crate::state::{Driver, driver};
 
-/// What an object is; its name in `fake_cuda_live`.
+/// The class of an object, with its name in `fake_cuda_live`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Array,
     MipmappedArray,
-    /// A plane or a level: lent by its array, and gone with it.
+    /// A plane or a level: it belongs to its array, and ends with it.
     Part,
     Texture,
     Surface,
@@ -25,7 +25,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether its handles are numbers, which each context counts by itself.
+    /// Whether its handles are numbers, counted separately in each context.
     fn is_numbered(self) -> bool {
         matches!(self, Self::Texture | Self::Surface)
     }
@@ -65,17 +65,17 @@ impl Class {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     class: Class,
-    /// Bytes of device memory it holds.
+    /// The bytes of device memory that it holds.
     pub(crate) size: u64,
     context: Handle,
     device: usize,
-    /// What its class makes of it: an array's format, a mipmapped array's levels, the bytes of an import.
+    /// Data of its class: an array's format, a mipmapped array's levels, the bytes of an import.
     pub(crate) detail: u64,
-    /// The array a part is of, and which one it is.
+    /// The array that a part belongs to, and the index of the part.
     part_of: Option<(Handle, u32)>,
 }
 
-/// What a new object is to be.
+/// The properties of a new object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) class: Class,
@@ -94,7 +94,7 @@ impl Plan {
     }
 }
 
-/// The tables of objects: one for those with addresses, and for those with numbers one a context.
+/// The tables of objects: one for those with addresses, and one per context for those with numbers.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     addressed: Table<Object>,
@@ -141,7 +141,7 @@ fn pages(size: u64) -> u64 {
 }
 
 impl Driver {
-    /// A living object of a class; one with a number must be of the current context.
+    /// A live object of a class; one with a number must belong to the current context.
     pub(crate) fn object(&self, class: Class, handle: Handle) -> Result<&Object, Error> {
         let table = if class.is_numbered() {
             self.objects
@@ -223,7 +223,7 @@ impl Driver {
     }
 }
 
-/// Makes an object and answers with its handle.
+/// Creates an object and returns its handle.
 pub(crate) fn create(handle: Out<Handle>, plan: Plan) -> Result<(), Error> {
     if handle.is_null() {
         return Err(Error::INVALID_VALUE);

@@ -1,4 +1,4 @@
-//! Access of one device's contexts to the memory of another's.
+//! Access by one device's contexts to another device's memory.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -37,7 +37,7 @@ api! {
             return Err(Error::INVALID_DEVICE);
         }
         value.put(match attribute {
-            // Performance rank, the best; access, atomics, arrays.
+            // The best performance rank; access, atomics, arrays.
             1 => 0,
             2..=4 => 1,
             _ => return Err(Error::INVALID_VALUE),

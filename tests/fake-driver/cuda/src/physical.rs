@@ -1,9 +1,9 @@
 //! Physical memory and the handles to it.
 //!
-//! Physical memory is a memory file, so that two mappings of it show the same bytes, and a shareable handle is
-//! a descriptor of that file. It lives while a handle, a mapping or a multicast object holds it (`cuMemRelease`
-//! in `cuda.h`). A handle's value is free as soon as it is released, whether mappings are left or not: the next
-//! memory that is made gets it.
+//! Physical memory is a memory file, so that two mappings of it show the same bytes, and a
+//! shareable handle is a descriptor of that file. It lives while a handle, a mapping or a multicast
+//! object holds it (`cuMemRelease` in `cuda.h`). The value of a handle can be reused as soon as it
+//! is released, even if mappings remain: the next memory that is created gets it.
 
 #![expect(
     unsafe_code,
@@ -22,27 +22,27 @@ use crate::multicast::Multicast;
 use crate::pool::located;
 use crate::state::{Driver, driver};
 
-/// What sizes and addresses are multiples of.
+/// The granularity of sizes and addresses.
 pub(crate) const GRANULARITY: u64 = 2 << 20;
-/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`, the one kind of shareable handle.
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`, the only supported kind of shareable handle.
 pub(crate) const FILE_DESCRIPTOR: u32 = 1;
 
-/// Physical memory, or a multicast object, which shares its handles.
+/// Physical memory, or a multicast object, which uses the same kind of handles.
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) size: u64,
-    /// Whose memory it takes: none for host memory, imports and multicast objects.
+    /// The device whose memory it uses: none for host memory, imports and multicast objects.
     pub(crate) device: Option<usize>,
     prop: AllocationProp,
-    /// Handles with a value of their own.
+    /// The number of its handle values.
     handles: u32,
-    /// Mappings of it, and multicast objects it is bound to.
+    /// The number of its mappings, and of the multicast objects it is bound to.
     pub(crate) uses: u32,
     pub(crate) multicast: Option<Multicast>,
     pub(crate) content: File,
 }
 
-/// One handle value: which memory it is of, and how many releases it takes.
+/// One handle value: its memory, and the number of releases it needs.
 #[derive(Debug)]
 pub(crate) struct MemoryHandle {
     object: u64,
@@ -67,27 +67,28 @@ pub(crate) fn is_granular(size: u64) -> bool {
 
 /// A file of `size` bytes that exists in memory only.
 pub(crate) fn memory_file(size: u64) -> Result<File, Error> {
-    // SAFETY: the name is a C string, and the answer is checked.
+    // SAFETY: the name is a C string, and the result is checked.
     let descriptor = unsafe { libc::memfd_create(c"fake cuda memory".as_ptr(), libc::MFD_CLOEXEC) };
     if descriptor < 0 {
         return Err(Error::OUT_OF_MEMORY);
     }
-    // SAFETY: a fresh descriptor that nobody else has.
+    // SAFETY: a new descriptor that nothing else owns.
     let file = unsafe { File::from_raw_fd(descriptor) };
     file.set_len(size).map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(file)
 }
 
-/// A descriptor of a file for somebody else to keep.
+/// A descriptor of a file for another owner.
 pub(crate) fn shared(file: &File) -> Result<i32, Error> {
     let copy = file.try_clone().map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(copy.into_raw_fd())
 }
 
-/// The file behind a descriptor, which stays the caller's: a shareable handle as a pointer-sized value.
+/// The file of a descriptor that the caller keeps: a shareable handle as a pointer-sized value.
 pub(crate) fn received(handle: u64) -> Result<File, Error> {
     let descriptor = i32::try_from(handle).ok().filter(|&number| number >= 0);
-    // SAFETY: it is borrowed for this line only, and a number that is no descriptor makes the copy fail.
+    // SAFETY: it is borrowed for this line only, and a number that is not a descriptor makes the
+    // copy fail.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor.ok_or(Error::INVALID_VALUE)?) };
     let copy = borrowed.try_clone_to_owned();
     copy.map(File::from).map_err(|_| Error::INVALID_VALUE)
@@ -102,7 +103,7 @@ impl Driver {
             .ok_or(Error::INVALID_VALUE)
     }
 
-    /// Adds an object under a handle of its own.
+    /// Adds an object with its own handle.
     pub(crate) fn new_physical(
         &mut self,
         prop: AllocationProp,
@@ -172,7 +173,8 @@ impl Driver {
             .range_of(address)
             .filter(|(_, allocation)| allocation.kind == Kind::Mapped);
         let object = mapped.ok_or(Error::INVALID_VALUE)?.1.owner;
-        // `cuda.h` promises the handle the memory was mapped with; after its release another may have that value.
+        // `cuda.h` promises the handle with which the memory was mapped; after its release, other
+        // memory may have that value.
         let known = self
             .memory_handles
             .iter()
@@ -240,7 +242,7 @@ api! {
         let (size, prop) = (size as u64, prop.get()?);
         let mut driver = driver()?;
         let device = located(&driver, prop.location_type, prop.location_id)?;
-        // Pinned is the only type.
+        // Pinned is the only supported type.
         if !is_granular(size) || prop.kind != 1 || handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }

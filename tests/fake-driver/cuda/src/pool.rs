@@ -9,7 +9,7 @@ use crate::physical::FILE_DESCRIPTOR;
 use crate::state::{Driver, driver};
 use crate::vmm::Location;
 
-/// A pool takes memory from its device in blocks of this many bytes, as measured on an H200.
+/// A pool allocates memory from its device in blocks of this many bytes, as measured on an H200.
 pub(crate) const BLOCK: u64 = 32 << 20;
 
 /// `CU_MEM_ALLOCATION_TYPE_MANAGED`.
@@ -18,23 +18,23 @@ const MANAGED: u32 = 2;
 /// A stream-ordered pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// Whose memory it takes: nobody's for a pool in host or managed memory.
+    /// The device whose memory it uses: none for a pool in host or managed memory.
     pub(crate) device: Option<usize>,
     pub(crate) arena: Arena,
     pub(crate) used: u64,
     live: usize,
     is_default: bool,
-    /// Another process's: nothing can be allocated from it.
+    /// It belongs to another process: nothing can be allocated from it.
     is_import: bool,
-    /// Made for handles that other processes can open.
+    /// Created for handles that other processes can open.
     is_shareable: bool,
-    /// Destroyed by its owner, but not gone before its last allocation.
+    /// Destroyed by its owner, but still there until its last allocation is freed.
     destroyed: bool,
     reserved_high: u64,
     used_high: u64,
-    /// Kept over a synchronisation.
+    /// Bytes kept over a synchronisation.
     threshold: u64,
-    /// Reuse policies, which change nothing where every operation completes at once.
+    /// Reuse policies, which have no effect here because every operation completes immediately.
     reuse: [u32; 3],
 }
 
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// The host has synchronised: frees are seen, and what lies above the threshold goes back.
+    /// The host has synchronised: frees are seen, and what is above the threshold is released.
     pub(crate) fn observe(&mut self) {
         self.arena.observe();
         self.arena.trim(self.threshold);
@@ -334,7 +334,7 @@ api! {
         match attribute {
             1..=3 => pool.reuse[attribute as usize - 1] = value.cast::<u32>().value()?,
             4 => pool.threshold = value.cast::<u64>().value()?,
-            // The high marks can only be set back.
+            // The high-water marks can only be reset.
             6 if value.cast::<u64>().value()? == 0 => pool.reserved_high = pool.arena.reserved(),
             8 if value.cast::<u64>().value()? == 0 => pool.used_high = pool.used,
             _ => return Err(Error::INVALID_VALUE),

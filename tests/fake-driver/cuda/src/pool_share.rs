@@ -1,4 +1,5 @@
-//! Pools and their allocations between processes. As with IPC, both ends may be in one process here.
+//! Sharing of pools and their allocations between processes. As with IPC, both ends may be in one
+//! process here.
 
 use std::os::unix::fs::FileExt as _;
 

@@ -1,4 +1,5 @@
-//! Primary contexts: one a device, shared by all who retain it, under a handle that stays the same.
+//! Primary contexts: one for each device, shared by all that retain it, with a handle that stays
+//! the same.
 
 use crate::context::destroy;
 use crate::dispatch::{Out, api};
@@ -6,7 +7,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::driver;
 
-/// Retains a device's primary context, making it if need be.
+/// Retains a device's primary context, and creates it if necessary.
 pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     let mut driver = driver()?;
     let device = driver.device(device)?;
@@ -25,7 +26,7 @@ pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
                 .contexts
                 .get_mut(handle)
                 .expect("a primary context's handle stays");
-            // A reset leaves the retains of before in force.
+            // A reset does not change the number of retains.
             context.references = dead.references + 1;
             *dead = context;
             handle
@@ -39,7 +40,7 @@ pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     })
 }
 
-/// Gives a retain back; the last one ends the context.
+/// Releases a retain; the last one ends the context.
 pub(crate) fn release(device: i32) -> Result<(), Error> {
     let ended = {
         let mut driver = driver()?;

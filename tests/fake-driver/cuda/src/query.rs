@@ -1,4 +1,4 @@
-//! Questions that change nothing: what a pointer is, what a code means, where a function is.
+//! Queries that change nothing: what a pointer is, what a code means, where a function is.
 
 use std::ffi::{c_char, c_void};
 
@@ -7,7 +7,7 @@ use crate::error::{self, Error};
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// A versioned function by its plain name: the variant a program built for `version` gets.
+/// A versioned function by its plain name: the variant for a program built for `version`.
 const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuDeviceTotalMem", 3020, "cuDeviceTotalMem_v2"),
     ("cuCtxCreate", 12_050, "cuCtxCreate_v4"),
@@ -80,7 +80,7 @@ fn resolve(name: &str, version: i32, flags: u64) -> Option<*const c_void> {
         .find(|(plain, since, _)| *plain == name && *since <= version);
     let name = match versioned {
         Some((_, _, variant)) => (*variant).to_owned(),
-        // Functions that have had one later version since CUDA 3.2 and are kept under that name only.
+        // Functions with one later version since CUDA 3.2, which exist under that name only.
         None if exported(name).is_none() => format!("{name}_v2"),
         None => name.to_owned(),
     };
@@ -134,7 +134,7 @@ api! {
     cuPointerGetAttributes fn(count: u32, attributes: In<u32>, values: In<Out<u8>>, address: u64) {
         let driver = driver()?;
         for index in 0..count as usize {
-            // An attribute that does not apply is left as it is.
+            // An attribute that does not apply is left unchanged.
             let _ = pointer_attribute(&driver, attributes.at(index).get()?, address, values.at(index).get()?);
         }
         Ok(())

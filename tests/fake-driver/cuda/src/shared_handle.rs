@@ -1,4 +1,4 @@
-//! What one process passes to another: 64 opaque bytes that say whose they are and what of.
+//! What one process passes to another: 64 opaque bytes that say which process shares what.
 
 use crate::error::Error;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque([u8; 64]);
 
-/// What is shared.
+/// The kind of what is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum What {
@@ -17,18 +17,18 @@ pub(crate) enum What {
     Pool = u64::from_le_bytes(*b"fake set"),
 }
 
-/// What is in the bytes.
+/// The contents of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     what: u64,
     process: u64,
-    /// An address or a handle, in the process that made it.
+    /// An address or a handle in the process that created it.
     pub(crate) source: u64,
     pub(crate) size: u64,
 }
 
 impl Shared {
-    /// Something of this process.
+    /// Something that belongs to this process.
     pub(crate) fn own(what: What, source: u64, size: u64) -> Self {
         Self {
             what: what as u64,

@@ -27,7 +27,7 @@ use crate::user_object::UserObject;
 
 const MIB: u64 = 1 << 20;
 
-/// Everything that lives on the devices of this process.
+/// Everything that is live on the devices of this process.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub(crate) devices: Vec<Device>,
@@ -43,27 +43,27 @@ pub(crate) struct Driver {
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
     pub(crate) user_objects: Table<UserObject>,
-    /// Ends of user objects that have not run yet.
+    /// Destructors of user objects that have not run yet.
     pub(crate) ended: Vec<HostCall>,
-    /// Captures under way, by their ids.
+    /// Active captures, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Table<Pool>,
     /// Every live range by its first address, whatever its kind.
     pub(crate) memory: BTreeMap<u64, Allocation>,
     /// Address ranges with or without memory in them: first address and length.
     pub(crate) reserved_ranges: BTreeMap<u64, u64>,
-    /// Physical memory and multicast objects, by numbers that no caller sees.
+    /// Physical memory and multicast objects, by internal numbers.
     pub(crate) physical: Table<Physical>,
     pub(crate) memory_handles: Table<MemoryHandle>,
     pub(crate) pinned: Arena,
     pub(crate) managed: Arena,
-    /// Where memory of other processes and APIs appears.
+    /// The addresses at which memory of other processes and APIs is mapped.
     pub(crate) foreign: Arena,
     /// Mappings of IPC handles, by their addresses.
     pub(crate) opened: BTreeMap<u64, Opened>,
-    /// Contexts made since the process began.
+    /// The number of contexts created since the process began.
     pub(crate) contexts_made: u32,
-    /// Their ids so far and those of green ones' views, never used twice.
+    /// The number of ids of contexts and of views of green contexts so far; ids are never reused.
     pub(crate) context_uids: u32,
 }
 
@@ -104,7 +104,7 @@ static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     Mutex::new(driver)
 });
 
-/// 0 before `cuInit`, 1 after it, 2 once the process is on its way out.
+/// 0 before `cuInit`, 1 after it, 2 while the process exits.
 static PHASE: AtomicU8 = AtomicU8::new(0);
 /// The process that called `cuInit`: a forked child may not use the driver.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -114,7 +114,7 @@ pub(crate) fn initialise() -> Result<(), Error> {
     if fault::device_count() == 0 {
         return Err(Error::NO_DEVICE);
     }
-    // Whoever finds the driver initialised finds by whom.
+    // Whatever sees that the driver is initialised also sees by which process.
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Acquire);
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {

@@ -1,4 +1,5 @@
-//! Streams. Work completes as it is submitted, so a stream is an identity, a priority and, perhaps, a capture.
+//! Streams. Work completes when it is submitted, so a stream is only an identity, a priority and
+//! possibly a capture.
 
 use std::time::Instant;
 
@@ -16,7 +17,7 @@ use crate::user_object;
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
-    /// The green context it belongs to, by the handle that can be current.
+    /// The green context it belongs to, by the handle with which that can be made current.
     pub(crate) green: Option<Handle>,
     flags: u32,
     priority: i32,
@@ -28,7 +29,7 @@ pub(crate) fn is_default(stream: Handle) -> bool {
 }
 
 impl Driver {
-    /// The context a stream belongs to, if it still works.
+    /// The context that a stream belongs to, if it is not broken.
     pub(crate) fn context_of_stream(&self, stream: Handle) -> Result<Handle, Error> {
         if is_default(stream) {
             return self.current_handle();
@@ -47,7 +48,7 @@ impl Driver {
     }
 }
 
-/// Makes a stream, in a green context or in the current one.
+/// Creates a stream, in a green context or in the current one.
 pub(crate) fn create(
     stream_out: Out<Handle>,
     green: Option<Handle>,

@@ -1,4 +1,5 @@
-//! Texture and surface objects, whose handles are numbers in tables of their context, and texture references.
+//! Texture and surface objects, whose handles are numbers in tables of their context, and texture
+//! references.
 
 use crate::dispatch::{In, Out, api};
 use crate::handle::Handle;

@@ -1,5 +1,5 @@
-//! User objects: counted by callers, graphs and executable graphs, and ended by a function of the program's,
-//! which runs on a thread of the driver's.
+//! User objects: counted by callers, graphs and executable graphs. At the end, a function of the
+//! program runs on a thread of the driver.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::handle::Handle;
 use crate::state::{Driver, driver, state};
 
-/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, which must be given.
+/// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, which is mandatory.
 const NO_DESTRUCTOR_SYNC: u32 = 1;
 /// `CU_GRAPH_USER_OBJECT_MOVE`: the caller's references become the graph's.
 const MOVE: u32 = 1;
@@ -18,7 +18,7 @@ const MOVE: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destructor: HostCall,
-    /// References of callers, and of graphs of both kinds.
+    /// The references of callers, and of graphs of both kinds.
     callers: u32,
     graphs: u32,
 }
@@ -91,7 +91,7 @@ impl Driver {
         Ok(())
     }
 
-    /// The references of a graph once more, for a copy of it.
+    /// Duplicates the references of a graph, for a copy of it.
     pub(crate) fn share_objects(&mut self, references: &References) -> References {
         for (&object, &count) in &references.0 {
             self.user_objects
@@ -102,7 +102,7 @@ impl Driver {
         references.clone()
     }
 
-    /// Gives up the references of a graph that is gone.
+    /// Releases the references of a graph that has ended.
     pub(crate) fn drop_objects(&mut self, references: References) {
         for (object, count) in references.0 {
             self.user_objects
@@ -123,8 +123,8 @@ impl Driver {
     }
 }
 
-/// Runs the destructors that are due, on another thread, and waits for them: the real driver does not wait, but a
-/// test must know when they have run. The state must not be locked.
+/// Runs the destructors that are due, on another thread, and waits for them. The real driver does
+/// not wait, but a test must know when they have run. The state must not be locked.
 pub(crate) fn run_destructors() {
     let due = std::mem::take(&mut state().ended);
     if due.is_empty() {

@@ -12,7 +12,7 @@ use crate::physical::{GRANULARITY, is_granular};
 use crate::pool::located;
 use crate::state::{Driver, driver};
 
-/// Puts nothing behind a range of addresses, and keeps anyone else from using it.
+/// Reserves a range of addresses without access, so that nothing else uses it.
 fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
     let fixed = if address.is_some() {
         libc::MAP_FIXED
@@ -21,7 +21,8 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
     };
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | fixed;
     let hint = address.unwrap_or(0) as *mut libc::c_void;
-    // SAFETY: either the kernel chooses the place, or it is a range that this driver has reserved before.
+    // SAFETY: either the kernel chooses the address, or it is a range that this driver has reserved
+    // before.
     let mapped = unsafe { libc::mmap(hint, size as usize, libc::PROT_NONE, flags, -1, 0) };
     if mapped == libc::MAP_FAILED {
         Err(Error::OUT_OF_MEMORY)
@@ -31,7 +32,7 @@ fn reserve_at(address: Option<u64>, size: u64) -> Result<u64, Error> {
 }
 
 fn unmap(address: u64, size: u64) {
-    // SAFETY: a mapping of this driver's own, of which nothing is live any more.
+    // SAFETY: a mapping of this driver in which nothing is live any longer.
     unsafe { libc::munmap(address as *mut libc::c_void, size as usize) };
 }
 

@@ -1,7 +1,7 @@
-//! A stand-in for libcudart, the CUDA runtime: it loads code, of its own accord when a kernel is
-//! first launched, and where the program asks for it.
+//! A stand-in for libcudart, the CUDA runtime. It loads code by itself when a kernel is first
+//! launched, and also when the program requests it.
 //!
-//! Under another file's name it is a program's own library, which loads code as it likes.
+//! Under another file name it is a library of the program, which loads code as it likes.
 
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
@@ -23,7 +23,7 @@ type Load = unsafe extern "C" fn(
     u32,
 ) -> u32;
 
-/// A function of the driver in this process, as a function pointer of type `F`.
+/// Returns a driver function of this process as a function pointer of type `F`.
 ///
 /// # Safety
 ///
@@ -35,11 +35,11 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
         libc::dlsym(library, name.as_ptr())
     };
-    // SAFETY: the caller vouches for the type, which is that of a pointer.
+    // SAFETY: the caller guarantees the type, which is that of a function pointer.
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Has the driver load `code`: the one place at which this library does.
+/// Makes the driver load `code`; this is the only place where this library does.
 ///
 /// # Safety
 ///
@@ -49,7 +49,7 @@ unsafe fn load(library: *mut u64, code: *const c_void) -> c_int {
     // SAFETY: the documented signature.
     let load: Option<Load> = unsafe { driver(c"cuLibraryLoadData") };
     let none = ptr::null_mut();
-    // SAFETY: the caller's promise, and no options.
+    // SAFETY: guaranteed by the caller, and there are no options.
     let answer = load.map(|load| unsafe {
         load(
             library,
@@ -68,11 +68,11 @@ unsafe fn load(library: *mut u64, code: *const c_void) -> c_int {
 /// Loads the code that a program registered, and keeps it.
 fn load_registered() -> c_int {
     let mut library = 0;
-    // SAFETY: a local, and an image that ends with a zero byte.
+    // SAFETY: a local variable, and an image that ends with a zero byte.
     unsafe { load(&raw mut library, c"kernels".as_ptr().cast()) }
 }
 
-/// Launches nothing; the first launch loads the program's code, which stays.
+/// Launches nothing; the first launch loads the program's code, which stays loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernel() -> c_int {
     static ONCE: Once = Once::new();
@@ -81,7 +81,7 @@ pub extern "C" fn cudaLaunchKernel() -> c_int {
     answer
 }
 
-/// Loads what the program asks for.
+/// Loads what the program requests.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     unsafe { load(library, code) }
 }
 
-/// Gives back what [`cudaLibraryLoadData`] loaded.
+/// Unloads what [`cudaLibraryLoadData`] loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
     // SAFETY: the documented signature.
@@ -111,7 +111,7 @@ pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
     if answer == Some(0) { 0 } else { UNKNOWN }
 }
 
-/// What a program's own library does that has nothing of the runtime: it loads code and keeps it.
+/// The behaviour of a program's own library without the runtime: it loads code and keeps it.
 ///
 /// # Safety
 ///
@@ -119,6 +119,6 @@ pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fake_plugin_loads_code(code: *const c_char) -> c_int {
     let mut library = 0;
-    // SAFETY: a local, and the caller's promise.
+    // SAFETY: a local variable; the rest is guaranteed by the caller.
     unsafe { load(&raw mut library, code.cast()) }
 }

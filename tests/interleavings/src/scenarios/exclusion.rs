@@ -6,7 +6,7 @@ use shuttle::thread;
 
 use crate::exclusion::Exclusion;
 
-/// A driver object, in `std`'s types, which take no step of their own: the object itself, and
+/// A driver object, in `std`'s types, which the checker does not interleave: the object itself, and
 /// whether the ledger knows it.
 struct Object {
     is_alive: AtomicBool,
@@ -19,12 +19,12 @@ impl Object {
         Self {
             is_alive: AtomicBool::new(true),
             is_known: AtomicBool::new(true),
-            // A reading borrows it for ever.
+            // A reading borrows it for `'static`.
             exclusion: Box::leak(Box::new(Exclusion::new())),
         }
     }
 
-    /// As `pools` reads: the object is looked up after the reading has begun.
+    /// Like a reading in `pools`: the object is looked up after the reading has begun.
     fn read(&self) {
         let _reading = self.exclusion.read().expect("no destruction is lost");
         self.touch();
@@ -42,7 +42,7 @@ impl Object {
         }
     }
 
-    /// As the wrapper of a destroy call does; `works` is whether the driver destroys it.
+    /// Like the wrapper of a destroy call; `works` says whether the driver destroys the object.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
         let _destruction = self.exclusion.destroy();
@@ -54,7 +54,7 @@ impl Object {
     }
 }
 
-/// An object is read and destroyed at once.
+/// An object is read and destroyed at the same time.
 pub fn a_reading_and_a_destruction() {
     let object = Object::new();
     thread::scope(|threads| {
@@ -63,8 +63,8 @@ pub fn a_reading_and_a_destruction() {
     });
 }
 
-/// Two threads read two objects, which two others destroy; one of these calls fails, and its
-/// object is read on.
+/// Two threads read two objects, which two others destroy; one of the destroy calls fails, and its
+/// object is read again.
 pub fn readings_and_destructions() {
     let (ends, stays) = (Object::new(), Object::new());
     // Both belong to the same exclusion.
@@ -85,7 +85,7 @@ pub fn readings_and_destructions() {
     assert!(stays.is_known.load(Ordering::SeqCst));
 }
 
-/// A reading of contexts reads streams as well, while both are destroyed: nobody waits for ever.
+/// A reading of contexts reads streams too, while both are destroyed: there is no deadlock.
 pub fn streams_are_read_under_contexts() {
     let (context, stream) = (Object::new(), Object::new());
     thread::scope(|threads| {

@@ -12,18 +12,18 @@ use crate::sync::{waits, waits_anew};
 
 use Manner::{Exclusive, Parallel};
 
-/// Who is inside, as the scenario sees it: between the two moments when the gate lets a check in
-/// and when the check leaves. In `std`'s types, which take no step of their own.
+/// The checks that are inside, from when the gate admits a check until the check leaves. In `std`'s
+/// types, which the checker does not interleave.
 #[derive(Default)]
 struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
-    /// How often one came in while another was inside.
+    /// How often a check came in while another was inside.
     meetings: AtomicUsize,
 }
 
 impl Inside {
-    /// A check that has come in does its work. Answers whether another was inside meanwhile.
+    /// An admitted check does its work. Returns whether another was inside meanwhile.
     fn work(&self, manner: Manner) -> bool {
         let exclusive = usize::from(manner == Exclusive);
         let meetings = self.meetings.load(Ordering::SeqCst);
@@ -37,8 +37,8 @@ impl Inside {
         met
     }
 
-    /// A check that waits its turn: an exclusive one meets nobody, and a parallel one no exclusive
-    /// one.
+    /// A check that waits for its turn: an exclusive one meets no other, and a parallel one meets
+    /// no exclusive one.
     fn take_turn(&self, gate: &Gate, manner: Manner) {
         let turn = gate.enter(manner);
         assert_eq!(self.exclusive.load(Ordering::SeqCst), 0, "one was there");
@@ -53,7 +53,7 @@ impl Inside {
     }
 }
 
-/// The gate may know of more: one that is inside and has not begun to work, or has ended.
+/// The gate may count more: a check that is inside and has not begun to work, or has finished.
 fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
     met && turn.met_another()
 }
@@ -67,22 +67,22 @@ fn all_take_turns(manners: &[Manner]) {
     });
 }
 
-/// Two exclusive checks come at once: one is inside, the other after it.
+/// Two exclusive checks arrive at once: they are inside one after the other.
 pub fn two_exclusive_checks() {
     all_take_turns(&[Exclusive, Exclusive]);
 }
 
-/// An exclusive check and a parallel one come at once.
+/// An exclusive check and a parallel one arrive at once.
 pub fn an_exclusive_check_and_a_parallel_one() {
     all_take_turns(&[Exclusive, Parallel]);
 }
 
-/// Checks of both manners come at once, and all get in.
+/// Checks of both kinds arrive at once, and all are admitted.
 pub fn a_crowd() {
     all_take_turns(&[Exclusive, Parallel, Parallel, Exclusive, Parallel]);
 }
 
-/// Checks stand in line one after the other, while one is inside: they go in as they came.
+/// Checks queue one after the other while one is inside: they are admitted in order.
 pub fn first_come_first_served() {
     waits_anew();
     let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
@@ -104,8 +104,8 @@ pub fn first_come_first_served() {
     assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
 }
 
-/// A check stands in line behind a parallel one; parallel ones that come later have room beside
-/// that one, and yet wait.
+/// A check queues behind a parallel one. Parallel checks that arrive later could join that one, but
+/// wait for their turn.
 pub fn nobody_passes_the_line() {
     waits_anew();
     let (gate, order) = (Gate::new(), Mutex::new(Vec::new()));
@@ -126,8 +126,8 @@ pub fn nobody_passes_the_line() {
     assert_eq!(*order.lock().unwrap(), [Exclusive, Parallel]);
 }
 
-/// Checks that share stand in line behind an exclusive one: when it leaves, all are inside at once,
-/// and none waits until the one before it has left.
+/// Parallel checks queue behind an exclusive one: when it leaves, all are inside at once, and none
+/// waits until the previous one has left.
 pub fn those_in_line_that_share_are_inside_together() {
     waits_anew();
     let (gate, all_inside) = (Gate::new(), Barrier::new(3));
@@ -147,9 +147,9 @@ pub fn those_in_line_that_share_are_inside_together() {
     });
 }
 
-/// The body of an exclusive check starts a thread that begins a check of its own, and waits for
-/// it, while others stand in line: that one goes in at once, both know that they met, and those in
-/// line meet neither.
+/// The body of an exclusive check starts a thread that begins a check of its own, and waits for it,
+/// while others queue: that check is admitted at once, both know that they overlapped, and those in
+/// the queue overlap neither.
 pub fn a_check_that_the_one_inside_waits_for() {
     let (gate, inside) = (Gate::new(), Inside::default());
     thread::scope(|threads| {
@@ -172,8 +172,8 @@ pub fn a_check_that_the_one_inside_waits_for() {
     });
 }
 
-/// A program's own thread begins a check at any moment, and nobody waits for it: whoever it meets
-/// knows, it knows, and all get in.
+/// A thread of the program begins a check at any moment without waiting: every check that it
+/// overlaps knows this, so does it, and all are admitted.
 pub fn a_check_of_the_program_s_own() {
     let (gate, inside) = (Gate::new(), Inside::default());
     let take = |turn: Turn<'_>, manner| {
@@ -189,7 +189,7 @@ pub fn a_check_of_the_program_s_own() {
     assert!(!gate.enter(Exclusive).met_another(), "nobody is left");
 }
 
-/// A check panics inside: the others get in, and meet nobody.
+/// A check panics inside: the others are admitted, and overlap no check.
 pub fn a_panic_inside() {
     let (gate, inside) = (Gate::new(), Inside::default());
     thread::scope(|threads| {
@@ -198,7 +198,7 @@ pub fn a_panic_inside() {
             threads.spawn(move || inside.take_turn(gate, manner));
         }
         threads.spawn(|| {
-            // Not `panic!`, at which the checker would stop.
+            // Not `panic!`, because that would stop the checker.
             let body = || {
                 let _turn = gate.enter(Exclusive);
                 inside.work(Exclusive);

@@ -1,4 +1,4 @@
-//! What threads do at once, and what must hold whatever the order of their steps.
+//! What threads do at the same time, and what must hold in every interleaving.
 
 #![expect(
     clippy::missing_panics_doc,

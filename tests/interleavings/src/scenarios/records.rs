@@ -1,4 +1,4 @@
-//! Records that come and go on several threads.
+//! Records that several threads create and free.
 
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::mpsc;
@@ -12,9 +12,9 @@ const FIRST: ScopeId = ScopeId(1);
 const SECOND: ScopeId = ScopeId(2);
 const OTHER_CONTEXT: ContextUid = ContextUid(2);
 
-/// Two tests at once, one that leaks and one that does not, each on a thread with a helper, each
-/// judged at its own end, whatever the other does then. The driver hands an address that one frees
-/// to the other at once.
+/// Two tests run at once, one with a leak and one without, each on a thread with a helper. Each is
+/// judged at its own end, whatever the other does then. An address that one frees is immediately
+/// handed to the other.
 pub fn a_leaking_test_and_a_clean_one() {
     let world = World::new(&[]);
     let test = |number: u32, scope: ScopeId, leaks: usize| {
@@ -43,8 +43,8 @@ pub fn a_leaking_test_and_a_clean_one() {
     world.agrees(&[]);
 }
 
-/// A test has left something, and a thread of its own goes on to take what another gives back: the
-/// test is never taken for clean.
+/// A test has left something, and one of its threads still allocates what another frees: the test
+/// is never judged clean.
 pub fn a_leaking_test_s_threads_go_on() {
     let world = World::new(&[FIRST]);
     world.allocate(caller(3, FIRST));
@@ -64,7 +64,8 @@ pub fn a_leaking_test_s_threads_go_on() {
     world.agrees(&[FIRST]);
 }
 
-/// Two tests one after the other: a test ends and the next one begins, while a thread that the first one left behind goes on.
+/// Two tests run one after the other: the second begins while a thread that the first left behind
+/// still runs.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);
     let next = SECOND;
@@ -86,7 +87,7 @@ pub fn a_thread_outlives_its_test() {
     world.agrees(&[next]);
 }
 
-/// Threads do what they like: allocate, free, fail to free, have a free recorded into a graph.
+/// Threads act at random: they allocate, free, fail to free, and record frees into a graph.
 pub fn anything_at_once() {
     let world = World::new(&[FIRST, SECOND]);
     thread::scope(|threads| {
@@ -114,7 +115,8 @@ fn do_anything(world: &World, caller: Caller) {
     }
 }
 
-/// One test's thread allocates, another's frees: what was made meanwhile is no credit of either.
+/// One test's thread allocates, and another test's thread frees: neither is credited with the
+/// other's work.
 pub fn freed_by_another_test() {
     let world = World::new(&[FIRST, SECOND]);
     let (hand_over, handed_over) = mpsc::channel();
@@ -151,7 +153,7 @@ pub fn freed_twice_at_once() {
     world.agrees(&[FIRST]);
 }
 
-/// A context ends while others allocate in it and free what is there.
+/// A context ends while other threads allocate and free in it.
 pub fn a_context_ends() {
     let world = World::new(&[FIRST, SECOND]);
     let old = world.allocate_in(OTHER_CONTEXT, caller(1, FIRST));
@@ -165,7 +167,7 @@ pub fn a_context_ends() {
     world.agrees(&[FIRST, SECOND]);
 }
 
-/// The stacks of several threads: one number for each, whoever meets it first.
+/// The stacks of several threads: each has one number, whichever thread interns it first.
 pub fn one_stack_from_several_threads() {
     let ledger = Ledger::new();
     let stacks = ledger.stacks();
@@ -181,8 +183,8 @@ pub fn one_stack_from_several_threads() {
     });
 }
 
-/// A test with a budget takes memory on two threads, and another test beside it: every allocation
-/// is in the figures, the peak is what was there at once, and what the other takes is in none.
+/// A test with a budget allocates on two threads beside another test: the figures contain every
+/// allocation, the peak is what was live at once, and nothing of the other test counts.
 pub fn a_metered_test_and_another() {
     let world = World::new(&[FIRST, SECOND]);
     world.ledger.meter(FIRST, Layer::DRIVER);
@@ -213,8 +215,8 @@ pub fn a_metered_test_and_another() {
     world.agrees(&[FIRST, SECOND]);
 }
 
-/// Two threads open memory of another process, which is there once, and close it; a third one has
-/// it open meanwhile: it goes with the last of them, and no close is of something unknown.
+/// Two threads open and close the same memory of another process, which a third thread also has
+/// open: it ends with the last of them, and no close is of unknown memory.
 pub fn opened_by_several_and_closed_by_each() {
     let ledger = Ledger::new();
     assert!(ledger.open_scope(FIRST));

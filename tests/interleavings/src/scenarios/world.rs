@@ -1,4 +1,4 @@
-//! A driver, and a ledger that is told of its calls as the callbacks tell it.
+//! A driver, and a ledger that receives its calls as from callbacks.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -10,14 +10,14 @@ use crate::ledger::event::{
 };
 use crate::ledger::{Event, Kind, Layer, Ledger, Place, Record, ScopeId, StackId};
 
-/// What the driver answers to a free that it refuses.
+/// The driver's result for a free that it refuses.
 pub(super) const REFUSED: CuResult = 1;
 
-/// The context of all that a scenario does not end.
+/// The context of everything that a scenario does not end.
 pub(super) const CONTEXT: ContextUid = ContextUid(1);
 
-/// What the driver itself has live. In `std`'s types, which take no step of their own: a driver's
-/// call is one step.
+/// What is live in the driver itself. In `std`'s types, which the checker does not interleave,
+/// because a driver call is one step.
 #[derive(Default)]
 struct Driver {
     /// By address.
@@ -26,7 +26,7 @@ struct Driver {
     ended: Vec<ContextUid>,
 }
 
-/// Enough to tell two at the same address from each other.
+/// Data to distinguish two at the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allocation {
     bytes: u64,
@@ -35,7 +35,7 @@ struct Allocation {
 }
 
 impl Driver {
-    /// The lowest free address: one that was just freed comes again at once.
+    /// The lowest free address, so that a freed address is reused immediately.
     fn allocate(&mut self, scope: ScopeId, context: ContextUid) -> Option<(u64, u64)> {
         if self.ended.contains(&context) {
             return None;
@@ -66,7 +66,7 @@ pub(super) struct World {
     driver: Mutex<Driver>,
 }
 
-/// A thread of the program, working for a scope.
+/// A thread of the program that works for a scope.
 pub(super) fn caller(thread: u32, scope: ScopeId) -> Caller {
     Caller {
         thread: ThreadNumber(thread),
@@ -96,7 +96,7 @@ impl World {
         self.driver.lock().unwrap()
     }
 
-    /// An allocation; none where its context is gone.
+    /// An allocation; none if its context has ended.
     pub(super) fn allocate_in(&self, context: ContextUid, caller: Caller) -> Option<u64> {
         let (address, bytes) = self.driver().allocate(caller.scope, context)?;
         thread::yield_now();
@@ -118,12 +118,12 @@ impl World {
         self.allocate_in(CONTEXT, caller).expect("it never ends")
     }
 
-    /// A free, with the driver's own answer.
+    /// A free, with the driver's own result.
     pub(super) fn free(&self, address: u64, caller: Caller) -> CuResult {
         self.release(address, caller, |driver| driver.free(address))
     }
 
-    /// A free that the driver refuses, for a reason that lies elsewhere.
+    /// A free that the driver refuses for an unrelated reason.
     pub(super) fn fail_to_free(&self, address: u64, caller: Caller) {
         self.release(address, caller, |_| REFUSED);
     }
@@ -161,7 +161,7 @@ impl World {
         error
     }
 
-    /// The end of a context, with all that is its own.
+    /// The end of a context, with everything in it.
     pub(super) fn end_context(&self, context: ContextUid, caller: Caller) {
         {
             let mut driver = self.driver();
@@ -182,7 +182,7 @@ impl World {
         self.ledger.select(of_scope)
     }
 
-    /// All calls are over: what the ledger has is what the driver has, and every figure says so.
+    /// All calls are over: the ledger has what the driver has, and every figure agrees.
     pub(super) fn agrees(&self, open: &[ScopeId]) {
         let live = self.driver().live.clone();
         let records = self.ledger.select(|_| true);

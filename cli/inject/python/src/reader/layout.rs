@@ -39,7 +39,7 @@ pub(super) struct FrameLayout {
 /// How a frame stores its current instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InstructionUnit {
-    /// As an index, in units of so many bytes.
+    /// As an index, in units of this many bytes.
     Index(isize),
     /// As an address.
     Address,
@@ -56,7 +56,7 @@ pub(super) enum EntryMark {
     InterpreterFrame,
 }
 
-/// The least [owner](FrameLayout::owner) that stands for the interpreter itself.
+/// The lowest [owner](FrameLayout::owner) that means the interpreter itself.
 pub(super) const INTERPRETER: u8 = 3;
 
 /// `PyCodeObject`.

@@ -112,7 +112,7 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
             14 => {
                 line = line.wrapping_add(bytes.signed());
                 bytes.number();
-                // This one counts from 1; 0 stands for none.
+                // Columns count from 1 here; 0 means none.
                 column = Some(bytes.number()).filter(|column| *column > 0);
             }
             _ => {}

@@ -5,7 +5,7 @@ use std::hash::Hasher;
 use super::layout::StringLayout;
 use super::memory::Memory;
 
-/// Longer names of files and functions are cut off at so many characters.
+/// Longer names of files and functions are truncated to this many characters.
 const MAX_CHARACTERS: usize = 4096;
 
 /// A string in memory, with one, two or four bytes for each character.

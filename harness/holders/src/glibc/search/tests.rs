@@ -8,19 +8,19 @@ use super::super::memory::{MOST, Memory, PAGE};
 use super::*;
 use crate::Target;
 
-/// Where the statics of these programs lie.
+/// The address of the statics of these programs.
 const STATICS: u64 = 0x5555_0000_0000;
-/// Where their heap begins.
+/// The address at which their heap begins.
 const HEAP: u64 = 0x6000_0000_0000;
-/// What is looked for: memory of 256 bytes each, this far apart.
+/// The targets: memory of 256 bytes each, at this distance.
 const DEVICE: u64 = 0x7f00_0000_0000;
 const APART: u64 = 4096;
 
-/// A program: what its statics and its blocks hold.
+/// A program: the contents of its statics and of its blocks.
 #[derive(Clone, Debug, Default)]
 struct Program {
     statics: Vec<Vec<Word>>,
-    /// Whether a block is in use, and what it holds.
+    /// Whether a block is in use, and its contents.
     blocks: Vec<(bool, Vec<Word>)>,
 }
 
@@ -29,7 +29,7 @@ enum Word {
     Number(u64),
     /// The address of a block, and so many words behind its beginning.
     Block(usize, usize),
-    /// A target, and so many bytes behind its beginning.
+    /// A target, plus a number of bytes.
     Target(usize, u64),
 }
 
@@ -37,7 +37,7 @@ fn heap(region: Range<u64>) -> Heap {
     Heap::new(Vec::from([region]))
 }
 
-/// How many bytes a block takes with its header.
+/// The bytes that a block uses, including its header.
 fn size(words: usize) -> u64 {
     (words as u64 * 8 + 8).next_multiple_of(16).max(32)
 }
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    /// It in memory, as glibc lays it out; and where its heap ends.
+    /// Its memory image, as laid out by glibc, and the end of its heap.
     fn memory(&self) -> (Synthetic, u64) {
         let mut memory = Synthetic::default();
         for (at, words) in self.statics.iter().enumerate() {
@@ -83,7 +83,7 @@ impl Program {
                 memory.put(address + 8 * index as u64, self.value(*word));
             }
         }
-        // What has not been given out yet.
+        // The part that has not been handed out yet.
         let top = self.address(self.blocks.len());
         let end = (top + 64).next_multiple_of(4096);
         memory.put(top - 8, (end - (top - 16)) | u64::from(before));
@@ -122,7 +122,7 @@ impl Program {
         search.run(&regions)
     }
 
-    /// For each target through how many blocks it is reached, by the simplest means.
+    /// Computes naively through how many blocks each target is reached.
     fn nearest(&self, targets: usize) -> Vec<Option<u32>> {
         let mut found = vec![None; targets];
         let mut met = vec![false; self.blocks.len()];
@@ -150,7 +150,7 @@ impl Program {
 
 fn word(blocks: usize, targets: usize) -> impl Strategy<Value = Word> {
     prop_oneof![
-        // None that a header could be: by those, blocks are recognised.
+        // Not a value that a header could have, because blocks are recognised by their headers.
         3 => (0_u64..32).prop_map(Word::Number),
         1 => (0..blocks, prop_oneof![3 => Just(0), 1 => 0_usize..1000])
             .prop_map(|(block, word)| Word::Block(block, word)),
@@ -167,7 +167,7 @@ fn programs(targets: usize) -> impl Strategy<Value = Program> {
     })
 }
 
-/// How far each was found.
+/// The distance at which each was found.
 fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
     let hits = outcome.hits.iter();
     hits.map(|hit| hit.map(|hit| hit.blocks)).collect()
@@ -176,7 +176,7 @@ fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
 proptest! {
     #[test]
     fn what_is_found_is_what_the_simplest_means_find(program in programs(3)) {
-        // One finding that nothing leads to, so that the search goes on to the end.
+        // One finding that nothing leads to, so that the search continues to the end.
         let outcome = program.search(4, &Driver::default());
         let mut expected = program.nearest(3);
         expected.push(None);
@@ -248,13 +248,13 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert!(program.search(1, &of_a_context).hits[0].is_some());
     program.blocks[1].1.push(Word::Number(CONTEXT));
     assert_eq!(program.search(1, &of_a_context).hits, [None]);
-    // What stands beside a context is the program's.
+    // The words beside a context belong to the program.
     program.blocks[2].1.push(Word::Number(CONTEXT));
     program.blocks[1].1.pop();
     assert!(program.search(1, &of_a_context).hits[0].is_some());
 }
 
-/// A program with two gigabytes of heap: a tree of blocks, to all of which its one static leads.
+/// A program with two gigabytes of heap: a tree of blocks that its only static leads to.
 struct Large;
 
 impl Large {
@@ -269,7 +269,7 @@ impl Large {
         }
     }
 
-    /// Looks for what nothing leads to, with so much time for `blocks` of its blocks.
+    /// Searches for something that nothing leads to, with enough time for `blocks` of its blocks.
     fn search(budget: Budget, blocks: u64) -> Outcome {
         READS.set(0);
         let target = Target {
@@ -313,7 +313,7 @@ fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_no
     let outcome = Large::search(reads(2000), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
     assert_eq!(READS.get(), 2000);
-    // What can be looked through in that time, is.
+    // Everything is searched that can be searched in that time.
     let outcome = Large::search(reads(2000), 100);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], true));
     assert!((1500..2000).contains(&READS.get()), "{}", READS.get());
@@ -326,13 +326,14 @@ fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
     assert_eq!(READS.get() * PAGE, MOST);
 }
 
-/// After any number of reads: what is found is right, and nothing is called complete that is not.
+/// After any number of reads, what was found is correct, and the result is called complete only if
+/// it is.
 #[test]
 fn whenever_a_search_ends_it_says_nothing_wrong() {
     let mut program = chain(5);
     program.statics.push(vec![Word::Number(7)]);
     for blocks in &mut program.blocks {
-        // Pages of its own.
+        // The pages of this program.
         blocks.1.resize(1000, Word::Number(3));
     }
     let whole = program.search_for(1, &Driver::default(), unlimited());

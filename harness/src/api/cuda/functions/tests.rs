@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::{VARIANTS, calls, is_per_thread};
 use crate::api::cuda::call::{At, Bytes, Call};
-use crate::api::cuda::foreign::Value;
+use crate::api::cuda::foreign::Argument;
 use crate::ledger::Kind;
 use crate::ledger::event::{Event, Space};
 
@@ -33,7 +33,7 @@ fn handles_have_no_bytes_and_memory_has() {
             continue;
         };
         // Of handles nobody asks how large they are.
-        let is_asked = !matches!(create.bytes, Bytes::Stated(Value::Given(_)));
+        let is_asked = !matches!(create.bytes, Bytes::Stated(Argument::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released as physical memory is.
         if create.kind.is_handle() && create.kind != Kind::Multicast {

@@ -1,4 +1,4 @@
-//! Events of every sort there is.
+//! Events of every kind.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::ledger::{Kind, Layer, Ledger, Place};
 const STAYS: ContextUid = ContextUid(2);
 const FAILED: u32 = 1;
 
-/// A ledger to be told one event of each sort, and who makes all of them.
+/// A ledger that receives one event of each kind, and who causes them.
 struct Told<'ledger> {
     ledger: &'ledger Ledger,
     caller: Caller,
@@ -164,7 +164,7 @@ impl Told<'_> {
         self.end(give_back(None), 0);
         self.end(give_back(Some(graph)), FAILED);
         self.end(give_back(Some(graph)), 0);
-        // One that the process does not see the end of.
+        // One whose end the process does not see.
         launch();
     }
 
@@ -196,7 +196,7 @@ impl Told<'_> {
     }
 }
 
-/// One event of each sort at the least, told to `ledger`.
+/// Reports at least one event of each kind to `ledger`.
 fn tell_one_of_each(ledger: &Ledger) {
     let caller = caller(ledger, 1);
     let told = Told { ledger, caller };
@@ -207,7 +207,7 @@ fn tell_one_of_each(ledger: &Ledger) {
     told.physical_memory();
 }
 
-/// The lines of a recording of one event of each sort.
+/// The lines of a recording with one event of each kind.
 fn recording() -> (Ledger, Vec<Value>) {
     let (live, file) = recorded_ledger();
     tell_one_of_each(&live);
@@ -223,7 +223,7 @@ fn file_of(lines: &[Value]) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The names of all sorts, as the reader of events tells who gives it none of them.
+/// The names of all kinds, as listed in the error of the event reader for an unknown one.
 fn sorts() -> BTreeSet<String> {
     let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
     let error = error.to_string();
@@ -249,7 +249,7 @@ fn events_of_every_sort_give_the_same_ledger_again() {
 #[test]
 fn tickets_of_another_release_are_translated() {
     let (live, mut lines) = recording();
-    // As a release whose ledger counts differently would have written them.
+    // As if written by a release whose ledger counts differently.
     let mut changed = 0;
     for line in &mut lines {
         let answer = line
@@ -272,7 +272,7 @@ fn tickets_of_another_release_are_translated() {
     assert_same(&live, &again);
 }
 
-/// Nothing but a ledger or one sentence comes of a number that cannot be.
+/// An impossible number results in a ledger or one sentence, and nothing else.
 #[test]
 fn strange_numbers_in_events_of_every_sort_are_taken_or_refused() {
     let (_, lines) = recording();

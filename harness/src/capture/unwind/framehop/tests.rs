@@ -6,12 +6,12 @@ use std::hint::black_box;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::super::exact_walk;
-use super::{Frames, Here, walk};
+use super::{Frames, Registers, walk};
 
 /// Asserts that both unwinders agree on the caller's stack, and returns its depth.
 #[inline(never)]
 fn compare() -> usize {
-    let here = Here::new();
+    let here = Registers::new();
     let mut quick = Frames::new();
     let caller = walk(&here, &mut quick).expect("this thread's stack is known");
     let exact = exact_walk(caller);
@@ -116,7 +116,7 @@ fn on_a_stack_of_its_own_there_is_no_walk() {
     static ANSWER: AtomicU32 = AtomicU32::new(0);
 
     extern "C" fn elsewhere() {
-        let walked = walk(&Here::new(), &mut Frames::new()).is_some();
+        let walked = walk(&Registers::new(), &mut Frames::new()).is_some();
         ANSWER.store(1 + u32::from(walked), Relaxed);
     }
 

@@ -1,4 +1,4 @@
-//! That the way out of a waiting thread is what the thread itself says it is.
+//! Tests that the unwound stack of a waiting thread is the one that the thread itself reports.
 
 use std::fs::{self, File};
 use std::hint::black_box;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{Waiting, Walked, room, walk};
 use crate::capture::unwind::trace;
 
-/// What a thread waits for until its test is over.
+/// What a thread waits for until its test has ended.
 type Wait = fn(&Receiver<()>);
 
 /// The return addresses of the calling thread's stack, innermost first.
@@ -32,7 +32,7 @@ fn waits(wait: Wait, stopped: &Receiver<()>) {
     black_box(stopped);
 }
 
-/// The walk of a thread that does so, and what it said of itself just before.
+/// Walks a thread that waits in this way, and returns the stack that it reported just before.
 fn walked(wait: Wait) -> (Walked, Vec<u64>) {
     let (tell, told) = channel();
     let (stop, stopped) = channel();
@@ -52,7 +52,8 @@ fn walked(wait: Wait) -> (Walked, Vec<u64>) {
         memory.read_exact_at(&mut bytes, at).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
-    // It may be on its way still, and wait for others before. One that is never walked fails.
+    // The thread may not have reached the wait yet, or may wait for another thread first. A thread
+    // that can never be walked fails.
     let mut walked = Walked::default();
     for _ in 0..10_000 {
         thread::sleep(Duration::from_millis(1));
@@ -120,7 +121,7 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
             .zip(own.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        // What differs is where the thread's own function was, and the walk of its own.
+        // The two differ in the thread's own function and in its own walk.
         assert!(
             common + 4 >= own.len() && common > 3,
             "{name}: {walked:x?} {own:x?}"
