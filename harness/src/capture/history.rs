@@ -4,13 +4,14 @@
 //! many verdicts depend, follows only from what was mapped at that time: neither from what is
 //! mapped when a report is made, nor from what an earlier report has found at the address.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::mappings;
 use super::modules::Modules;
 use crate::device::dl::{self, Changes};
 use crate::ledger;
 use crate::ledger::event::StackId;
+use crate::sync::{Mutex, locked};
 
 static HISTORY: Mutex<History> = Mutex::new(History {
     changes: None,
@@ -40,7 +41,7 @@ pub(super) fn met(stack: StackId) {
     // The loader is called before the lock is taken: it may be running a constructor that calls
     // CUDA.
     let changes = dl::changes();
-    let mut history = lock();
+    let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     history.met(stack);
 }
@@ -49,15 +50,11 @@ pub(super) fn met(stack: StackId) {
 pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
     let changes = dl::changes();
-    let mut history = lock();
+    let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     let now = history.now();
     let then = stack.and_then(|stack| history.era_of(stack));
     (then.unwrap_or_else(|| now.clone()), now)
-}
-
-fn lock() -> MutexGuard<'static, History> {
-    HISTORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl History {

@@ -6,7 +6,6 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
@@ -19,6 +18,7 @@ use crate::device::quiet::quiet;
 use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
+use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
 /// The variable that asks for a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
@@ -176,7 +176,7 @@ impl Recorder {
     }
 
     fn state(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// Writes the header, once, and the lines that were collected before it.

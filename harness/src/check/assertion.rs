@@ -4,8 +4,6 @@
 //! This applies only if the assertion's panic ends the test, not if the test catches it or expects
 //! it.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::body::{self, End};
 use super::scopes::open::current;
 use crate::case::ShouldPanic;
@@ -13,6 +11,7 @@ use crate::ledger::ScopeId;
 use crate::report::headline;
 use crate::report::model::{CheckStatus, Finding, Report};
 use crate::report::text::{self, Rendering};
+use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.
 #[derive(Debug)]
@@ -37,10 +36,7 @@ pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) {
             report: report.clone(),
             is_filed,
         };
-        FAILED
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(failed);
+        locked(&FAILED).push(failed);
     }
 }
 
@@ -51,7 +47,7 @@ pub(crate) fn take_over(
     should_panic: Option<ShouldPanic>,
     report: &mut Report,
 ) {
-    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = locked(&FAILED);
     let own: Vec<Failed> = failed
         .extract_if(.., |it| scopes.contains(&it.scope))
         .collect();

@@ -13,7 +13,6 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
@@ -32,6 +31,7 @@ use crate::options::Options;
 use crate::report::json::Snapshot;
 use crate::report::model::{CheckStatus, Report};
 use crate::report::{Sink, headline};
+use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
 
 /// The longest name made from a command line, in characters.
@@ -215,7 +215,7 @@ impl Attached {
     }
 
     fn state(&self) -> MutexGuard<'_, AttachedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -9,9 +9,9 @@ use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -28,6 +28,7 @@ use crate::device::exit;
 use crate::report::model::Code;
 use crate::report::model::{CheckStatus, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, again, headline};
+use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
@@ -129,7 +130,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     })?;
     let output_over = beside(move || {
         each_line(stdout, |line| {
-            let mut between = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut between = locked(&seen);
             if let Some(own) = between.own(line) {
                 tell_output(own);
             }
@@ -140,7 +141,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     // Processes that the test started may outlive it and hold the pipes open forever.
     let _ = output_over.recv_timeout(LAST_LINE);
     let _ = errors_over.recv_timeout(LAST_WORDS);
-    let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut between = locked(&between);
     Ok(Ran {
         began: between.began,
         ended: between.ended.take(),

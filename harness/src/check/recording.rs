@@ -1,7 +1,7 @@
 //! Adds to the recording of the process what is needed to judge a check again: that it began, and
 //! the input of its judgement. No other module knows that a recording is made.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use crate::ledger::{self, StackId};
 use crate::observe;
 use crate::report::model::Frame;
 use crate::report::symbols;
+use crate::sync::{Mutex, locked};
 
 /// A line of a check.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,12 +71,11 @@ struct Written {
     own_sources: usize,
 }
 
-static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
+static WRITTEN: LazyLock<Mutex<Written>> = LazyLock::new(Mutex::default);
 
 /// Returns the addresses in the backtraces so far that have not been recorded yet.
 fn new_symbols() -> Vec<CheckLine> {
-    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let written = written.get_or_insert_default();
+    let mut written = locked(&WRITTEN);
     let own_sources = observe::own_sources();
     if written.own_sources != own_sources.len() {
         // The owner of a file may have changed.

@@ -3,7 +3,7 @@
 //! Reading debug information is the slow part of a report, so each address is looked up once per
 //! process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use rustc_hash::FxHashMap;
 
@@ -19,6 +19,7 @@ use crate::device::dl;
 use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
 use crate::quiet::quiet;
+use crate::sync::{Mutex, locked};
 
 /// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`
 /// was allocated or freed.
@@ -48,8 +49,7 @@ pub(crate) fn by_word(
     // Reading debug information makes a million host allocations.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
+    let mut known = locked(&KNOWN);
     let workspace = Workspace::current();
     let mut all = Vec::new();
     let mut started = false;
@@ -125,7 +125,7 @@ fn begins_a_thread(frame: &Frame) -> bool {
     function.contains("__rust_begin_short_backtrace")
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// The addresses that have been looked up. The key includes the code that was at the address, so
 /// that an unloaded module and its successor are told apart. Files are named as in the debug
