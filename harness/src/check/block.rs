@@ -14,7 +14,6 @@ use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::headline;
-use crate::report::model::Report;
 
 /// A check of a block inside a test or in a program without tests.
 ///
@@ -249,30 +248,4 @@ fn go_on(end: End) {
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);
-}
-
-/// Runs `body` in its own scope and reports what it left, without waiting at the gate, without a
-/// confirming run and without the run file. Benchmarks measure this.
-///
-/// # Errors
-///
-/// If the run's settings are wrong or a warm-up failed.
-pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
-    let mut policy = Policy::of(name, None, &Options::DEFAULT)?;
-    policy.facts.confirm = false;
-    let subject = Subject {
-        test: name.to_owned(),
-        file: file!().to_owned(),
-        line: line!(),
-        column: column!(),
-        again: None,
-    };
-    let session = Session::new(subject, policy, Vec::new(), None).unfiled();
-    let mut body = Some(body);
-    let checked = check(session, |scope| {
-        run_here(scope, || body.take().map_or((), |body| body()), drop)
-    });
-    checked
-        .map(|checked| checked.report)
-        .map_err(|_| "the warm-up of a benchmark failed".to_owned())
 }
