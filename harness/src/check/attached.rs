@@ -25,7 +25,7 @@ use crate::api::cuda::{self, Reach};
 use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::quiet::quiet;
-use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record};
 use crate::options::Options;
 use crate::report::json::Snapshot;
@@ -99,9 +99,8 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         let status = CheckStatus::NotMeasured;
         sink.finished(&Report {
             reason: Some(blind::unheard()),
-            again: subject.again,
             notes,
-            ..Report::new(subject.test, subject.file, 0, 0, status)
+            ..Report::about(subject, status)
         });
         return None;
     }
@@ -144,7 +143,8 @@ impl Attached {
             return;
         };
         let report = session.preview(run, cause == Cause::Tick);
-        let report = self.with_notes(report, &state);
+        let taken = session.snapshots();
+        let report = self.with_notes(report, &state.notes, taken);
         let line = match &cause {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
@@ -184,17 +184,14 @@ impl Attached {
         };
         session.preview(held_now(state.exit), false);
         let taken = session.snapshots();
-        let mut report = session.conclude().report;
+        let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
         report.outcome = None;
-        report.notes.extend(state.notes.iter().cloned());
-        report.notes.extend(self.about_snapshots(taken));
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
     }
 
-    fn with_notes(&self, mut report: Report, state: &AttachedState) -> Report {
-        let taken = state.session.as_ref().map_or(0, Session::snapshots);
-        report.notes.extend(state.notes.iter().cloned());
+    fn with_notes(&self, mut report: Report, notes: &[String], taken: u64) -> Report {
+        report.notes.extend(notes.iter().cloned());
         report.notes.extend(self.about_snapshots(taken));
         report
     }
@@ -249,13 +246,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
         holdings: ledger.holdings().into_iter().collect(),
         end: sources::read_counters(&[]),
         saw_events: true,
-        live: records
-            .into_iter()
-            .map(|record| LiveRecord {
-                record,
-                owner: Ownership::Session,
-            })
-            .collect(),
+        live: records.into_iter().map(LiveRecord::own).collect(),
         anomalies,
         ..RunInput::default()
     }

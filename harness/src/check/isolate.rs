@@ -20,14 +20,14 @@ use serde::{Deserialize, Serialize};
 use super::body;
 use super::outcome;
 use super::process::summary;
+use super::session::subject_of;
 use super::turn::child;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
-use crate::report::model::Code;
-use crate::report::model::{CheckStatus, Outcome, Reason, Report};
-use crate::report::{Sink, Summary, again, headline};
+use crate::report::model::{CheckStatus, Code, Outcome, Reason, Report};
+use crate::report::{Sink, Summary, headline};
 use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
@@ -288,22 +288,14 @@ fn say(line: &str) {
 
 fn aborted(case: &Case, status: ExitStatus) -> Report {
     let how = ending(status);
-    let origin = &case.origin;
     Report {
         reason: Some(Reason::new(
             Code::ProcessEnded,
             format!("the process ended inside the test: {how}"),
             "look at the test's own output above; a debugger shows where, run by the command below",
         )),
-        again: again::command(case),
         outcome: Some(Outcome::Fail),
-        ..Report::new(
-            case.name(),
-            origin.file,
-            origin.line,
-            origin.column,
-            CheckStatus::Aborted,
-        )
+        ..Report::about(subject_of(case), CheckStatus::Aborted)
     }
 }
 
