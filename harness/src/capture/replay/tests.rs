@@ -93,7 +93,7 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     let source = replay(recording, &ledger, |heard| match heard {
-        Heard::Line(line) => Err(format!("unknown {line}")),
+        Heard::Line(line) => Err(format!("unknown {line:?}")),
         Heard::Event(..) => Ok(()),
     })?;
     Ok((ledger, source))
