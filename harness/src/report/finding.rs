@@ -35,69 +35,46 @@ pub(super) fn write(
     if let Some(frame) = site.user_frame() {
         excerpt::write(frame, &label, &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
-        detail(
-            "place",
-            "unknown: the stack shows nothing but CUDA's own code",
-            how,
-            out,
-        )?;
+        let unknown = "unknown: the stack shows nothing but CUDA's own code".to_owned();
+        write_details([("place", Some(unknown))], how, out)?;
     }
-    if let Some(library) = &site.library {
-        detail("held by", &held_by_library(library), how, out)?;
-    }
-    if let Some(holders) = held_by(finding) {
-        detail("held by", &holders, how, out)?;
-    }
-    if let Some(callers) = site.callers(&report.test) {
-        detail("called by", &callers, how, out)?;
-    }
-    if finding.failed.is_some() && finding.site.user_frame().is_some() {
-        let mut taken_at = finding.site.location();
-        if let Some(callers) = finding.site.callers(&report.test) {
-            taken_at += &format!(" ← {callers}");
-        }
-        detail("taken at", &taken_at, how, out)?;
-    }
-    for also in finding
-        .budget
-        .iter()
-        .flat_map(|budget| budget.shares.iter().skip(1))
-    {
-        let text = format!("{} at {}", share(also), escape::name(&also.at));
-        detail("also", &text, how, out)?;
-    }
-    if let Some(thread) = &finding.foreign_thread {
-        let thread = escape::name(thread);
-        detail(
+    let library = site.library.as_ref();
+    let known = library.and_then(|library| library.known.as_ref());
+    let details = [
+        ("held by", library.map(held_by_library)),
+        ("held by", held_by(finding)),
+        ("called by", site.callers(&report.test)),
+        ("taken at", taken_at(finding, report)),
+    ];
+    write_details(details, how, out)?;
+    let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
+    let others = shares.skip(1);
+    let also = others.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
+    write_details(also.map(|also| ("also", Some(also))), how, out)?;
+    let thread = finding.foreign_thread.as_deref().map(escape::name);
+    let details = [
+        (
             "thread",
-            &format!("{thread}, which is not one of the test's own"),
-            how,
-            out,
-        )?;
-    }
-    if let Some(when) = when(finding) {
-        detail("when", &when, how, out)?;
-    }
-    if let Some(rounds) = rounds(finding) {
-        detail("rounds", &rounds, how, out)?;
-    }
-    if let Some(runs) = further_runs(finding) {
-        detail("confirmed", &runs, how, out)?;
-    }
-    if let Some(known) = site
-        .library
-        .as_ref()
-        .and_then(|library| library.known.as_ref())
-    {
-        detail("known", &escape::sentence(&known.says), how, out)?;
-    }
-    if let Some(allowed_by) = &finding.allowed_by {
-        detail("note", &escape::sentence(&allowed_by.to_string()), how, out)?;
-    }
-    for note in &finding.notes {
-        detail("note", &escape::sentence(note), how, out)?;
-    }
-    Ok(())
+            thread.map(|name| format!("{name}, which is not one of the test's own")),
+        ),
+        ("when", when(finding)),
+        ("rounds", rounds(finding)),
+        ("confirmed", further_runs(finding)),
+        ("known", known.map(|known| escape::sentence(&known.says))),
+    ];
+    write_details(details, how, out)?;
+    let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
+    let notes = allowed_by.chain(finding.notes.iter().cloned());
+    let notes = notes.map(|note| ("note", Some(escape::sentence(&note))));
+    write_details(notes, how, out)
+}
+
+/// Returns where the resource of a failed free was allocated.
+fn taken_at(finding: &Finding, report: &Report) -> Option<String> {
+    finding.failed.as_ref().and(finding.site.user_frame())?;
+    let callers = finding.site.callers(&report.test);
+    let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
+    Some(finding.site.location() + &callers)
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -117,9 +94,19 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+/// Writes a line for each label that has a text.
+fn write_details(
+    details: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    how: &Rendering,
+    out: &mut dyn Write,
+) -> fmt::Result {
     let blue = how.style.frame();
-    writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")
+    for (label, text) in details {
+        if let Some(text) = text {
+            writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.

@@ -16,55 +16,30 @@ pub fn headline(report: &Report) -> String {
         .iter()
         .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
+    let taken = || format!("{}, taken {}", amounts(&findings), places(&findings));
+    let status = format!("gpu leak check: {}", report.status.name());
     match report.status {
-        CheckStatus::Found(FindingKind::Leaked) => format!(
-            "gpu leak: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::FailedFree) => {
-            format!(
-                "gpu free failed: {} {}",
-                failures(&findings),
-                places(&findings)
-            )
-        }
-        CheckStatus::Found(FindingKind::Retained) => {
-            format!("gpu memory retained: {}", amounts(&findings))
-        }
-        CheckStatus::Found(FindingKind::Grew) => {
-            format!(
-                "gpu memory grew: {}, taken {}",
-                amounts(&findings),
-                places(&findings)
-            )
-        }
-        CheckStatus::Found(FindingKind::OverBudget) => {
-            format!("gpu budget passed: {}", budgets(&findings))
-        }
-        CheckStatus::Found(FindingKind::FirstUse) => format!(
-            "gpu leak check: first-use: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::Deferred) => format!(
-            "gpu leak check: deferred: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::Allowed) => {
-            format!("gpu leak check: allowed: {}", amounts(&findings))
-        }
+        CheckStatus::Found(kind) => match kind {
+            FindingKind::Leaked => format!("gpu leak: {}", taken()),
+            FindingKind::FailedFree => {
+                let failed = failures(&findings);
+                format!("gpu free failed: {failed} {}", places(&findings))
+            }
+            FindingKind::Retained => format!("gpu memory retained: {}", amounts(&findings)),
+            FindingKind::Grew => format!("gpu memory grew: {}", taken()),
+            FindingKind::OverBudget => format!("gpu budget passed: {}", budgets(&findings)),
+            FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", taken()),
+            FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
+            _ => status,
+        },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let why = report.reason.as_ref().map(|reason| reason.what.as_str());
             let why = escape::sentence(why.unwrap_or("the reason is unknown"));
-            format!("gpu leak check: {}: {why}", report.status.name())
+            format!("{status}: {why}")
         }
-        CheckStatus::Aborted => {
-            "gpu leak check: aborted: the process ended inside the test".to_owned()
-        }
+        CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
         // For example `clean`.
-        status => format!("gpu leak check: {}", status.name()),
+        _ => status,
     }
 }
 
