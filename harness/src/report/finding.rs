@@ -9,7 +9,7 @@ use super::model::{
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
-use crate::units::{count, exact_size, noun, quantity};
+use crate::units::{amount, count, exact_size, noun, quantity};
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -133,13 +133,7 @@ pub fn what(finding: &Finding) -> String {
         }
         (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
         (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
-        (bytes, many, None) => {
-            format!(
-                "{}, {} {memory}",
-                quantity(many, "allocation"),
-                exact_size(bytes)
-            )
-        }
+        (_, _, None) => format!("{} {memory}", amount(finding.amount(), "allocation")),
     }
 }
 

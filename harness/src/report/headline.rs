@@ -3,8 +3,7 @@
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
 use crate::ledger::{Amount, Kind, Place};
-use crate::units::total;
-use crate::units::{exact_size, noun, quantity};
+use crate::units::{amount, exact_size, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
 ///
@@ -48,7 +47,7 @@ fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
         let show = match budget.limit {
-            Limit::MaxAllocationCount => |amount| quantity(amount, "allocation"),
+            Limit::MaxAllocationCount => |count| quantity(count, "allocation"),
             Limit::MaxAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
@@ -91,17 +90,13 @@ enum Sort {
     Handles(Kind),
 }
 
-fn text(sort: Sort, place: Place, Amount { count, bytes }: Amount) -> String {
-    let place = escape::name(&place.to_string());
-    match sort {
-        Sort::Allocations => format!(
-            "{}, {} on {place}",
-            quantity(count, "allocation"),
-            exact_size(bytes)
-        ),
-        Sort::Reserve => format!("{} reserved on {place}", exact_size(bytes)),
-        Sort::Handles(kind) => format!("{} on {place}", quantity(count, noun(kind))),
-    }
+fn text(sort: Sort, place: Place, sum: Amount) -> String {
+    let what = match sort {
+        Sort::Allocations => amount(sum, "allocation"),
+        Sort::Reserve => format!("{} reserved", exact_size(sum.bytes)),
+        Sort::Handles(kind) => quantity(sum.count, noun(kind)),
+    };
+    format!("{what} on {}", escape::name(&place.to_string()))
 }
 
 /// For example `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.

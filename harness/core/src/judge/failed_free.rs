@@ -14,7 +14,7 @@ use super::usage::Amount;
 use crate::ledger::event::{Caller, CuResult, Key, Space};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
-use crate::units::quantity;
+use crate::units::{memory, noun, quantity};
 
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
@@ -188,12 +188,8 @@ impl Meant {
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
-        true => quantity(1, crate::units::noun(made.kind)),
-        false => format!(
-            "{} of {} memory",
-            crate::units::exact_size(made.bytes),
-            made.kind.name()
-        ),
+        true => quantity(1, noun(made.kind)),
+        false => memory(made.kind, made.bytes),
     }
 }
 
