@@ -26,6 +26,7 @@ use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
+use crate::judge::Amount;
 use crate::report::model::{CheckStatus, Code, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, headline};
 use crate::sync::{Mutex, locked};
@@ -89,7 +90,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
-            summary::add_report(&report);
+            summary::add(&report, Amount::default());
             outcome::fail(case, &headline(&report), &outcome::story(&report))
         }
     }

@@ -1,5 +1,6 @@
 //! Renders one finding as a paragraph.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::model::{
@@ -327,11 +328,9 @@ fn further_runs(finding: &Finding) -> Option<String> {
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);
-    let mut devices: Vec<_> = tables
-        .chain(findings)
-        .filter(|place| *place != Place::HOST)
-        .collect();
-    devices.sort();
-    devices.dedup();
-    devices.len()
+    let devices: BTreeSet<_> = tables.chain(findings).collect();
+    devices
+        .iter()
+        .filter(|place| **place != Place::HOST)
+        .count()
 }

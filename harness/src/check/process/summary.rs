@@ -42,11 +42,6 @@ pub(crate) fn add(report: &Report, unowned: Amount) {
     let mut summary = locked(&SUMMARY);
     summary.add(report);
     summary.add_unowned(unowned.count, unowned.bytes);
-}
-
-/// Adds a check of which only the report is known.
-pub(crate) fn add_report(report: &Report) {
-    locked(&SUMMARY).add(report);
     tell_at_exit();
 }
 
@@ -70,13 +65,13 @@ pub(crate) fn note(sentence: &str) {
 
 /// Adds a test that is not judged here.
 pub(crate) fn unchecked(test: &str, reason: &str) {
-    locked(&SUMMARY).note(&format!("{test} is unchecked: {reason}"));
+    note(&format!("{test} is unchecked: {reason}"));
     tell_at_exit();
 }
 
 /// Adds a test whose body does not run on this machine.
 pub(crate) fn skipped(test: &str) {
-    locked(&SUMMARY).note(&format!(
+    note(&format!(
         "{test} did not run: there is no GPU, and `without_gpu` says skip"
     ));
     tell_at_exit();
