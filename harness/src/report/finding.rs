@@ -271,57 +271,46 @@ fn rounds(finding: &Finding) -> Option<String> {
 
 /// Describes what further runs of the body showed.
 fn further_runs(finding: &Finding) -> Option<String> {
-    let text = match (finding.kind, finding.confirmed) {
+    let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (FindingKind::Deferred, _) => {
-            "left by the first run and freed by a later one: kept until it is replaced".to_owned()
+            let text = "left by the first run and freed by a later one: kept until it is replaced";
+            return Some(text.to_owned());
         }
         (_, Some(Confirmation::NotRepeatable)) => {
-            "not confirmed: the body could not be run a second time".to_owned()
+            return Some("not confirmed: the body could not be run a second time".to_owned());
+        }
+        (FindingKind::FirstUse, confirmed) => {
+            return Some(match confirmed {
+                Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
+                    format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+                }
+                _ => "the second run left no more: one-time set-up".to_owned(),
+            });
         }
         (
-            FindingKind::FirstUse,
+            _,
             Some(Confirmation::Repeated {
-                runs, of: of @ 3.., ..
+                runs,
+                of,
+                count,
+                bytes,
             }),
-        ) => {
-            format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
-        }
-        (FindingKind::FirstUse, _) => "the second run left no more: one-time set-up".to_owned(),
-        (_, None) => return None,
-        (
-            kind,
-            Some(Confirmation::Repeated {
-                runs, of: of @ 3.., ..
-            }),
-        ) => {
-            let what = match kind {
-                FindingKind::OverBudget => "passed",
-                FindingKind::Retained => "kept",
-                _ => "left",
-            };
-            match runs == of {
-                true => format!("{what} in all {of} runs: not one-time set-up"),
-                false => format!(
-                    "{what} in {runs} of {of} runs, the last one included: not one-time set-up"
-                ),
-            }
-        }
-        (FindingKind::OverBudget, Some(_)) => {
-            "the second run passed it too: not one-time set-up".to_owned()
-        }
-        (FindingKind::Retained, Some(Confirmation::Repeated { bytes, .. })) => {
-            let kept = exact_size(bytes);
-            format!("the second run kept {kept} more: not one-time set-up")
-        }
-        (_, Some(Confirmation::Repeated { count: more, .. })) => {
-            format!(
-                "the second run left {} more: not one-time set-up",
-                count(more)
-            )
-        }
-        (_, Some(_)) => return None,
+        ) => (runs, of, count, bytes),
+        _ => return None,
     };
-    Some(text)
+    let what = match finding.kind {
+        FindingKind::OverBudget => "passed",
+        FindingKind::Retained => "kept",
+        _ => "left",
+    };
+    let text = match finding.kind {
+        _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
+        _ if of >= 3 => format!("{what} in {runs} of {of} runs, the last one included"),
+        FindingKind::OverBudget => "the second run passed it too".to_owned(),
+        FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
+        _ => format!("the second run left {} more", count(more)),
+    };
+    Some(text + ": not one-time set-up")
 }
 
 /// Counts the devices in `report`, without the host, whose memory is named by itself.
