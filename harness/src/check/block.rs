@@ -115,14 +115,8 @@ impl Check {
     /// # Panics
     ///
     /// If the block panics, if it leaked (with the report), or if the run's settings are wrong.
-    pub fn run<T>(self, mut block: impl FnMut() -> T) -> T {
-        let mut returned = None;
-        let Some((subject, session)) = self.begin(|_| {}) else {
-            return block();
-        };
-        let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
-        conclude(&subject, check(session, body));
-        returned.expect("a block that did not panic has returned")
+    pub fn run<T>(self, block: impl FnMut() -> T) -> T {
+        self.run_by(|_| {}, block)
     }
 
     /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
@@ -145,15 +139,17 @@ impl Check {
             policy.facts.confirm = false;
             (policy.facts.rounds, policy.warmup) = (1, 0);
         };
+        let mut block = Some(block);
+        self.run_by(once, || block.take().expect("it runs once")())
+    }
+
+    /// Runs the block by a policy that `adapt` may change.
+    fn run_by<T>(self, adapt: impl FnOnce(&mut Policy), mut block: impl FnMut() -> T) -> T {
         let mut returned = None;
-        let Some((subject, session)) = self.begin(once) else {
+        let Some((subject, session)) = self.begin(adapt) else {
             return block();
         };
-        let mut block = Some(block);
-        let body = |scope| {
-            let block = block.take().expect("it runs once");
-            run_here(scope, block, |value| returned = Some(value))
-        };
+        let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
         conclude(&subject, check(session, body));
         returned.expect("a block that did not panic has returned")
     }
