@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::model::{Frame, Language, Owner, Site};
-use super::owner::{self, Evidence};
+use super::owner;
 use super::workspace::Workspace;
 use crate::call_site::site_of;
 use crate::capture::history;
@@ -162,10 +162,7 @@ fn look_up(
     let nameless = Frame {
         module: module.map(|module| module.name().to_owned()),
         offset: module.map(|module| module.offset(call) as u64),
-        owner: owner::owner(Evidence {
-            module,
-            ..Evidence::default()
-        }),
+        owner: owner::owner(module, &Symbol::default()),
         ..Frame::default()
     };
     // NVIDIA's libraries are large and stripped, so they are not opened. While they are loaded, the
@@ -183,11 +180,7 @@ fn look_up(
         return vec![nameless];
     }
     let frame = |symbol: Symbol| Frame {
-        owner: owner::owner(Evidence {
-            module,
-            file: symbol.file.as_deref(),
-            function: symbol.function.as_deref(),
-        }),
+        owner: owner::owner(module, &symbol),
         offset: nameless.offset.filter(|_| symbol.function.is_none()),
         module: nameless.module.clone(),
         function: symbol.function,
