@@ -199,16 +199,11 @@ impl Attached {
     fn about_snapshots(&self, taken: u64) -> Option<String> {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
-        Some(match taken < ENOUGH_SNAPSHOTS as u64 {
-            true => format!(
-                "{taken_so_far}, one every {every}: too few to tell what grows, which takes \
-                 {ENOUGH_SNAPSHOTS}"
-            ),
-            false => format!(
-                "{taken_so_far}, one every {every}: what gained in each of the last \
-                 {ENOUGH_SNAPSHOTS} grew"
-            ),
-        })
+        let what = match taken < ENOUGH_SNAPSHOTS as u64 {
+            true => format!("too few to tell what grows, which takes {ENOUGH_SNAPSHOTS}"),
+            false => format!("what gained in each of the last {ENOUGH_SNAPSHOTS} grew"),
+        };
+        Some(format!("{taken_so_far}, one every {every}: {what}"))
     }
 
     fn state(&self) -> MutexGuard<'_, AttachedState> {
