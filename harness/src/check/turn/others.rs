@@ -22,27 +22,23 @@ static RUNNERS: AtomicU64 = AtomicU64::new(0);
 
 /// Marks a thread that is running a check, and therefore does nothing else.
 #[derive(Debug)]
-pub(crate) struct Runner {
-    is_counted: bool,
-}
+pub(crate) struct Runner(());
 
 impl Runner {
-    /// Marks this thread, which begins a check.
-    pub(crate) fn new() -> Self {
-        // The initial thread is always there, and a thread with a scope belongs to that scope.
+    /// Marks this thread, which begins a check. Returns `None` if it need not be counted: the
+    /// initial thread is always there, and a thread with a scope belongs to that scope.
+    pub(crate) fn begin() -> Option<Self> {
         let is_counted = !is_first_thread() && threads::token() == 0;
-        if is_counted {
+        is_counted.then(|| {
             RUNNERS.fetch_add(1, Ordering::Relaxed);
-        }
-        Self { is_counted }
+            Self(())
+        })
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
-        if self.is_counted {
-            RUNNERS.fetch_sub(1, Ordering::Relaxed);
-        }
+        RUNNERS.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
