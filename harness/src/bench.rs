@@ -5,7 +5,7 @@ use crate::api::cuda;
 use crate::ledger::StackId;
 use crate::report::model::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
-use crate::{capture, check, device, observe};
+use crate::{Scope, capture, device, observe};
 
 /// Starts what the first check of a process starts: taking reports from sources.
 pub fn start() {
@@ -61,8 +61,7 @@ pub fn told(body: impl FnOnce()) -> String {
 }
 
 fn checked(body: impl FnOnce()) -> Report {
-    match check::check_here("benchmark", body) {
-        Ok(report) => report,
-        Err(why) => panic!("gpu-leak-check: {why}"),
-    }
+    let scope = Scope::open("benchmark");
+    scope.in_scope(body);
+    scope.finish()
 }

@@ -328,6 +328,23 @@ fn is_clean() {}
 fn is_isolated() {}
 
 #[test]
+fn a_process_that_checks_nothing_leaves_no_recording() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let made = folder.path().join("made");
+    let run = Run::of("recorded::live::checks_nothing");
+    let run = run.env("GPU_LEAK_CHECK_RECORD", made.join("gpu.jsonl"));
+    let child = run.in_company().run();
+    assert!(child.status.success(), "{}", child.stdout);
+    assert!(!made.exists());
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn checks_nothing() {
+    keep_one().expect("an embedded device");
+}
+
+#[test]
 fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = folder.path().join("a-file");

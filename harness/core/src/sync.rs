@@ -11,6 +11,12 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
+/// Locks `mutex` even if a previous holder panicked: what a holder may leave behind here is whole at
+/// every moment.
+pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A lock that is almost always free, and held for a few dozen instructions.
 mod lock {
     use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Formats bytes and counts for people.
 
-use crate::ledger::Kind;
+use crate::ledger::{Amount, Kind};
 
 /// The units above a byte, smallest first.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -90,6 +90,22 @@ pub fn quantity(number: u64, noun: &str) -> String {
         None => format!("{noun}s"),
     };
     format!("{} {plural}", count(number))
+}
+
+/// Formats a number with its noun and a size: `2 allocations, 1.00 MiB`.
+#[must_use]
+pub fn amount(amount: Amount, noun: &str) -> String {
+    format!(
+        "{}, {}",
+        quantity(amount.count, noun),
+        exact_size(amount.bytes)
+    )
+}
+
+/// Formats memory of `kind`: `4.00 KiB of linear memory`.
+#[must_use]
+pub fn memory(kind: Kind, bytes: u64) -> String {
+    format!("{} of {} memory", exact_size(bytes), kind.name())
 }
 
 /// Returns the noun for one resource of `kind`: `allocation`, `stream`.

@@ -4,13 +4,14 @@
 //! many verdicts depend, follows only from what was mapped at that time: neither from what is
 //! mapped when a report is made, nor from what an earlier report has found at the address.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::mappings;
 use super::modules::Modules;
 use crate::device::dl::{self, Changes};
 use crate::ledger;
 use crate::ledger::event::StackId;
+use crate::sync::{Mutex, locked};
 
 static HISTORY: Mutex<History> = Mutex::new(History {
     changes: None,
@@ -40,7 +41,7 @@ pub(super) fn met(stack: StackId) {
     // The loader is called before the lock is taken: it may be running a constructor that calls
     // CUDA.
     let changes = dl::changes();
-    let mut history = lock();
+    let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     history.met(stack);
 }
@@ -49,15 +50,11 @@ pub(super) fn met(stack: StackId) {
 pub(crate) fn modules_of(raw: &[usize]) -> (Arc<Modules>, Arc<Modules>) {
     let stack = ledger::live().stacks().find(raw);
     let changes = dl::changes();
-    let mut history = lock();
+    let mut history = locked(&HISTORY);
     history.note(changes, mappings::of_this_process);
     let now = history.now();
     let then = stack.and_then(|stack| history.era_of(stack));
     (then.unwrap_or_else(|| now.clone()), now)
-}
-
-fn lock() -> MutexGuard<'static, History> {
-    HISTORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl History {
@@ -99,54 +96,4 @@ impl History {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests {
-    use super::{Changes, History, StackId};
-
-    const PROGRAM: &str = "1000-5000 r-xp 00000000 08:01 11 /w/train\n";
-    const RUNTIME: &str = "8000-9000 r-xp 00000000 08:01 12 /opt/libcudart.so.13\n";
-    const PLUGIN: &str = "8000-9800 r-xp 00000000 08:01 13 /w/libplugin.so\n";
-
-    #[test]
-    fn code_at_the_address_of_what_has_gone_is_its_own() {
-        let mut history = History {
-            changes: None,
-            eras: Vec::new(),
-            stacks: Vec::new(),
-        };
-        let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
-        history.note(changes(2, 0), || [PROGRAM, RUNTIME].concat());
-        history.met(StackId(1));
-        history.note(changes(2, 0), || panic!("nothing has changed"));
-        history.note(changes(2, 1), || PROGRAM.to_owned());
-        history.note(changes(3, 1), || [PROGRAM, PLUGIN].concat());
-        for stack in [2, 1] {
-            history.met(StackId(stack));
-        }
-        let at = |stack, address| {
-            let modules = history.era_of(StackId(stack)).expect("it was met");
-            modules.find(address).expect("a module").clone()
-        };
-        assert_eq!(at(1, 0x8010).name(), "libcudart.so.13");
-        assert_eq!(at(2, 0x8010).name(), "libplugin.so");
-        let now = history.now();
-        assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
-        // Modules that stayed are the same objects.
-        assert!(now.has(&at(1, 0x2000)));
-        assert_eq!(history.era_of(StackId(3)), None, "nobody met it");
-    }
-
-    #[test]
-    fn a_file_that_was_built_anew_is_another() {
-        let mut history = History {
-            changes: None,
-            eras: Vec::new(),
-            stacks: Vec::new(),
-        };
-        let anew = PLUGIN.replace(" 13 ", " 14 ");
-        let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
-        history.note(changes(1, 0), || PLUGIN.to_owned());
-        let before = history.now().find(0x8010).expect("a module").clone();
-        history.note(changes(2, 1), || anew);
-        assert!(!history.now().has(&before));
-    }
-}
+mod tests;

@@ -15,7 +15,7 @@ mod unwind;
 
 pub use unwind::{Reader, install};
 #[cfg(feature = "holders")]
-pub(crate) use unwind::{Waiting, trace, walk_waiting};
+pub(crate) use unwind::{trace, walk_waiting};
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -58,33 +58,6 @@ pub(crate) struct Modules(Vec<Arc<Module>>);
 impl Modules {
     /// Finds the modules in what this process has [mapped](mappings::of_this_process).
     pub(crate) fn parse(maps: &str) -> Self {
-        Self(parse(maps).into_iter().map(Arc::new).collect())
-    }
-
-    /// Returns the module that contains `address`.
-    pub(crate) fn find(&self, address: usize) -> Option<&Arc<Module>> {
-        let mut modules = self.0.iter();
-        modules.find(|module| module.addresses.contains(&address))
-    }
-
-    /// Whether this module object is one of them.
-    pub(crate) fn has(&self, module: &Arc<Module>) -> bool {
-        self.0.iter().any(|other| Arc::ptr_eq(other, module))
-    }
-
-    /// Replaces modules that are also in `before` by the same objects.
-    pub(super) fn share(&mut self, before: &Self) {
-        for module in &mut self.0 {
-            let same = before.find(module.addresses.start);
-            if let Some(same) = same.filter(|same| *same == module) {
-                *module = Arc::clone(same);
-            }
-        }
-    }
-}
-
-fn parse(maps: &str) -> Vec<Module> {
-    {
         let mut modules: Vec<Module> = Vec::new();
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
@@ -106,7 +79,28 @@ fn parse(maps: &str) -> Vec<Module> {
                 }),
             }
         }
-        modules
+        Self(modules.into_iter().map(Arc::new).collect())
+    }
+
+    /// Returns the module that contains `address`.
+    pub(crate) fn find(&self, address: usize) -> Option<&Arc<Module>> {
+        let mut modules = self.0.iter();
+        modules.find(|module| module.addresses.contains(&address))
+    }
+
+    /// Whether this module object is one of them.
+    pub(crate) fn has(&self, module: &Arc<Module>) -> bool {
+        self.0.iter().any(|other| Arc::ptr_eq(other, module))
+    }
+
+    /// Replaces modules that are also in `before` by the same objects.
+    pub(super) fn share(&mut self, before: &Self) {
+        for module in &mut self.0 {
+            let same = before.find(module.addresses.start);
+            if let Some(same) = same.filter(|same| *same == module) {
+                *module = Arc::clone(same);
+            }
+        }
     }
 }
 

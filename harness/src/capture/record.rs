@@ -6,7 +6,6 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{env, fs, process};
 
@@ -19,6 +18,7 @@ use crate::device::quiet::quiet;
 use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
+use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
 /// The variable that asks for a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
@@ -30,23 +30,23 @@ const PID: &str = "%p";
 /// for.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
-/// Begins to record if `GPU_LEAK_CHECK_RECORD` asks for it. Call it before any source is started. A
-/// relative path is relative to `root`.
+/// Begins to collect what is to be recorded if `GPU_LEAK_CHECK_RECORD` asks for it. Call it before
+/// any source is started. A relative path is relative to `root`. The file is created by
+/// [`identify`], so a process that checks nothing leaves none.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
         let path = root.join(asked()?.replace(PID, &process::id().to_string()));
-        let recorder = Recorder::begin(create(&path), path);
         ledger::live().listen(Box::new(|ledger, event, answer| {
             if let Some(recorder) = recorder_of_this_process() {
                 recorder.event(ledger.stacks(), event, answer);
             }
         }));
-        Some(recorder)
+        Some(Recorder::new(path))
     });
 }
 
 /// Returns the variable's value, if it is set.
-fn asked() -> Option<String> {
+pub(crate) fn asked() -> Option<String> {
     let asked = env::var_os(VARIABLE).filter(|value| !value.is_empty())?;
     Some(asked.to_string_lossy().into_owned())
 }
@@ -72,11 +72,11 @@ fn with_its_number(name: &Path) -> PathBuf {
     name.with_file_name(file)
 }
 
-/// Writes the header.
+/// Creates the file and writes its header, at the first check.
 pub(crate) fn identify() {
     if let Some(recorder) = recorder_of_this_process() {
         let _quiet = quiet();
-        recorder.identify(header);
+        recorder.identify(header, create);
     }
 }
 
@@ -144,7 +144,7 @@ struct RecorderState {
 
 enum RecordingOutput {
     /// Collects lines until the header, which must be the first line, can be written.
-    Waiting(Box<dyn Write + Send>, Vec<u8>),
+    Waiting(Vec<u8>),
     Open(Box<dyn Write + Send>),
     /// The file could not be written. Holds the message until it has been reported.
     GaveUp(Option<String>),
@@ -159,15 +159,11 @@ impl std::fmt::Debug for RecorderState {
 }
 
 impl Recorder {
-    pub(super) fn begin(file: io::Result<Box<dyn Write + Send>>, path: PathBuf) -> Self {
-        let output = match file {
-            Ok(file) => RecordingOutput::Waiting(file, Vec::new()),
-            Err(error) => RecordingOutput::GaveUp(Some(why(&path, &error))),
-        };
+    pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,
             state: Mutex::new(RecorderState {
-                output,
+                output: RecordingOutput::Waiting(Vec::new()),
                 order: 0,
                 next_stack: 1,
                 late: Vec::new(),
@@ -176,24 +172,32 @@ impl Recorder {
     }
 
     fn state(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
-    /// Writes the header, once, and the lines that were collected before it.
-    pub(super) fn identify(&self, header: impl FnOnce() -> RecordingHeader) {
+    /// Creates the file by `create`, once, and writes the header and the lines that were collected
+    /// before it.
+    pub(super) fn identify(
+        &self,
+        header: impl FnOnce() -> RecordingHeader,
+        create: impl FnOnce(&Path) -> io::Result<Box<dyn Write + Send>>,
+    ) {
         if !matches!(self.state().output, RecordingOutput::Waiting(..)) {
             return;
         }
         // Created without holding a lock, because its calls to the driver can cause events.
         let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
-        match std::mem::replace(&mut state.output, RecordingOutput::GaveUp(None)) {
-            RecordingOutput::Waiting(file, waiting) => {
+        let RecordingOutput::Waiting(waiting) = &mut state.output else {
+            return;
+        };
+        let first = header.map(|header| [header, std::mem::take(waiting)].concat());
+        match create(&self.path) {
+            Ok(file) => {
                 state.output = RecordingOutput::Open(file);
-                let first = header.map(|header| [header, waiting].concat());
                 self.write(&mut state, first);
             }
-            other => state.output = other,
+            Err(error) => state.output = RecordingOutput::GaveUp(Some(why(&self.path, &error))),
         }
     }
 
@@ -235,7 +239,7 @@ impl Recorder {
     fn write(&self, state: &mut RecorderState, lines: serde_json::Result<Vec<u8>>) {
         let written = match (lines, &mut state.output) {
             (Err(error), _) => Err(error.into()),
-            (Ok(lines), RecordingOutput::Waiting(_, waiting)) => {
+            (Ok(lines), RecordingOutput::Waiting(waiting)) => {
                 waiting.extend(lines);
                 Ok(())
             }

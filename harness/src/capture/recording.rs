@@ -7,16 +7,18 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::judge::{CheckInput, Subject};
 use crate::ledger::StackId;
 use crate::ledger::event::Ticket;
+use gpu_leak_core::report::Frame;
 
 /// The value of `schema` in the header.
 pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
 /// The version of the format; raised when a reader of the old one would misunderstand the file.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// A line about the process or its events; `E` is the event, or its JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A line; `E` is the event, or its JSON.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(crate) enum Line<E> {
     /// The first line.
@@ -25,10 +27,13 @@ pub(crate) enum Line<E> {
     Stack(Stack),
     /// An event.
     Event(Told<E>),
+    /// What a return address is.
+    Symbol(RecordedSymbol),
+    /// A check begins.
+    CheckBegan(Subject),
+    /// A check is over.
+    Check(Box<CheckInput>),
 }
-
-/// The values of `record` for the lines in [`Line`].
-pub(crate) const RECORDS: [&str; 3] = ["header", "stack", "event"];
 
 /// Who wrote a recording, and on what machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,4 +76,12 @@ pub(crate) struct Told<E> {
     /// judgement looks at it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) at_us: Option<u64>,
+}
+
+/// A return address, as this process knows it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecordedSymbol {
+    pub(crate) address: usize,
+    /// Innermost first: inlined calls.
+    pub(crate) frames: Vec<Frame>,
 }

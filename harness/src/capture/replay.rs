@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::recording::{Line, RECORDS, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use super::recording::{Line, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
 use crate::ledger::Ledger;
 use crate::ledger::event::{Event, Ticket};
 
@@ -31,7 +31,7 @@ pub(crate) struct Wrong {
 #[derive(Debug)]
 pub(crate) enum Heard<'a> {
     /// A line of a check.
-    Line(Value),
+    Line(Line<Value>),
     /// An event that the ledger has just applied, and its time in the recording.
     Event(&'a Event, Option<u64>),
 }
@@ -60,10 +60,10 @@ pub(crate) fn replay(
             break;
         };
         let value: Value = serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))?;
-        let source = read(value).map_err(wrong)?;
-        match (source, &header) {
-            (Read::Line(Line::Header(first)), None) => header = Some(first),
-            (Read::Line(Line::Header(_)), Some(_)) => {
+        let line = read(value).map_err(wrong)?;
+        match (line, &header) {
+            (Line::Header(first), None) => header = Some(first),
+            (Line::Header(_), Some(_)) => {
                 return Err(wrong(
                     "a second header: two processes wrote this file; `%p` in \
                      GPU_LEAK_CHECK_RECORD gives each its own"
@@ -71,15 +71,13 @@ pub(crate) fn replay(
                 ));
             }
             (_, None) => return Err(wrong("a recording begins with its header".to_owned())),
-            (Read::Line(Line::Stack(stack)), Some(_)) => {
-                events.stack(ledger, &stack).map_err(wrong)?;
-            }
-            (Read::Line(Line::Event(told)), Some(_)) => {
+            (Line::Stack(stack), Some(_)) => events.stack(ledger, &stack).map_err(wrong)?,
+            (Line::Event(told), Some(_)) => {
                 let at_us = told.at_us;
                 let event = events.event(ledger, told).map_err(wrong)?;
                 hear(Heard::Event(&event, at_us)).map_err(wrong)?;
             }
-            (Read::Other(value), Some(_)) => hear(Heard::Line(value)).map_err(wrong)?,
+            (line, Some(_)) => hear(Heard::Line(line)).map_err(wrong)?,
         }
     }
     match header {
@@ -92,13 +90,7 @@ pub(crate) fn replay(
     }
 }
 
-enum Read {
-    Line(Line<Value>),
-    /// A line that is not about events.
-    Other(Value),
-}
-
-fn read(value: Value) -> Result<Read, String> {
+fn read(value: Value) -> Result<Line<Value>, String> {
     let record = value.get("record").and_then(Value::as_str);
     let Some(record) = record.map(str::to_owned) else {
         return Err("this is no line of a recording: it has no `record`".to_owned());
@@ -106,11 +98,7 @@ fn read(value: Value) -> Result<Read, String> {
     if record == "header" {
         refuse_strangers(&value)?;
     }
-    if !RECORDS.contains(&&*record) {
-        return Ok(Read::Other(value));
-    }
-    let line = Line::deserialize(value).map_err(|error| format!("{record}: {error}"))?;
-    Ok(Read::Line(line))
+    Line::deserialize(value).map_err(|error| format!("{record}: {error}"))
 }
 
 /// Rejects a recording by its header, before the rest is read.

@@ -2,10 +2,10 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use crate::ledger::event::ThreadNumber;
 use crate::quiet::quiet;
+use crate::sync::{Mutex, locked};
 
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// The names by number, from 1.
@@ -49,7 +49,7 @@ pub(crate) fn is_first_thread() -> bool {
 /// Returns the name of a thread, also after its end: its own, or `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let _quiet = quiet();
-    let names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let names = locked(&NAMES);
     let name = (thread.0 as usize)
         .checked_sub(1)
         .and_then(|index| names.get(index)?.as_deref());
@@ -58,7 +58,7 @@ pub(crate) fn thread_name(thread: ThreadNumber) -> String {
 
 fn register(number: u32, name: Option<Box<str>>) {
     let index = number as usize - 1;
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut names = locked(&NAMES);
     if names.len() <= index {
         names.resize(index + 1, None);
     }

@@ -4,13 +4,12 @@
 //! This applies only if the assertion's panic ends the test, not if the test catches it or expects
 //! it.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::body::{self, End};
 use super::scopes::open::current;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 use crate::report::model::{CheckStatus, Report};
+use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.
 #[derive(Debug)]
@@ -38,10 +37,7 @@ pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) -> bool {
         report: report.clone(),
         is_filed,
     };
-    FAILED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(failed);
+    locked(&FAILED).push(failed);
     true
 }
 
@@ -52,7 +48,7 @@ pub(crate) fn take_over(
     should_panic: Option<ShouldPanic>,
     report: &mut Report,
 ) {
-    let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failed = locked(&FAILED);
     let own: Vec<Failed> = failed
         .extract_if(.., |it| scopes.contains(&it.scope))
         .collect();

@@ -13,7 +13,6 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
@@ -26,12 +25,13 @@ use crate::api::cuda::{self, Reach};
 use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::quiet::quiet;
-use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record};
 use crate::options::Options;
 use crate::report::json::ProcessSnapshot;
 use crate::report::model::{CheckStatus, Report};
 use crate::report::{Sink, headline};
+use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
 
 /// The longest name made from a command line, in characters.
@@ -99,9 +99,8 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         let status = CheckStatus::NotMeasured;
         sink.finished(&Report {
             reason: Some(blind::unheard()),
-            again: subject.again,
             notes,
-            ..Report::new(subject.test, subject.file, 0, 0, status)
+            ..Report::about(subject, status)
         });
         return None;
     }
@@ -144,7 +143,8 @@ impl Attached {
             return;
         };
         let report = session.preview(run, cause == Cause::Tick);
-        let report = self.with_notes(report, &state);
+        let taken = session.snapshots();
+        let report = self.with_notes(report, &state.notes, taken);
         let line = match &cause {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
@@ -184,17 +184,14 @@ impl Attached {
         };
         session.preview(held_now(state.exit), false);
         let taken = session.snapshots();
-        let mut report = session.conclude().report;
+        let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
         report.outcome = None;
-        report.notes.extend(state.notes.iter().cloned());
-        report.notes.extend(self.about_snapshots(taken));
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
     }
 
-    fn with_notes(&self, mut report: Report, state: &AttachedState) -> Report {
-        let taken = state.session.as_ref().map_or(0, Session::snapshots);
-        report.notes.extend(state.notes.iter().cloned());
+    fn with_notes(&self, mut report: Report, notes: &[String], taken: u64) -> Report {
+        report.notes.extend(notes.iter().cloned());
         report.notes.extend(self.about_snapshots(taken));
         report
     }
@@ -202,20 +199,15 @@ impl Attached {
     fn about_snapshots(&self, taken: u64) -> Option<String> {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
-        Some(match taken < ENOUGH_SNAPSHOTS as u64 {
-            true => format!(
-                "{taken_so_far}, one every {every}: too few to tell what grows, which takes \
-                 {ENOUGH_SNAPSHOTS}"
-            ),
-            false => format!(
-                "{taken_so_far}, one every {every}: what gained in each of the last \
-                 {ENOUGH_SNAPSHOTS} grew"
-            ),
-        })
+        let what = match taken < ENOUGH_SNAPSHOTS as u64 {
+            true => format!("too few to tell what grows, which takes {ENOUGH_SNAPSHOTS}"),
+            false => format!("what gained in each of the last {ENOUGH_SNAPSHOTS} grew"),
+        };
+        Some(format!("{taken_so_far}, one every {every}: {what}"))
     }
 
     fn state(&self) -> MutexGuard<'_, AttachedState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 
@@ -249,13 +241,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
         holdings: ledger.holdings().into_iter().collect(),
         end: sources::read_counters(&[]),
         saw_events: true,
-        live: records
-            .into_iter()
-            .map(|record| LiveRecord {
-                record,
-                owner: Ownership::Session,
-            })
-            .collect(),
+        live: records.into_iter().map(LiveRecord::own).collect(),
         anomalies,
         ..RunInput::default()
     }

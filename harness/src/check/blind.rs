@@ -1,12 +1,11 @@
 //! Determines what a check could not see, and which test broke a context. A check that could not
 //! see everything is never clean.
 
-use std::sync::{Mutex, PoisonError};
-
 use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
 use crate::device::contexts;
 use crate::judge::Untraced;
 use crate::report::model::{Code, Reason};
+use crate::sync::{Mutex, locked};
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
@@ -102,7 +101,7 @@ static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 /// Records that a context failed inside `test` or, if that did not run alone, inside a check that
 /// ran at the same time. The first test stays recorded: later ones only found the broken context.
 pub(crate) fn blame(test: &str, met_a_check: bool) {
-    let mut culprit = CULPRIT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut culprit = locked(&CULPRIT);
     culprit.get_or_insert_with(|| match met_a_check {
         true => format!("{test} or a check that ran beside it"),
         false => test.to_owned(),
@@ -111,8 +110,5 @@ pub(crate) fn blame(test: &str, met_a_check: bool) {
 
 /// Returns the test that broke a context.
 pub(crate) fn culprit() -> Option<String> {
-    CULPRIT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+    locked(&CULPRIT).clone()
 }

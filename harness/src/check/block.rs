@@ -14,7 +14,6 @@ use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::headline;
-use crate::report::model::Report;
 
 /// A check of a block inside a test or in a program without tests.
 ///
@@ -116,14 +115,8 @@ impl Check {
     /// # Panics
     ///
     /// If the block panics, if it leaked (with the report), or if the run's settings are wrong.
-    pub fn run<T>(self, mut block: impl FnMut() -> T) -> T {
-        let mut returned = None;
-        let Some((subject, session)) = self.begin(|_| {}) else {
-            return block();
-        };
-        let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
-        conclude(&subject, check(session, body));
-        returned.expect("a block that did not panic has returned")
+    pub fn run<T>(self, block: impl FnMut() -> T) -> T {
+        self.run_by(|_| {}, block)
     }
 
     /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
@@ -146,15 +139,17 @@ impl Check {
             policy.facts.confirm = false;
             (policy.facts.rounds, policy.warmup) = (1, 0);
         };
+        let mut block = Some(block);
+        self.run_by(once, || block.take().expect("it runs once")())
+    }
+
+    /// Runs the block by a policy that `adapt` may change.
+    fn run_by<T>(self, adapt: impl FnOnce(&mut Policy), mut block: impl FnMut() -> T) -> T {
         let mut returned = None;
-        let Some((subject, session)) = self.begin(once) else {
+        let Some((subject, session)) = self.begin(adapt) else {
             return block();
         };
-        let mut block = Some(block);
-        let body = |scope| {
-            let block = block.take().expect("it runs once");
-            run_here(scope, block, |value| returned = Some(value))
-        };
+        let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
         conclude(&subject, check(session, body));
         returned.expect("a block that did not panic has returned")
     }
@@ -249,30 +244,4 @@ fn go_on(end: End) {
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);
-}
-
-/// Runs `body` in its own scope and reports what it left, without waiting at the gate, without a
-/// confirming run and without the run file. Benchmarks measure this.
-///
-/// # Errors
-///
-/// If the run's settings are wrong or a warm-up failed.
-pub(crate) fn check_here(name: &str, body: impl FnOnce()) -> Result<Report, String> {
-    let mut policy = Policy::of(name, None, &Options::DEFAULT)?;
-    policy.facts.confirm = false;
-    let subject = Subject {
-        test: name.to_owned(),
-        file: file!().to_owned(),
-        line: line!(),
-        column: column!(),
-        again: None,
-    };
-    let session = Session::new(subject, policy, Vec::new(), None).unfiled();
-    let mut body = Some(body);
-    let checked = check(session, |scope| {
-        run_here(scope, || body.take().map_or((), |body| body()), drop)
-    });
-    checked
-        .map(|checked| checked.report)
-        .map_err(|_| "the warm-up of a benchmark failed".to_owned())
 }

@@ -3,7 +3,7 @@
 use super::blind;
 use super::naming;
 use super::sources;
-use crate::judge::{self, CheckInput, LayerName, LiveRecord, Ownership, RunInput};
+use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
 use crate::report::model::Finding;
@@ -62,14 +62,11 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_summary() -> String {
     let usage = sources::read();
-    let now = RunInput {
+    let input = input_of(RunInput {
         baseline: usage.clone(),
         end: usage,
         ..RunInput::default()
-    };
-    let mut input = CheckInput::default();
-    naming::add(&mut input.names, &now);
-    input.runs.push(now);
+    });
     text::tables(&judge::device_tables(&input), Style::PLAIN)
 }
 
@@ -78,24 +75,35 @@ fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
     all.filter(move |probe| probe.places().contains(&place))
 }
 
-/// Returns the records that belong to no probed allocator.
-fn unprobed() -> Vec<Record> {
-    let probed: Vec<_> = probe::all()
-        .iter()
-        .map(|probe| Layer::allocator(probe.name()))
-        .collect();
+/// Returns the live records for which `is_meant` holds, without the segments of allocators with a
+/// probe.
+fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     let ledger = ledger::live();
     let segments = sources::segments();
     let holdings = ledger.holdings().into_iter().collect();
-    let mut records = ledger.select(|record| !probed.contains(&record.made.layer));
+    let mut records = ledger.select(is_meant);
     records.retain(|record| segments.owner(record, &holdings).is_none());
     records
 }
 
+/// Returns the bytes of memory that belongs to no probed allocator.
 fn beside_probes(place: Place) -> u64 {
-    let mut records = unprobed();
-    records.retain(|record| record.made.place == place && !record.made.kind.is_handle());
+    let probed: Vec<_> = probe::all()
+        .iter()
+        .map(|probe| Layer::allocator(probe.name()))
+        .collect();
+    let records = live(|Record { made, .. }| {
+        made.place == place && !made.kind.is_handle() && !probed.contains(&made.layer)
+    });
     records.iter().map(|record| record.made.bytes).sum()
+}
+
+/// Returns the input of a judgement about this moment.
+fn input_of(now: RunInput) -> CheckInput {
+    let mut input = CheckInput::default();
+    naming::add(&mut input.names, &now);
+    input.runs.push(now);
+    input
 }
 
 /// The live resources at one moment.
@@ -117,12 +125,9 @@ pub struct Snapshot {
 /// ```
 #[must_use]
 pub fn snapshot() -> Snapshot {
-    let segments = sources::segments();
-    let ledger = ledger::live();
-    let holdings = ledger.holdings().into_iter().collect();
-    let mut live = ledger.select(|_| true);
-    live.retain(|record| segments.owner(record, &holdings).is_none());
-    Snapshot { live }
+    Snapshot {
+        live: live(|_| true),
+    }
 }
 
 impl Snapshot {
@@ -140,19 +145,10 @@ impl Snapshot {
             earlier.live.iter().map(|record| record.sequence).collect();
         let live = self.live.iter().copied();
         let new = live.filter(|record| !known.contains(&record.sequence));
-        let now = RunInput {
+        judge::held(&input_of(RunInput {
             as_expected: true,
-            live: new
-                .map(|record| LiveRecord {
-                    record,
-                    owner: Ownership::Session,
-                })
-                .collect(),
+            live: new.map(LiveRecord::own).collect(),
             ..RunInput::default()
-        };
-        let mut input = CheckInput::default();
-        naming::add(&mut input.names, &now);
-        input.runs.push(now);
-        judge::held(&input)
+        }))
     }
 }

@@ -4,14 +4,11 @@
 use std::time::Duration;
 use std::{fs, thread};
 
-use gpu_leak_holders::{
-    DriverObjects, Mapping, NameRules, Program, ReturnAddresses, Root, RootKind, Target,
-    WaitingThread, find,
-};
+use gpu_leak_holders::{DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find};
 use rustc_hash::FxHashMap;
 
 use crate::call_site::{as_written, libraries};
-use crate::capture::{self, Waiting, mappings, modules};
+use crate::capture::{self, mappings, modules};
 use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
 use crate::ledger::{self, Layer, Record};
@@ -56,7 +53,7 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
         names: NAMES,
         asking_thread: this_thread().unwrap_or(0),
         asking_stack: &own_stack(),
-        waiting_stack,
+        waiting_stack: capture::walk_waiting,
     };
     let (groups, objects) = (report.findings.len(), objects());
     let search = || {
@@ -153,22 +150,6 @@ fn own_stack() -> Vec<(u64, u64)> {
         true
     });
     returns
-}
-
-fn waiting_stack(
-    thread: WaitingThread,
-    word: &mut dyn FnMut(u64) -> Option<u64>,
-) -> ReturnAddresses {
-    let waiting = Waiting {
-        instruction: thread.instruction,
-        stack_pointer: thread.stack_pointer,
-        end: thread.end,
-    };
-    let walked = capture::walk_waiting(waiting, word);
-    ReturnAddresses {
-        found: walked.returns,
-        complete: walked.whole,
-    }
 }
 
 /// Converts a holder to the form of reports.

@@ -9,9 +9,9 @@ use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -20,14 +20,16 @@ use serde::{Deserialize, Serialize};
 use super::body;
 use super::outcome;
 use super::process::summary;
+use super::session::subject_of;
 use super::turn::child;
 use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
-use crate::report::model::Code;
-use crate::report::model::{CheckStatus, Outcome, Reason, Report};
-use crate::report::{Sink, Summary, again, headline};
+use crate::judge::Amount;
+use crate::report::model::{CheckStatus, Code, Outcome, Reason, Report};
+use crate::report::{Sink, Summary, headline};
+use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
@@ -88,7 +90,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
-            summary::add_report(&report);
+            summary::add(&report, Amount::default());
             outcome::fail(case, &headline(&report), &outcome::story(&report))
         }
     }
@@ -129,7 +131,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     })?;
     let output_over = beside(move || {
         each_line(stdout, |line| {
-            let mut between = seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut between = locked(&seen);
             if let Some(own) = between.own(line) {
                 tell_output(own);
             }
@@ -140,7 +142,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     // Processes that the test started may outlive it and hold the pipes open forever.
     let _ = output_over.recv_timeout(LAST_LINE);
     let _ = errors_over.recv_timeout(LAST_WORDS);
-    let mut between = between.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut between = locked(&between);
     Ok(Ran {
         began: between.began,
         ended: between.ended.take(),
@@ -287,22 +289,14 @@ fn say(line: &str) {
 
 fn aborted(case: &Case, status: ExitStatus) -> Report {
     let how = ending(status);
-    let origin = &case.origin;
     Report {
         reason: Some(Reason::new(
             Code::ProcessEnded,
             format!("the process ended inside the test: {how}"),
             "look at the test's own output above; a debugger shows where, run by the command below",
         )),
-        again: again::command(case),
         outcome: Some(Outcome::Fail),
-        ..Report::new(
-            case.name(),
-            origin.file,
-            origin.line,
-            origin.column,
-            CheckStatus::Aborted,
-        )
+        ..Report::about(subject_of(case), CheckStatus::Aborted)
     }
 }
 

@@ -30,7 +30,6 @@ mod turn;
 
 pub use annotated::{run, run_test};
 pub use attached::{Attached, Cause, attach};
-pub(crate) use block::check_here;
 pub use block::{Check, assert_no_growth};
 pub use figures::{
     Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,

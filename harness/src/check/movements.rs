@@ -4,11 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::{fs, io};
 
-use serde::Deserialize;
-
-use super::recording::CheckLine;
 use super::replay::{error_at, frames_of};
 use crate::call_site::site_of;
+use crate::capture::recording::Line;
 use crate::capture::replay::{Heard, replay};
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
@@ -79,7 +77,12 @@ pub fn movements(path: &Path) -> io::Result<Movements> {
     let ledger = Ledger::new();
     let mut reader = MovementsReader::new(&ledger);
     replay(&recording, &ledger, |heard| match heard {
-        Heard::Line(line) => reader.line(CheckLine::deserialize(line)),
+        Heard::Line(line) => {
+            if let Line::Symbol(symbol) = line {
+                reader.symbols.insert(symbol.address, symbol.frames);
+            }
+            Ok(())
+        }
         Heard::Event(event, at_us) => {
             reader.event(event, at_us);
             Ok(())
@@ -116,13 +119,6 @@ impl<'ledger> MovementsReader<'ledger> {
             releases: HashMap::new(),
             now: 0,
         }
-    }
-
-    fn line(&mut self, line: serde_json::Result<CheckLine>) -> Result<(), String> {
-        if let CheckLine::Symbol(symbol) = line.map_err(|error| error.to_string())? {
-            self.symbols.insert(symbol.address, symbol.frames);
-        }
-        Ok(())
     }
 
     /// Adds what changed with `event`, which the ledger has just applied.

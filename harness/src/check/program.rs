@@ -1,6 +1,5 @@
 //! Checks a whole program: the attribute on `main`.
 
-use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::annotated::{is_left_out, is_unchecked, session_of};
@@ -41,7 +40,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     let body = |scope| body::run_main(scope, case.body);
     let checked = match check(session_of(case, policy, None), body) {
         Ok(checked) => checked,
-        Err(end) => return end_of_its_own(end),
+        Err(end) => return outcome::end_unjudged(case, end),
     };
     outcome::tell_beside(&checked.report, checked.outcome);
     let failed = checked.outcome == Outcome::Fail || checked.unmet.is_some();
@@ -50,15 +49,6 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     }
     match checked.end {
         End::Passed if failed => ExitCode::from(FINDINGS),
-        end => end_of_its_own(end),
-    }
-}
-
-fn end_of_its_own(end: End) -> ExitCode {
-    match end {
-        End::Passed => ExitCode::SUCCESS,
-        End::Failed(code) => code,
-        // The hook has printed the message; this ends the process with a panic's exit code.
-        End::Panicked(payload) => resume_unwind(payload),
+        end => outcome::end_unjudged(case, end),
     }
 }

@@ -1,42 +1,23 @@
 //! Adds to the recording of the process what is needed to judge a check again: that it began, and
 //! the input of its judgement. No other module knows that a recording is made.
 
-use std::sync::{Mutex, PoisonError};
-
-use rustc_hash::FxHashSet;
-use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 use crate::capture::record::recorder_of_this_process as recorder;
+use crate::capture::recording::{Line, RecordedSymbol};
 use crate::device::quiet::quiet;
 use crate::judge::{CheckInput, Subject};
+use crate::ledger::event::Event;
 use crate::ledger::{self, StackId};
 use crate::observe;
 use crate::report::model::Frame;
 use crate::report::symbols;
-
-/// A line of a check.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(tag = "record", rename_all = "kebab-case")]
-pub(crate) enum CheckLine {
-    /// What a return address is.
-    Symbol(RecordedSymbol),
-    /// A check begins.
-    CheckBegan(Subject),
-    /// A check is over.
-    Check(Box<CheckInput>),
-}
-
-/// A return address, as this process knows it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct RecordedSymbol {
-    pub(crate) address: usize,
-    /// Innermost first: inlined calls.
-    pub(crate) frames: Vec<Frame>,
-}
+use crate::sync::{Mutex, locked};
+use rustc_hash::FxHashSet;
 
 /// Records that a check begins.
 pub(crate) fn began(subject: &Subject) {
-    add_lines(|| vec![CheckLine::CheckBegan(subject.clone())]);
+    add_lines(|| vec![Line::CheckBegan(subject.clone())]);
 }
 
 /// Records the input of a check that is over.
@@ -47,12 +28,12 @@ pub(crate) fn add(input: &CheckInput) {
         for frame in input.names.frames.values_mut().flatten() {
             remove_what_is_this_machines(frame);
         }
-        lines.push(CheckLine::Check(Box::new(input)));
+        lines.push(Line::Check(Box::new(input)));
         lines
     });
 }
 
-fn add_lines(lines: impl FnOnce() -> Vec<CheckLine>) {
+fn add_lines(lines: impl FnOnce() -> Vec<Line<Event>>) {
     if let Some(recorder) = recorder() {
         let _quiet = quiet();
         let lines = lines();
@@ -70,12 +51,11 @@ struct Written {
     own_sources: usize,
 }
 
-static WRITTEN: Mutex<Option<Written>> = Mutex::new(None);
+static WRITTEN: LazyLock<Mutex<Written>> = LazyLock::new(Mutex::default);
 
 /// Returns the addresses in the backtraces so far that have not been recorded yet.
-fn new_symbols() -> Vec<CheckLine> {
-    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    let written = written.get_or_insert_default();
+fn new_symbols() -> Vec<Line<Event>> {
+    let mut written = locked(&WRITTEN);
     let own_sources = observe::own_sources();
     if written.own_sources != own_sources.len() {
         // The owner of a file may have changed.
@@ -92,7 +72,7 @@ fn new_symbols() -> Vec<CheckLine> {
         let new = symbols::by_word(stacks.frames(StackId(stack)), &own_sources, is_new);
         lines.extend(new.into_iter().map(|(address, mut frames)| {
             frames.iter_mut().for_each(remove_what_is_this_machines);
-            CheckLine::Symbol(RecordedSymbol { address, frames })
+            Line::Symbol(RecordedSymbol { address, frames })
         }));
     }
     written.stack = end;

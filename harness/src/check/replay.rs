@@ -5,11 +5,9 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use serde::Deserialize;
 use serde_json::Value;
 
-use super::recording::CheckLine;
-use crate::capture::recording::RecordingHeader;
+use crate::capture::recording::{Line, RecordingHeader};
 use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
@@ -65,15 +63,14 @@ pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Res
 }
 
 fn add(
-    line: Value,
+    line: Line<Value>,
     suppressions: &[Suppression],
     reports: &mut Vec<Report>,
     unfinished: &mut Vec<String>,
 ) -> Result<(), String> {
-    match CheckLine::deserialize(line).map_err(|error| error.to_string())? {
-        CheckLine::Symbol(_) => {}
-        CheckLine::CheckBegan(subject) => unfinished.push(subject.test),
-        CheckLine::Check(mut input) => {
+    match line {
+        Line::CheckBegan(subject) => unfinished.push(subject.test),
+        Line::Check(mut input) => {
             if input.runs.is_empty() {
                 return Err(format!(
                     "the check {:?} has not one run",
@@ -89,6 +86,7 @@ fn add(
             let result = judge(&input);
             reports.push(Report::of_check(&mut input, &result));
         }
+        _ => {}
     }
     Ok(())
 }

@@ -403,12 +403,10 @@ fn is_anything_left(input: &RunInput) -> bool {
     };
     input.live.iter().any(is_left)
         || !input.anomalies.is_empty()
+        || is_more_reserved(input)
         || input.end.layers.iter().any(|usage| {
             let before = input.baseline.layer(&usage.name, usage.place);
-            let reserved = before.and_then(|before| before.reserved).unwrap_or(0);
-            let allocated = before.map_or(0, |before| before.allocated);
-            usage.reserved.is_some_and(|now| now > reserved)
-                || (usage.reserved.is_some() && usage.allocated > allocated)
+            usage.reserved.is_some() && usage.allocated > before.map_or(0, |it| it.allocated)
         })
 }
 

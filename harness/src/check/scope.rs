@@ -15,7 +15,7 @@ use super::scopes::open::current;
 use super::scopes::token::Token;
 use super::session::{Session, subject_at};
 use crate::config::Policy;
-use crate::ledger::ScopeId;
+use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
 use crate::report::model::{Finding, Report};
 use crate::report::{Sink, headline};
@@ -174,7 +174,7 @@ impl Report {
                 ..self.clone()
             };
             Sink::global().finished(&report);
-            summary::add_report(&report);
+            summary::add(&report, Amount::default());
         }
         panic!("{message}");
     }

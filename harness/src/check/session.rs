@@ -61,7 +61,7 @@ pub(crate) struct Session<'gate> {
     is_confirming: bool,
     is_filed: bool,
     _under_way: Option<UnderWay>,
-    _runner: Runner,
+    _runner: Option<Runner>,
 }
 
 /// The result of a session.
@@ -144,7 +144,7 @@ impl<'gate> Session<'gate> {
             is_filed: true,
             policy,
             _under_way: None,
-            _runner: Runner::new(),
+            _runner: Runner::begin(),
         }
     }
 

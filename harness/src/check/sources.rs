@@ -17,12 +17,18 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
 /// Releases unused cached memory, innermost cache first: an allocator's segments may come from a
 /// driver's pool.
 pub(crate) fn empty_caches() {
-    for probe in probe::all() {
-        for place in probe.places() {
-            probe.empty_cache(place);
-        }
+    for (probe, place) in probes() {
+        probe.empty_cache(place);
     }
     pools::empty(&pools_at_rest());
+}
+
+/// Returns the probed allocators, each with each place where it has memory.
+fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
+    probe::all().into_iter().flat_map(|probe| {
+        let places = probe.places().into_iter();
+        places.map(move |place| (probe, place))
+    })
 }
 
 /// Reads every figure now.
@@ -38,11 +44,8 @@ pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
 
 fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
-    for probe in probe::all() {
-        for place in probe.places() {
-            usage.layers.push(layer(probe, place));
-        }
-    }
+    let layers = probes().map(|(probe, place)| layer(probe, place));
+    usage.layers.extend(layers);
     usage.layers.extend(pools_at_rest());
     if cuda::is_heard() {
         usage.whole_devices = memory::readings();
@@ -91,12 +94,8 @@ pub(crate) fn read_most_reserved() -> Usage {
 
 /// Reads what the probed allocators hold now, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
-    let layers = probe::all().into_iter().flat_map(|probe| {
-        let places = probe.places().into_iter();
-        places.map(|place| layer(probe, place))
-    });
     Usage {
-        layers: layers.collect(),
+        layers: probes().map(|(probe, place)| layer(probe, place)).collect(),
         ..Usage::default()
     }
 }
@@ -171,11 +170,9 @@ pub(crate) fn probed() -> Vec<String> {
 /// Returns what the probed allocators hold from the layer below.
 pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
-    for probe in probe::all() {
+    for (probe, place) in probes() {
         let layer = Layer::allocator(probe.name());
-        for place in probe.places() {
-            segments.add(layer, place, &probe.segments(place));
-        }
+        segments.add(layer, place, &probe.segments(place));
     }
     segments
 }

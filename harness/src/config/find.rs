@@ -15,7 +15,6 @@ pub(super) const NAME: &str = "gpu-leak-check.toml";
 /// # Errors
 ///
 /// If the chosen file does not exist.
-/// That the chosen file is nowhere.
 pub(super) fn find(
     chosen: Option<&Path>,
     manifest_dir: Option<&str>,

@@ -4,8 +4,8 @@
 //! invalidate the capture: the harness would break the program under test. A capture spreads over
 //! streams and contexts through events, so none of this is done while any capture is active.
 
+use crate::sync::{Mutex, locked};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// For each capture, the stream where it began, as the program names it, and the graph that
 /// `cuStreamBeginCaptureToGraph` adds to; otherwise 0.
@@ -14,7 +14,7 @@ static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {
-    let mut captures = CAPTURES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut captures = locked(&CAPTURES);
     let answer = change(&mut captures);
     COUNT.store(captures.len(), Ordering::Release);
     answer

@@ -22,86 +22,68 @@ use crate::ledger::event::CuResult;
 /// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
-type Attribute = Option<unsafe extern "C" fn(u64, c_int, *mut u64) -> CuResult>;
-/// Stream, status, id of the capture, graph, dependencies and their number.
-type Capture = Option<
-    unsafe extern "C" fn(u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize) -> CuResult,
->;
+/// Defines [`Driver`] from a table of its functions: what each is called here, its symbol and its
+/// parameters.
+macro_rules! functions {
+    ($($(#[$what:meta])* $name:ident = $symbol:literal($($parameter:ty),*),)*) => {
+        /// The driver's functions; an older driver lacks some of them.
+        #[derive(Debug, Default)]
+        pub(crate) struct Driver {
+            $(
+                $(#[$what])*
+                pub(crate) $name: Option<unsafe extern "C" fn($($parameter),*) -> CuResult>,
+            )*
+        }
 
-/// The driver's functions; an older driver lacks some of them.
-#[derive(Debug, Default)]
-pub(crate) struct Driver {
-    pub(crate) initialise: Option<unsafe extern "C" fn(c_uint) -> CuResult>,
-    pub(crate) version: Option<unsafe extern "C" fn(*mut u32) -> CuResult>,
-    pub(crate) error_name: Option<unsafe extern "C" fn(CuResult, *mut *const c_char) -> CuResult>,
-    pub(crate) device_count: Option<unsafe extern "C" fn(*mut u32) -> CuResult>,
-    pub(crate) device_name: Option<unsafe extern "C" fn(*mut c_char, c_int, c_int) -> CuResult>,
-    pub(crate) device_uuid: Option<unsafe extern "C" fn(*mut [u8; 16], c_int) -> CuResult>,
-    pub(crate) device_attribute: Option<unsafe extern "C" fn(*mut c_int, c_int, c_int) -> CuResult>,
-    pub(crate) primary_state:
-        Option<unsafe extern "C" fn(c_int, *mut c_uint, *mut c_int) -> CuResult>,
-    pub(crate) current_context: Option<unsafe extern "C" fn(*mut u64) -> CuResult>,
-    pub(crate) current_device: Option<unsafe extern "C" fn(*mut c_int) -> CuResult>,
-    pub(crate) push_context: Option<unsafe extern "C" fn(u64) -> CuResult>,
-    pub(crate) pop_context: Option<unsafe extern "C" fn(*mut u64) -> CuResult>,
-    pub(crate) synchronise_context: Option<unsafe extern "C" fn() -> CuResult>,
-    pub(crate) stream_is_capturing: Option<unsafe extern "C" fn(u64, *mut c_int) -> CuResult>,
-    pub(crate) synchronise_stream: Option<unsafe extern "C" fn(u64) -> CuResult>,
-    pub(crate) capture: Capture,
-    pub(crate) capture_per_thread: Capture,
-    pub(crate) address_range: Option<unsafe extern "C" fn(*mut u64, *mut usize, u64) -> CuResult>,
-    pub(crate) default_pool: Option<unsafe extern "C" fn(*mut u64, c_int) -> CuResult>,
-    pub(crate) current_pool: Option<unsafe extern "C" fn(*mut u64, c_int) -> CuResult>,
-    pub(crate) pool_attribute: Attribute,
-    pub(crate) set_pool_attribute: Attribute,
-    pub(crate) trim_pool: Option<unsafe extern "C" fn(u64, usize) -> CuResult>,
-    pub(crate) graph_attribute: Option<unsafe extern "C" fn(c_int, c_int, *mut u64) -> CuResult>,
-    pub(crate) trim_graphs: Option<unsafe extern "C" fn(c_int) -> CuResult>,
-    pub(crate) memory_info: Option<unsafe extern "C" fn(*mut usize, *mut usize) -> CuResult>,
-    pub(crate) limit: Option<unsafe extern "C" fn(*mut usize, c_int) -> CuResult>,
+        impl Driver {
+            fn of(library: &Library) -> Self {
+                exit::install();
+                // SAFETY: the signatures are the documented ones; in every driver, a symbol with
+                // another signature has another name (`_v2`).
+                unsafe { Self { $($name: library.function($symbol),)* } }
+            }
+        }
+    };
+}
+
+functions! {
+    initialise = c"cuInit"(c_uint),
+    version = c"cuDriverGetVersion"(*mut u32),
+    error_name = c"cuGetErrorName"(CuResult, *mut *const c_char),
+    device_count = c"cuDeviceGetCount"(*mut u32),
+    device_name = c"cuDeviceGetName"(*mut c_char, c_int, c_int),
+    device_uuid = c"cuDeviceGetUuid_v2"(*mut [u8; 16], c_int),
+    device_attribute = c"cuDeviceGetAttribute"(*mut c_int, c_int, c_int),
+    primary_state = c"cuDevicePrimaryCtxGetState"(c_int, *mut c_uint, *mut c_int),
+    current_context = c"cuCtxGetCurrent"(*mut u64),
+    current_device = c"cuCtxGetDevice"(*mut c_int),
+    push_context = c"cuCtxPushCurrent_v2"(u64),
+    pop_context = c"cuCtxPopCurrent_v2"(*mut u64),
+    synchronise_context = c"cuCtxSynchronize"(),
+    stream_is_capturing = c"cuStreamIsCapturing"(u64, *mut c_int),
+    synchronise_stream = c"cuStreamSynchronize"(u64),
+    /// Stream, status, id of the capture, graph, dependencies and their number.
+    capture = c"cuStreamGetCaptureInfo_v2"(
+        u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize
+    ),
+    /// Like `capture`, where stream 0 is the thread's own.
+    capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
+        u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize
+    ),
+    address_range = c"cuMemGetAddressRange_v2"(*mut u64, *mut usize, u64),
+    default_pool = c"cuDeviceGetDefaultMemPool"(*mut u64, c_int),
+    current_pool = c"cuDeviceGetMemPool"(*mut u64, c_int),
+    pool_attribute = c"cuMemPoolGetAttribute"(u64, c_int, *mut u64),
+    set_pool_attribute = c"cuMemPoolSetAttribute"(u64, c_int, *mut u64),
+    trim_pool = c"cuMemPoolTrimTo"(u64, usize),
+    graph_attribute = c"cuDeviceGetGraphMemAttribute"(c_int, c_int, *mut u64),
+    trim_graphs = c"cuDeviceGraphMemTrim"(c_int),
+    memory_info = c"cuMemGetInfo_v2"(*mut usize, *mut usize),
+    limit = c"cuCtxGetLimit"(*mut usize, c_int),
 }
 
 /// The driver of this process, once it has been [found](find).
 static DRIVER: OnceLock<Driver> = OnceLock::new();
-
-impl Driver {
-    fn of(library: &Library) -> Self {
-        exit::install();
-        // SAFETY: the signatures are the documented ones; in every driver, a symbol with another
-        // signature has another name (`_v2`).
-        unsafe {
-            Self {
-                initialise: library.function(c"cuInit"),
-                version: library.function(c"cuDriverGetVersion"),
-                error_name: library.function(c"cuGetErrorName"),
-                device_count: library.function(c"cuDeviceGetCount"),
-                device_name: library.function(c"cuDeviceGetName"),
-                device_uuid: library.function(c"cuDeviceGetUuid_v2"),
-                device_attribute: library.function(c"cuDeviceGetAttribute"),
-                primary_state: library.function(c"cuDevicePrimaryCtxGetState"),
-                current_context: library.function(c"cuCtxGetCurrent"),
-                current_device: library.function(c"cuCtxGetDevice"),
-                push_context: library.function(c"cuCtxPushCurrent_v2"),
-                pop_context: library.function(c"cuCtxPopCurrent_v2"),
-                synchronise_context: library.function(c"cuCtxSynchronize"),
-                stream_is_capturing: library.function(c"cuStreamIsCapturing"),
-                synchronise_stream: library.function(c"cuStreamSynchronize"),
-                capture: library.function(c"cuStreamGetCaptureInfo_v2"),
-                capture_per_thread: library.function(c"cuStreamGetCaptureInfo_v2_ptsz"),
-                address_range: library.function(c"cuMemGetAddressRange_v2"),
-                default_pool: library.function(c"cuDeviceGetDefaultMemPool"),
-                current_pool: library.function(c"cuDeviceGetMemPool"),
-                pool_attribute: library.function(c"cuMemPoolGetAttribute"),
-                set_pool_attribute: library.function(c"cuMemPoolSetAttribute"),
-                trim_pool: library.function(c"cuMemPoolTrimTo"),
-                graph_attribute: library.function(c"cuDeviceGetGraphMemAttribute"),
-                trim_graphs: library.function(c"cuDeviceGraphMemTrim"),
-                memory_info: library.function(c"cuMemGetInfo_v2"),
-                limit: library.function(c"cuCtxGetLimit"),
-            }
-        }
-    }
-}
 
 /// Finds the driver if it is loaded in the process.
 pub(crate) fn find() {

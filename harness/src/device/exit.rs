@@ -5,10 +5,11 @@
 
 #![expect(unsafe_code, reason = "exit and fork handlers are C's")]
 
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, Once, PoisonError};
 
 use super::quiet::is_quiet;
+use crate::sync::{Mutex, locked};
 
 static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
@@ -19,10 +20,7 @@ static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 /// `last` must not call the driver, and runs on whatever thread called `exit`. It is not run in a
 /// forked child, whose report would repeat the parent's.
 pub(crate) fn at_exit(last: fn()) {
-    AT_EXIT
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(last);
+    locked(&AT_EXIT).push(last);
     install();
 }
 
@@ -84,7 +82,7 @@ extern "C" fn on_exit() {
     if !may_tell() {
         return;
     }
-    let handlers = std::mem::take(&mut *AT_EXIT.lock().unwrap_or_else(PoisonError::into_inner));
+    let handlers = std::mem::take(&mut *locked(&AT_EXIT));
     for handler in handlers.into_iter().rev() {
         // Unwinding into the C library would abort and hide the exit code.
         let _ = std::panic::catch_unwind(handler);

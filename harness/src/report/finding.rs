@@ -1,5 +1,6 @@
 //! Renders one finding as a paragraph.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::model::{
@@ -9,7 +10,7 @@ use super::model::{
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Layer, Place};
-use crate::units::{count, exact_size, noun, quantity};
+use crate::units::{amount, count, exact_size, noun, quantity};
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -35,69 +36,46 @@ pub(super) fn write(
     if let Some(frame) = site.user_frame() {
         excerpt::write(frame, &label, &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
-        detail(
-            "place",
-            "unknown: the stack shows nothing but CUDA's own code",
-            how,
-            out,
-        )?;
+        let unknown = "unknown: the stack shows nothing but CUDA's own code".to_owned();
+        write_details([("place", Some(unknown))], how, out)?;
     }
-    if let Some(library) = &site.library {
-        detail("held by", &held_by_library(library), how, out)?;
-    }
-    if let Some(holders) = held_by(finding) {
-        detail("held by", &holders, how, out)?;
-    }
-    if let Some(callers) = site.callers(&report.test) {
-        detail("called by", &callers, how, out)?;
-    }
-    if finding.failed.is_some() && finding.site.user_frame().is_some() {
-        let mut taken_at = finding.site.location();
-        if let Some(callers) = finding.site.callers(&report.test) {
-            taken_at += &format!(" ← {callers}");
-        }
-        detail("taken at", &taken_at, how, out)?;
-    }
-    for also in finding
-        .budget
-        .iter()
-        .flat_map(|budget| budget.shares.iter().skip(1))
-    {
-        let text = format!("{} at {}", share(also), escape::name(&also.at));
-        detail("also", &text, how, out)?;
-    }
-    if let Some(thread) = &finding.foreign_thread {
-        let thread = escape::name(thread);
-        detail(
+    let library = site.library.as_ref();
+    let known = library.and_then(|library| library.known.as_ref());
+    let details = [
+        ("held by", library.map(held_by_library)),
+        ("held by", held_by(finding)),
+        ("called by", site.callers(&report.test)),
+        ("taken at", taken_at(finding, report)),
+    ];
+    write_details(details, how, out)?;
+    let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
+    let others = shares.skip(1);
+    let also = others.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
+    write_details(also.map(|also| ("also", Some(also))), how, out)?;
+    let thread = finding.foreign_thread.as_deref().map(escape::name);
+    let details = [
+        (
             "thread",
-            &format!("{thread}, which is not one of the test's own"),
-            how,
-            out,
-        )?;
-    }
-    if let Some(when) = when(finding) {
-        detail("when", &when, how, out)?;
-    }
-    if let Some(rounds) = rounds(finding) {
-        detail("rounds", &rounds, how, out)?;
-    }
-    if let Some(runs) = further_runs(finding) {
-        detail("confirmed", &runs, how, out)?;
-    }
-    if let Some(known) = site
-        .library
-        .as_ref()
-        .and_then(|library| library.known.as_ref())
-    {
-        detail("known", &escape::sentence(&known.says), how, out)?;
-    }
-    if let Some(allowed_by) = &finding.allowed_by {
-        detail("note", &escape::sentence(&allowed_by.to_string()), how, out)?;
-    }
-    for note in &finding.notes {
-        detail("note", &escape::sentence(note), how, out)?;
-    }
-    Ok(())
+            thread.map(|name| format!("{name}, which is not one of the test's own")),
+        ),
+        ("when", when(finding)),
+        ("rounds", rounds(finding)),
+        ("confirmed", further_runs(finding)),
+        ("known", known.map(|known| escape::sentence(&known.says))),
+    ];
+    write_details(details, how, out)?;
+    let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
+    let notes = allowed_by.chain(finding.notes.iter().cloned());
+    let notes = notes.map(|note| ("note", Some(escape::sentence(&note))));
+    write_details(notes, how, out)
+}
+
+/// Returns where the resource of a failed free was allocated.
+fn taken_at(finding: &Finding, report: &Report) -> Option<String> {
+    finding.failed.as_ref().and(finding.site.user_frame())?;
+    let callers = finding.site.callers(&report.test);
+    let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
+    Some(finding.site.location() + &callers)
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -117,9 +95,19 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-fn detail(label: &str, text: &str, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
+/// Writes a line for each label that has a text.
+fn write_details(
+    details: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    how: &Rendering,
+    out: &mut dyn Write,
+) -> fmt::Result {
     let blue = how.style.frame();
-    writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")
+    for (label, text) in details {
+        if let Some(text) = text {
+            writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
+        }
+    }
+    Ok(())
 }
 
 /// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
@@ -146,13 +134,7 @@ pub fn what(finding: &Finding) -> String {
         }
         (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
         (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
-        (bytes, many, None) => {
-            format!(
-                "{}, {} {memory}",
-                quantity(many, "allocation"),
-                exact_size(bytes)
-            )
-        }
+        (_, _, None) => format!("{} {memory}", amount(finding.amount(), "allocation")),
     }
 }
 
@@ -289,70 +271,55 @@ fn rounds(finding: &Finding) -> Option<String> {
 
 /// Describes what further runs of the body showed.
 fn further_runs(finding: &Finding) -> Option<String> {
-    let text = match (finding.kind, finding.confirmed) {
+    let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (FindingKind::Deferred, _) => {
-            "left by the first run and freed by a later one: kept until it is replaced".to_owned()
+            let text = "left by the first run and freed by a later one: kept until it is replaced";
+            return Some(text.to_owned());
         }
         (_, Some(Confirmation::NotRepeatable)) => {
-            "not confirmed: the body could not be run a second time".to_owned()
+            return Some("not confirmed: the body could not be run a second time".to_owned());
+        }
+        (FindingKind::FirstUse, confirmed) => {
+            return Some(match confirmed {
+                Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
+                    format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+                }
+                _ => "the second run did not leave it again: one-time set-up".to_owned(),
+            });
         }
         (
-            FindingKind::FirstUse,
+            _,
             Some(Confirmation::Repeated {
-                runs, of: of @ 3.., ..
+                runs,
+                of,
+                count,
+                bytes,
             }),
-        ) => {
-            format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
-        }
-        (FindingKind::FirstUse, _) => {
-            "the second run did not leave it again: one-time set-up".to_owned()
-        }
-        (_, None) => return None,
-        (
-            kind,
-            Some(Confirmation::Repeated {
-                runs, of: of @ 3.., ..
-            }),
-        ) => {
-            let what = match kind {
-                FindingKind::OverBudget => "passed",
-                FindingKind::Retained => "kept",
-                _ => "left",
-            };
-            match runs == of {
-                true => format!("{what} in all {of} runs: not one-time set-up"),
-                false => format!(
-                    "{what} in {runs} of {of} runs, the last one included: not one-time set-up"
-                ),
-            }
-        }
-        (FindingKind::OverBudget, Some(_)) => {
-            "the second run passed it too: not one-time set-up".to_owned()
-        }
-        (FindingKind::Retained, Some(Confirmation::Repeated { bytes, .. })) => {
-            let kept = exact_size(bytes);
-            format!("the second run kept {kept} more: not one-time set-up")
-        }
-        (_, Some(Confirmation::Repeated { count: more, .. })) => {
-            format!(
-                "the second run left {} more: not one-time set-up",
-                count(more)
-            )
-        }
-        (_, Some(_)) => return None,
+        ) => (runs, of, count, bytes),
+        _ => return None,
     };
-    Some(text)
+    let what = match finding.kind {
+        FindingKind::OverBudget => "passed",
+        FindingKind::Retained => "kept",
+        _ => "left",
+    };
+    let text = match finding.kind {
+        _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
+        _ if of >= 3 => format!("{what} in {runs} of {of} runs, the last one included"),
+        FindingKind::OverBudget => "the second run passed it too".to_owned(),
+        FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
+        _ => format!("the second run left {} more", count(more)),
+    };
+    Some(text + ": not one-time set-up")
 }
 
 /// Counts the devices in `report`, without the host, whose memory is named by itself.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);
-    let mut devices: Vec<_> = tables
-        .chain(findings)
-        .filter(|place| *place != Place::HOST)
-        .collect();
-    devices.sort();
-    devices.dedup();
-    devices.len()
+    let devices: BTreeSet<_> = tables.chain(findings).collect();
+    devices
+        .iter()
+        .filter(|place| **place != Place::HOST)
+        .count()
 }

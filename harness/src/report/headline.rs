@@ -3,8 +3,7 @@
 use super::escape;
 use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
 use crate::ledger::{Amount, Kind, Place};
-use crate::units::total;
-use crate::units::{exact_size, noun, quantity};
+use crate::units::{amount, exact_size, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
 ///
@@ -16,55 +15,30 @@ pub fn headline(report: &Report) -> String {
         .iter()
         .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
+    let taken = || format!("{}, taken {}", amounts(&findings), places(&findings));
+    let status = format!("gpu leak check: {}", report.status.name());
     match report.status {
-        CheckStatus::Found(FindingKind::Leaked) => format!(
-            "gpu leak: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::FailedFree) => {
-            format!(
-                "gpu free failed: {} {}",
-                failures(&findings),
-                places(&findings)
-            )
-        }
-        CheckStatus::Found(FindingKind::Retained) => {
-            format!("gpu memory retained: {}", amounts(&findings))
-        }
-        CheckStatus::Found(FindingKind::Grew) => {
-            format!(
-                "gpu memory grew: {}, taken {}",
-                amounts(&findings),
-                places(&findings)
-            )
-        }
-        CheckStatus::Found(FindingKind::OverBudget) => {
-            format!("gpu budget passed: {}", budgets(&findings))
-        }
-        CheckStatus::Found(FindingKind::FirstUse) => format!(
-            "gpu leak check: first-use: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::Deferred) => format!(
-            "gpu leak check: deferred: {}, taken {}",
-            amounts(&findings),
-            places(&findings)
-        ),
-        CheckStatus::Found(FindingKind::Allowed) => {
-            format!("gpu leak check: allowed: {}", amounts(&findings))
-        }
+        CheckStatus::Found(kind) => match kind {
+            FindingKind::Leaked => format!("gpu leak: {}", taken()),
+            FindingKind::FailedFree => {
+                let failed = failures(&findings);
+                format!("gpu free failed: {failed} {}", places(&findings))
+            }
+            FindingKind::Retained => format!("gpu memory retained: {}", amounts(&findings)),
+            FindingKind::Grew => format!("gpu memory grew: {}", taken()),
+            FindingKind::OverBudget => format!("gpu budget passed: {}", budgets(&findings)),
+            FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", taken()),
+            FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
+            _ => status,
+        },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let why = report.reason.as_ref().map(|reason| reason.what.as_str());
             let why = escape::sentence(why.unwrap_or("the reason is unknown"));
-            format!("gpu leak check: {}: {why}", report.status.name())
+            format!("{status}: {why}")
         }
-        CheckStatus::Aborted => {
-            "gpu leak check: aborted: the process ended inside the test".to_owned()
-        }
+        CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
         // For example `clean`.
-        status => format!("gpu leak check: {}", status.name()),
+        _ => status,
     }
 }
 
@@ -73,7 +47,7 @@ fn budgets(findings: &[&Finding]) -> String {
     let budget = |finding: &&Finding| {
         let budget = finding.budget.as_ref()?;
         let show = match budget.limit {
-            Limit::MaxAllocationCount => |amount| quantity(amount, "allocation"),
+            Limit::MaxAllocationCount => |count| quantity(count, "allocation"),
             Limit::MaxAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
@@ -116,17 +90,13 @@ enum Sort {
     Handles(Kind),
 }
 
-fn text(sort: Sort, place: Place, Amount { count, bytes }: Amount) -> String {
-    let place = escape::name(&place.to_string());
-    match sort {
-        Sort::Allocations => format!(
-            "{}, {} on {place}",
-            quantity(count, "allocation"),
-            exact_size(bytes)
-        ),
-        Sort::Reserve => format!("{} reserved on {place}", exact_size(bytes)),
-        Sort::Handles(kind) => format!("{} on {place}", quantity(count, noun(kind))),
-    }
+fn text(sort: Sort, place: Place, sum: Amount) -> String {
+    let what = match sort {
+        Sort::Allocations => amount(sum, "allocation"),
+        Sort::Reserve => format!("{} reserved", exact_size(sum.bytes)),
+        Sort::Handles(kind) => quantity(sum.count, noun(kind)),
+    };
+    format!("{what} on {}", escape::name(&place.to_string()))
 }
 
 /// For example `1 free returned CUDA_ERROR_INVALID_VALUE (1)`.

@@ -16,21 +16,13 @@ pub fn help(report: &Report) -> Vec<String> {
 }
 
 fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
-    let is_of_a_program = report.is_of_a_program();
     let text = match kind {
-        FindingKind::Leaked if is_of_a_program => {
-            format!(
-                "free it before the program ends{}{}",
-                python(report, kind),
-                entry(report, kind)
-            )
-        }
-        FindingKind::Grew if is_of_a_program => {
-            format!(
-                "free it as often as it is taken: look for what only grows, a list or a cache{}{}",
-                python(report, kind),
-                entry(report, kind)
-            )
+        FindingKind::Leaked | FindingKind::Grew if report.is_of_a_program() => {
+            let what = match kind {
+                FindingKind::Leaked => "free it before the program ends",
+                _ => "free it as often as it is taken: look for what only grows, a list or a cache",
+            };
+            format!("{what}{}{}", python(report, kind), entry(report, kind))
         }
         FindingKind::Leaked => {
             let option = meant_to_stay(report);

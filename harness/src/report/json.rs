@@ -360,6 +360,4 @@ impl RunFile {
 }
 
 #[cfg(test)]
-mod schema;
-#[cfg(test)]
 mod tests;

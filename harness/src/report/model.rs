@@ -11,7 +11,7 @@ pub use gpu_leak_core::report::{
     Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
-use crate::judge::{CheckInput, CheckResult, device_tables, meant_to_stay, timeline};
+use crate::judge::{CheckInput, CheckResult, Subject, device_tables, meant_to_stay, timeline};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,6 +95,20 @@ impl Report {
         }
     }
 
+    /// Creates a report about this subject with this status, and nothing else.
+    pub(crate) fn about(subject: Subject, status: CheckStatus) -> Self {
+        Self {
+            again: subject.again,
+            ..Self::new(
+                subject.test,
+                subject.file,
+                subject.line,
+                subject.column,
+                status,
+            )
+        }
+    }
+
     /// Builds the report of a check from its input and its result. The advice is tried out on the
     /// input, which is then restored.
     pub(crate) fn of_check(input: &mut CheckInput, result: &CheckResult) -> Self {
@@ -103,7 +117,6 @@ impl Report {
             true => None,
             false => meant_to_stay(input, result),
         };
-        let subject = &input.subject;
         Self {
             reason: result.reason.clone(),
             findings: result.findings.clone(),
@@ -111,15 +124,8 @@ impl Report {
             notes: result.notes.clone(),
             meant_to_stay,
             primaries: input.first().primaries.clone(),
-            again: subject.again.clone(),
             timeline: timeline::of_check(input),
-            ..Self::new(
-                &*subject.test,
-                &*subject.file,
-                subject.line,
-                subject.column,
-                result.status,
-            )
+            ..Self::about(input.subject.clone(), result.status)
         }
     }
 

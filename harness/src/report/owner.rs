@@ -3,34 +3,26 @@
 //! The source file decides if there is one. Without line tables only the module and the first words
 //! of the symbol are known.
 
+use super::debug_info::Symbol;
 use super::model::Owner;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
 
-/// What is known of a frame.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Evidence<'a> {
-    /// The library or program that contains it.
-    pub(super) module: Option<&'a Module>,
-    /// Its source file as the compiler recorded it.
-    pub(super) file: Option<&'a str>,
-    /// Its demangled symbol.
-    pub(super) function: Option<&'a str>,
-}
-
-/// Returns the owner of a frame.
-pub(super) fn owner(evidence: Evidence<'_>) -> Owner {
-    let module = evidence.module.map_or("", Module::name);
-    if is_cuda_library(module) {
+/// Returns the owner of the frame with this symbol in `module`, the library or program that contains
+/// it.
+pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
+    let name = module.map_or("", Module::name);
+    if is_cuda_library(name) {
         return Owner::Cuda;
     }
     // This library has no line tables, and contains std as well.
-    if module.starts_with("libgpu_leak_inject") {
+    if name.starts_with("libgpu_leak_inject") {
         return Owner::Harness;
     }
-    match evidence.file {
-        Some(file) => of_file(file, evidence.module),
-        None => evidence.function.map_or(Owner::Native, of_symbol),
+    match (&symbol.file, &symbol.function) {
+        (Some(file), _) => of_file(file, module),
+        (None, Some(function)) => of_symbol(function),
+        (None, None) => Owner::Native,
     }
 }
 

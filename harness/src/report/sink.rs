@@ -6,7 +6,6 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::json::{
@@ -17,6 +16,7 @@ use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
 use crate::files::through_no_link;
+use crate::sync::{Mutex, OnceLock, locked};
 
 /// The run file of this process, created with the first check. A failure to write it fails no test.
 #[derive(Debug)]
@@ -182,7 +182,7 @@ impl Sink {
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, SinkState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.0)
     }
 }
 

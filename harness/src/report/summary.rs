@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::escape;
 use super::model::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use crate::ledger::Amount;
-use crate::units::{count, exact_size, quantity};
+use crate::units::{amount, count};
 
 /// Counts of statuses, and what else there is to know.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -168,17 +168,15 @@ impl Summary {
         }
         if self.unowned.count > 0 {
             lines.push(format!(
-                "{}, {} by threads outside every check: `Scope` takes a test along to them, \
-                 `isolate` gives it a process of its own",
-                quantity(self.unowned.count, "allocation"),
-                exact_size(self.unowned.bytes)
+                "{} by threads outside every check: `Scope` takes a test along to them, `isolate` \
+                 gives it a process of its own",
+                amount(self.unowned, "allocation")
             ));
         }
         if self.allowed.count > 0 {
             lines.push(format!(
-                "{}, {} allowed to stay",
-                quantity(self.allowed.count, "object"),
-                exact_size(self.allowed.bytes)
+                "{} allowed to stay",
+                amount(self.allowed, "object")
             ));
         }
         for (note, times) in &self.notes {

@@ -3,14 +3,14 @@
 //! Reading debug information is the slow part of a report, so each address is looked up once per
 //! process.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use rustc_hash::FxHashMap;
 
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
 use super::model::{Frame, Language, Owner, Site};
-use super::owner::{self, Evidence};
+use super::owner;
 use super::workspace::Workspace;
 use crate::call_site::site_of;
 use crate::capture::history;
@@ -19,6 +19,7 @@ use crate::device::dl;
 use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
 use crate::quiet::quiet;
+use crate::sync::{Mutex, locked};
 
 /// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`
 /// was allocated or freed.
@@ -48,8 +49,7 @@ pub(crate) fn by_word(
     // Reading debug information makes a million host allocations.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = known.get_or_insert_default();
+    let mut known = locked(&KNOWN);
     let workspace = Workspace::current();
     let mut all = Vec::new();
     let mut started = false;
@@ -125,7 +125,7 @@ fn begins_a_thread(frame: &Frame) -> bool {
     function.contains("__rust_begin_short_backtrace")
 }
 
-static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// The addresses that have been looked up. The key includes the code that was at the address, so
 /// that an unloaded module and its successor are told apart. Files are named as in the debug
@@ -162,10 +162,7 @@ fn look_up(
     let nameless = Frame {
         module: module.map(|module| module.name().to_owned()),
         offset: module.map(|module| module.offset(call) as u64),
-        owner: owner::owner(Evidence {
-            module,
-            ..Evidence::default()
-        }),
+        owner: owner::owner(module, &Symbol::default()),
         ..Frame::default()
     };
     // NVIDIA's libraries are large and stripped, so they are not opened. While they are loaded, the
@@ -183,11 +180,7 @@ fn look_up(
         return vec![nameless];
     }
     let frame = |symbol: Symbol| Frame {
-        owner: owner::owner(Evidence {
-            module,
-            file: symbol.file.as_deref(),
-            function: symbol.function.as_deref(),
-        }),
+        owner: owner::owner(module, &symbol),
         offset: nameless.offset.filter(|_| symbol.function.is_none()),
         module: nameless.module.clone(),
         function: symbol.function,

@@ -21,7 +21,14 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
     let leaked: Vec<_> = failing(result, FindingKind::Leaked).collect();
     let candidates = match leaked.is_empty() {
         true => [Some(MeantToStay::default()), None],
-        false => [by_function(&leaked), by_tolerance(&leaked)],
+        false => [
+            Finding::common_function(&leaked).map(MeantToStay::allow),
+            // Applies per device and layer, and covers only bytes.
+            largest_sum(&leaked).map(|tolerance| MeantToStay {
+                tolerance,
+                ..MeantToStay::default()
+            }),
+        ],
     };
     candidates
         .into_iter()
@@ -57,20 +64,6 @@ fn judge_with(input: &mut CheckInput, advice: &MeantToStay) -> CheckResult {
         input.suppressions.remove(0);
     }
     result
-}
-
-/// Advises an `allow` entry for the function that all of these come from.
-fn by_function(leaked: &[&Finding]) -> Option<MeantToStay> {
-    Finding::common_function(leaked).map(MeantToStay::allow)
-}
-
-/// Advises a tolerance, which applies per device and layer and covers only bytes.
-fn by_tolerance(leaked: &[&Finding]) -> Option<MeantToStay> {
-    let tolerance = largest_sum(leaked)?;
-    Some(MeantToStay {
-        tolerance,
-        ..MeantToStay::default()
-    })
 }
 
 fn failing(result: &CheckResult, kind: FindingKind) -> impl Iterator<Item = &Finding> {

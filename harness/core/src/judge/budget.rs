@@ -52,47 +52,52 @@ impl Limits {
         (self.allocated.is_some() || self.allocations.is_some()).then_some(self.layer)
     }
 
+    /// Returns the value of one of them, if it is set.
+    const fn get(&self, limit: Limit) -> Option<u64> {
+        match limit {
+            Limit::MaxAllocated => self.allocated,
+            Limit::MaxReserved => self.reserved,
+            Limit::MaxAllocationCount => self.allocations,
+        }
+    }
+
+    /// Returns `limit` as exceeded, if it is set and `reached` is more.
+    fn passed(
+        &self,
+        limit: Limit,
+        reached: u64,
+        place: Place,
+        pool: Option<PoolName>,
+        sites: Vec<SiteUsage>,
+    ) -> Option<UsageOverBudget> {
+        let allowed = self.get(limit).filter(|allowed| reached > *allowed)?;
+        Some(UsageOverBudget {
+            limit,
+            allowed,
+            reached,
+            layer: self.layer,
+            place,
+            pool,
+            sites,
+        })
+    }
+
     /// Returns every limit that these readings exceed.
     pub fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
-        let mut over = Vec::new();
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
-        for taken in on_devices {
-            let figures = [
-                (
-                    Limit::MaxAllocated,
-                    self.allocated,
-                    taken.peak,
-                    taken.at_peak,
-                ),
-                (
-                    Limit::MaxAllocationCount,
-                    self.allocations,
-                    taken.made,
-                    taken.by_site,
-                ),
-            ];
-            for (limit, allowed, reached, sites) in figures {
-                over.extend(allowed.filter(|allowed| reached > *allowed).map(|allowed| {
-                    UsageOverBudget {
-                        limit,
-                        allowed,
-                        reached,
-                        layer: self.layer,
-                        place: taken.place,
-                        pool: None,
-                        sites,
-                    }
-                }));
-            }
-        }
-        over
+        let over = on_devices.flat_map(|taken| {
+            let passed =
+                |limit, reached, sites| self.passed(limit, reached, taken.place, None, sites);
+            [
+                passed(Limit::MaxAllocated, taken.peak, taken.at_peak),
+                passed(Limit::MaxAllocationCount, taken.made, taken.by_site),
+            ]
+        });
+        over.flatten().collect()
     }
 
     /// Returns every reserve that rose above its limit between `before` and `at_most`.
     pub fn passed_by_reserve(&self, before: &Usage, at_most: &Usage) -> Vec<UsageOverBudget> {
-        let Some(allowed) = self.reserved else {
-            return Vec::new();
-        };
         let is_meant = |name: &LayerName| match name {
             LayerName::Pool(_) => self.layer == Layer::DRIVER,
             LayerName::Probe(layer) => *layer == self.layer,
@@ -103,15 +108,8 @@ impl Limits {
             let was = before.layer(&usage.name, usage.place);
             let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
             let reached = usage.reserved?.saturating_sub(was);
-            (reached > allowed).then(|| UsageOverBudget {
-                limit: Limit::MaxReserved,
-                allowed,
-                reached,
-                layer: self.layer,
-                place: usage.place,
-                pool: usage.name.pool(),
-                sites: Vec::new(),
-            })
+            let pool = usage.name.pool();
+            self.passed(Limit::MaxReserved, reached, usage.place, pool, Vec::new())
         });
         over.collect()
     }
@@ -212,13 +210,10 @@ fn share(taken: &SiteUsage, names: &NameTable) -> (Share, Site) {
 /// Returns a note about a limit that cannot apply because nothing was reported in its layer.
 pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let limits = &input.facts.budget;
-    let all = [
-        (Limit::MaxAllocated, limits.allocated),
-        (Limit::MaxReserved, limits.reserved),
-        (Limit::MaxAllocationCount, limits.allocations),
-    ];
-    let stated = all.iter().filter(|(_, limit)| limit.is_some());
-    let stated: Vec<&str> = stated.map(|(limit, _)| limit.option()).collect();
+    let stated = Limit::ALL
+        .into_iter()
+        .filter(|limit| limits.get(*limit).is_some());
+    let stated: Vec<&str> = stated.map(Limit::option).collect();
     let layer = limits.layer;
     let usages = |usage: &Usage| usage.layers.iter().any(|usage| usage.name.layer() == layer);
     let is_bound = input

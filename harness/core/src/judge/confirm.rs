@@ -16,7 +16,7 @@ use super::input::CheckInput;
 use super::usage::Amount;
 use crate::ledger::StackId;
 use crate::report::FindingKind;
-use crate::units::{count, exact_size, quantity, total};
+use crate::units::{amount, count, total};
 
 /// The most runs that a check without `rounds` makes of its body.
 pub(crate) const MOST_RUNS: usize = 3;
@@ -228,9 +228,8 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     }
     if own.count < first.amount.count {
         leaked.finding.notes.push(format!(
-            "each run left as much, not always by the same way: the last one {}, {}, in all",
-            quantity(all.count, "object"),
-            exact_size(all.bytes)
+            "each run left as much, not always by the same way: the last one {}, in all",
+            amount(all, "object")
         ));
     }
     leaked.records = group.kept_in_all().records;
@@ -303,9 +302,8 @@ fn by_class(
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
-            "each run left some at another call site: the last one {}, {}, mostly at {}",
-            quantity(sum.count, "object"),
-            exact_size(sum.bytes),
+            "each run left some at another call site: the last one {}, mostly at {}",
+            amount(sum, "object"),
             location(&input.names, other)
         ));
     }

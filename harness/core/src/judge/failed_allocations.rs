@@ -80,19 +80,9 @@ fn note(failed: &FailedAllocations, input: &CheckInput) -> String {
     let FailedAllocations { kind, count, .. } = *failed;
     let wanted = match failed.each {
         _ if kind.is_handle() => units::noun(kind).to_owned(),
-        Some(bytes) if count == 1 => {
-            format!("{} of {} memory", units::exact_size(bytes), kind.name())
-        }
-        Some(bytes) => format!(
-            "{} of {} memory each",
-            units::exact_size(bytes),
-            kind.name()
-        ),
-        None => format!(
-            "{} of {} memory in all",
-            units::exact_size(failed.bytes),
-            kind.name()
-        ),
+        Some(bytes) if count == 1 => units::memory(kind, bytes),
+        Some(bytes) => format!("{} each", units::memory(kind, bytes)),
+        None => format!("{} in all", units::memory(kind, failed.bytes)),
     };
     format!(
         "{} × {}: {wanted}, asked for at {}",

@@ -14,7 +14,7 @@ use super::usage::Amount;
 use crate::ledger::event::{Caller, CuResult, Key, Space};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
-use crate::units::quantity;
+use crate::units::{memory, noun, quantity};
 
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
@@ -129,9 +129,8 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
 /// allocation.
 struct Meant {
     record: Record,
-    /// The backtrace of the earlier free; `None` if the address is inside a live allocation.
+    /// The backtrace of the earlier free; `None` if the address is inside an allocation.
     freed_at: Option<StackId>,
-    is_inside: bool,
 }
 
 fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
@@ -141,7 +140,6 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
         return Some(Meant {
             record: freed.record,
             freed_at: Some(freed.stack),
-            is_inside: false,
         });
     }
     let live = run.live.iter().map(|live| live.record);
@@ -150,7 +148,6 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
     Some(Meant {
         record: around,
         freed_at: None,
-        is_inside: true,
     })
 }
 
@@ -166,16 +163,18 @@ impl Meant {
             described(&self.record),
             names.site(made.caller.stack, made.kind).location()
         );
-        if self.is_inside {
+        let Some(freed_at) = self.freed_at else {
             return format!(
                 "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
                  free the address that the allocation returned",
                 address - made.key.value
             );
-        }
-        let at = self.freed_at.map(|stack| names.site(stack, made.kind));
-        let at = at.filter(|site| site.user_frame().is_some());
-        let at = at.map_or_else(String::new, |site| format!(", at {}", site.location()));
+        };
+        let site = names.site(freed_at, made.kind);
+        let at = match site.user_frame() {
+            Some(_) => format!(", at {}", site.location()),
+            None => String::new(),
+        };
         let freed = match made.kind.is_handle() {
             true => "destroyed",
             false => "freed",
@@ -188,12 +187,8 @@ impl Meant {
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
-        true => quantity(1, crate::units::noun(made.kind)),
-        false => format!(
-            "{} of {} memory",
-            crate::units::exact_size(made.bytes),
-            made.kind.name()
-        ),
+        true => quantity(1, noun(made.kind)),
+        false => memory(made.kind, made.bytes),
     }
 }
 

@@ -158,6 +158,17 @@ pub struct LiveRecord {
     pub owner: Ownership,
 }
 
+impl LiveRecord {
+    /// A record of the check itself.
+    #[must_use]
+    pub const fn own(record: Record) -> Self {
+        Self {
+            record,
+            owner: Ownership::Session,
+        }
+    }
+}
+
 /// Whose a record is, as seen by the check that found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

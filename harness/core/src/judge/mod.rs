@@ -46,7 +46,7 @@ use self::finding::Found;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
 use crate::report::{CheckStatus, Finding, Reason};
-use crate::units::{exact_size, quantity};
+use crate::units::amount;
 
 /// The result of a check.
 #[derive(Clone, Debug)]
@@ -191,20 +191,16 @@ fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
 fn notes(input: &CheckInput) -> Vec<String> {
     let first = input.first();
     let mut notes = Vec::new();
-    let Amount { count, bytes } = first.freed_earlier;
-    if count != 0 {
+    if first.freed_earlier.count != 0 {
         notes.push(format!(
-            "{}, {}, allocated before the test and freed inside it: shown, and no credit",
-            quantity(count, "object"),
-            exact_size(bytes)
+            "{}, allocated before the test and freed inside it: shown, and no credit",
+            amount(first.freed_earlier, "object")
         ));
     }
-    let Amount { count, bytes } = first.handed_over;
-    if count != 0 {
+    if first.handed_over.count != 0 {
         notes.push(format!(
-            "{}, {}, handed over inside the test",
-            quantity(count, "object"),
-            exact_size(bytes)
+            "{}, handed over inside the test",
+            amount(first.handed_over, "object")
         ));
     }
     if input.runs.iter().any(|run| run.others.checks) && !first.live.is_empty() {

@@ -43,9 +43,8 @@ fn sentence(reason: &Reason) -> String {
 /// Returns why the check has no result, the most important reason first.
 fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckStatus, Reason)> {
     let mut reasons = Vec::new();
-    let mut inconclusive = |reason: Reason| reasons.push((CheckStatus::Inconclusive, reason));
     if let Some(broken) = &input.first().broken_before {
-        inconclusive(broken_context(broken, input));
+        reasons.push((CheckStatus::Inconclusive, broken_context(broken, input)));
     }
     if let Some(untraced) = &input.untraced {
         let status = match untraced.lost {

@@ -1,5 +1,7 @@
 //! The usage of each device before and after, as a report shows it.
 
+use std::collections::BTreeSet;
+
 use super::input::CheckInput;
 use super::names::NameTable;
 use super::usage::{LayerName, LayerUsage, Usage};
@@ -38,52 +40,43 @@ pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
 }
 
 fn table(place: Place, before: &Usage, after: &Usage, names: &NameTable) -> DeviceTable {
-    let mut levels: Vec<&LayerName> = Vec::new();
-    for level in before
-        .layers
-        .iter()
-        .chain(&after.layers)
-        .filter(|level| level.place == place)
-    {
-        if !levels.contains(&&level.name) {
-            levels.push(&level.name);
-        }
-    }
-    levels.sort();
+    let layers = before.layers.iter().chain(&after.layers);
+    let here = layers.filter(|layer| layer.place == place);
+    let of_layers: BTreeSet<&LayerName> = here.map(|layer| &layer.name).collect();
     let mut rows = Vec::new();
-    for name in levels {
-        let (was, is) = (before.layer(name, place), after.layer(name, place));
-        let row = |figure, baseline, after, peak| Row {
-            layer: name.to_string(),
+    let mut row = |layer, figure, baseline, after, peak| {
+        rows.push(Row {
+            layer,
             figure,
             baseline,
             after,
             peak,
             remark: None,
-        };
+        });
+    };
+    for name in of_layers {
+        let (was, is) = (before.layer(name, place), after.layer(name, place));
         let allocated = |level: Option<&LayerUsage>| level.map_or(0, |l| l.allocated);
-        let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved);
+        let reserved = |level: Option<&LayerUsage>| level.and_then(|l| l.reserved).unwrap_or(0);
         if !matches!(name, LayerName::Pool(_)) {
             let peak = is.and_then(|level| level.peak);
-            rows.push(row(Figure::Allocated, allocated(was), allocated(is), peak));
+            row(
+                name.to_string(),
+                Figure::Allocated,
+                allocated(was),
+                allocated(is),
+                peak,
+            );
         }
-        if let (Some(_), _) | (_, Some(_)) = (reserved(was), reserved(is)) {
-            let (was, is) = (reserved(was).unwrap_or(0), reserved(is).unwrap_or(0));
-            if was != 0 || is != 0 {
-                rows.push(row(Figure::Reserved, was, is, None));
-            }
+        let (was, is) = (reserved(was), reserved(is));
+        if was != 0 || is != 0 {
+            row(name.to_string(), Figure::Reserved, was, is, None);
         }
     }
     let (was, is) = (before.handles_at(place), after.handles_at(place));
     if is.peak != 0 || was.live != 0 {
-        rows.push(Row {
-            layer: "handles".into(),
-            figure: Figure::Handles,
-            baseline: was.live,
-            after: is.live,
-            peak: Some(is.peak),
-            remark: None,
-        });
+        let handles = "handles".to_owned();
+        row(handles, Figure::Handles, was.live, is.live, Some(is.peak));
     }
     let identity = names.device(place).cloned();
     DeviceTable {

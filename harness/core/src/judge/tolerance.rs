@@ -16,24 +16,33 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();
     }
-    let mut notes = cover(tolerance, found, |kind| {
-        matches!(kind, FindingKind::Leaked | FindingKind::Grew)
-    });
+    let stays = |kind| matches!(kind, FindingKind::Leaked | FindingKind::Grew);
+    let mut notes = Vec::new();
+    let limit = exact_size(tolerance);
+    for ((layer, place), bytes) in cover(tolerance, found, stays) {
+        let stayed = exact_size(bytes);
+        notes.push(match bytes <= tolerance {
+            true => format!("{stayed} stayed, within the tolerance of {limit}"),
+            false => format!(
+                "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
+            ),
+        });
+    }
     // One-time set-up fails nothing, so no note is needed if it exceeds the tolerance.
     let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
-    notes.extend(
-        once.into_iter()
-            .filter(|note| note.ends_with(&within(tolerance))),
-    );
+    for bytes in once.into_values().filter(|bytes| *bytes <= tolerance) {
+        let stayed = exact_size(bytes);
+        notes.push(format!("{stayed} stayed, within the tolerance of {limit}"));
+    }
     notes
 }
 
-/// Covers the findings of the kinds for which `is_meant` holds.
+/// Covers the findings of the kinds for which `is_meant` holds, and returns their sums.
 fn cover(
     tolerance: u64,
     found: &mut Vec<Found>,
     is_meant: impl Fn(FindingKind) -> bool,
-) -> Vec<String> {
+) -> BTreeMap<(Layer, Place), u64> {
     let is_covered = |finding: &Finding| is_meant(finding.kind) && finding.bytes != 0;
     let runs = found.iter().map(|found| found.charged.len()).max();
     let mut totals: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
@@ -48,23 +57,8 @@ fn cover(
             *most = bytes.max(*most);
         }
     }
-    let limit = exact_size(tolerance);
-    let mut notes = Vec::new();
-    for ((layer, place), bytes) in &totals {
-        let stayed = exact_size(*bytes);
-        notes.push(match bytes <= &tolerance {
-            true => format!("{stayed} stayed{}", within(tolerance)),
-            false => format!(
-                "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
-            ),
-        });
-    }
     found.retain(|found| !is_covered(&found.finding) || totals[&key(&found.finding)] > tolerance);
-    notes
-}
-
-fn within(tolerance: u64) -> String {
-    format!(", within the tolerance of {}", exact_size(tolerance))
+    totals
 }
 
 fn key(finding: &Finding) -> (Layer, Place) {

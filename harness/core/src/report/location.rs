@@ -23,13 +23,9 @@ impl Site {
     /// Whether frames are known, but no source line of any.
     #[must_use]
     pub fn lacks_lines(&self) -> bool {
-        let theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
-        self.frames.iter().any(|frame| theirs(&frame))
-            && !self
-                .frames
-                .iter()
-                .filter(theirs)
-                .any(|frame| frame.line.is_some())
+        let is_theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
+        let mut theirs = self.frames.iter().filter(is_theirs).peekable();
+        theirs.peek().is_some() && theirs.all(|frame| frame.line.is_none())
     }
 
     /// Returns the user's frames outside that line: `fn (file:line) ← fn (file:line)`. Frames of

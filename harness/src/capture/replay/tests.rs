@@ -79,8 +79,8 @@ fn header() -> RecordingHeader {
 /// A ledger that records itself, with an open scope, and the file.
 fn recorded_ledger() -> (Ledger, Shared) {
     let file = Shared::default();
-    let recorder = Recorder::begin(Ok(Box::new(file.clone())), PathBuf::new());
-    recorder.identify(header);
+    let recorder = Recorder::new(PathBuf::new());
+    recorder.identify(header, |_| Ok(Box::new(file.clone())));
     let ledger = Ledger::new();
     ledger.listen(Box::new(move |ledger, event, answer| {
         recorder.event(ledger.stacks(), event, answer);
@@ -93,7 +93,7 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     let source = replay(recording, &ledger, |heard| match heard {
-        Heard::Line(line) => Err(format!("unknown {line}")),
+        Heard::Line(line) => Err(format!("unknown {line:?}")),
         Heard::Event(..) => Ok(()),
     })?;
     Ok((ledger, source))
@@ -245,9 +245,9 @@ fn a_file_that_fails_is_one_note() {
             Ok(())
         }
     }
-    let recorder = Recorder::begin(Ok(Box::new(Full)), PathBuf::from("/full/disk"));
+    let recorder = Recorder::new(PathBuf::from("/full/disk"));
     assert_eq!(recorder.note(), None);
-    recorder.identify(header);
+    recorder.identify(header, |_| Ok(Box::new(Full)));
     let ledger = Ledger::new();
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     let note = recorder.note().unwrap();
@@ -258,12 +258,15 @@ fn a_file_that_fails_is_one_note() {
 #[test]
 fn what_comes_before_the_header_stands_behind_it() {
     let file = Shared::default();
-    let recorder = Recorder::begin(Ok(Box::new(file.clone())), PathBuf::new());
+    let recorder = Recorder::new(PathBuf::new());
     let ledger = Ledger::new();
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     assert!(file.bytes().is_empty());
-    recorder.identify(header);
-    recorder.identify(|| panic!("once is enough"));
+    recorder.identify(header, |_| Ok(Box::new(file.clone())));
+    recorder.identify(
+        || panic!("once is enough"),
+        |_| panic!("nor is another file made"),
+    );
     let (again, _) = replayed(&file.bytes()).unwrap();
     assert_eq!(again.select(|_| true).len(), 1);
 }

@@ -43,7 +43,7 @@ mod waiting;
 pub(crate) use self::exact::trace;
 pub use self::script::{Reader, install};
 #[cfg(feature = "holders")]
-pub(crate) use self::waiting::{Waiting, walk_waiting};
+pub(crate) use self::waiting::walk_waiting;
 
 use super::history;
 

@@ -1,7 +1,7 @@
 //! Reports what is freed after the verdict. The verdict stays, but the run's summary and file say
 //! how late the free was, because a longer `settle` may be all that is needed.
 
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -13,6 +13,7 @@ use crate::ledger::{self, Released, ScopeId};
 use crate::report::Sink;
 use crate::report::json::Late;
 use crate::report::model::{FindingKind, Report};
+use crate::sync::{Mutex, locked};
 
 /// A check that found leaks.
 #[derive(Debug)]
@@ -33,16 +34,13 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
     ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
-    LEAKED
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .push(Leaked {
-            test: report.test.clone(),
-            file: report.file.clone(),
-            line: report.line,
-            at: Instant::now(),
-            records: leaked.flat_map(|(_, records)| records).copied().collect(),
-        });
+    locked(&LEAKED).push(Leaked {
+        test: report.test.clone(),
+        file: report.file.clone(),
+        line: report.line,
+        at: Instant::now(),
+        records: leaked.flat_map(|(_, records)| records).copied().collect(),
+    });
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // The newest exit handler runs first, so the summary is printed after this one.
@@ -53,7 +51,7 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
 
 /// Adds late frees to the summary and the run file.
 fn tell() {
-    let all = std::mem::take(&mut *LEAKED.lock().unwrap_or_else(PoisonError::into_inner));
+    let all = std::mem::take(&mut *locked(&LEAKED));
     if all.is_empty() {
         return;
     }

@@ -1,14 +1,8 @@
 //! Makes a process listen: to the driver, to other sources, and for a recording.
 
-use std::env;
-
 use crate::api::cuda::{self, UnheardBefore};
 use crate::capture::record;
-use crate::case::Case;
 use crate::check::scopes::hooks;
-use crate::check::turn::company::one_test_at_a_time;
-use crate::check::turn::libtest::Arguments;
-use crate::config::{Mode, Policy};
 use crate::device::start::BeforeFirstThread;
 use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
@@ -42,30 +36,12 @@ pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
 
 inventory::submit!(BeforeFirstThread(record_from_the_beginning));
 
-/// Begins the recording before the program's first thread, and so before the first driver call, if
-/// libtest runs several tests at once: an unchecked test may call the driver before the first
-/// check.
+/// Begins the recording before the program's first thread, and so before the first driver call: an
+/// unchecked test may call the driver before the first check.
 fn record_from_the_beginning() {
-    let cases = registry::cases();
-    // The check of a whole program begins with the program, whose arguments are its own: they must
-    // not be parsed as libtest's.
-    if cases.is_empty() || cases.iter().any(|case| case.is_program()) || one_test_at_a_time() {
-        return;
-    }
-    let arguments = env::args_os().skip(1);
-    let arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
-    let threads = env::var("RUST_TEST_THREADS").ok();
-    let arguments = Arguments::of(arguments, threads);
-    let mut cases = cases.into_iter();
-    if let Some(case) = cases.find(|case| arguments.select(case) && is_checked_here(case)) {
+    if record::asked().is_some()
+        && let [case, ..] = registry::cases()[..]
+    {
         record_from_here(case.origin.manifest_dir, case.origin.file);
     }
-}
-
-/// Whether the check of this test begins in this process, as far as can be told in advance.
-fn is_checked_here(case: &Case) -> bool {
-    let policy = Policy::of(case.name(), case.origin.manifest_dir, &case.options);
-    // Errors in the settings are reported by the check itself.
-    policy.is_ok_and(|policy| policy.mode != Mode::Off && !policy.isolate)
-        && case.options.unchecked_if.is_none()
 }

@@ -1,7 +1,7 @@
 //! The summary of all checks of this process, printed at process exit.
 
 use std::env;
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{LazyLock, Once};
 
 use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::check::turn::company;
@@ -10,15 +10,12 @@ use crate::judge::Amount;
 use crate::report::json::{self, Aborted, RunFile};
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
+use crate::sync::{Mutex, locked};
 
-static SUMMARY: Mutex<Option<Summary>> = Mutex::new(None);
+static SUMMARY: LazyLock<Mutex<Summary>> = LazyLock::new(Mutex::default);
 
 /// The checks that have begun and not ended.
 static UNDER_WAY: Mutex<Vec<String>> = Mutex::new(Vec::new());
-
-fn under_way() -> MutexGuard<'static, Vec<String>> {
-    UNDER_WAY.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A check in progress: if the process ends while this is alive, the check is aborted.
 #[derive(Debug)]
@@ -26,7 +23,7 @@ pub(crate) struct UnderWay(String);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        let mut under_way = under_way();
+        let mut under_way = locked(&UNDER_WAY);
         let this = under_way.iter().rposition(|test| *test == self.0);
         this.map(|at| under_way.remove(at));
     }
@@ -35,58 +32,46 @@ impl Drop for UnderWay {
 /// Records that a check begins.
 #[must_use = "the check is over when this is dropped"]
 pub(crate) fn began(test: &str) -> UnderWay {
-    under_way().push(test.to_owned());
+    locked(&UNDER_WAY).push(test.to_owned());
     tell_at_exit();
     UnderWay(test.to_owned())
 }
 
-fn lock() -> MutexGuard<'static, Option<Summary>> {
-    SUMMARY.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Adds a finished check, and the allocations without an owner.
 pub(crate) fn add(report: &Report, unowned: Amount) {
-    let mut summary = lock();
-    let summary = summary.get_or_insert_default();
+    let mut summary = locked(&SUMMARY);
     summary.add(report);
     summary.add_unowned(unowned.count, unowned.bytes);
-}
-
-/// Adds a check of which only the report is known.
-pub(crate) fn add_report(report: &Report) {
-    lock().get_or_insert_default().add(report);
     tell_at_exit();
 }
 
 /// Adds the summary of another process.
 pub(crate) fn merge(other: &Summary) {
-    lock().get_or_insert_default().merge(other);
+    locked(&SUMMARY).merge(other);
     tell_at_exit();
 }
 
 /// Takes the summary, for another process to print.
 pub(crate) fn take() -> Summary {
-    let mut summary = lock().take().unwrap_or_default();
+    let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     note_what_is_missing(&mut summary);
     summary
 }
 
 /// Adds a sentence about the run.
 pub(crate) fn note(sentence: &str) {
-    lock().get_or_insert_default().note(sentence);
+    locked(&SUMMARY).note(sentence);
 }
 
 /// Adds a test that is not judged here.
 pub(crate) fn unchecked(test: &str, reason: &str) {
-    lock()
-        .get_or_insert_default()
-        .note(&format!("{test} is unchecked: {reason}"));
+    note(&format!("{test} is unchecked: {reason}"));
     tell_at_exit();
 }
 
 /// Adds a test whose body does not run on this machine.
 pub(crate) fn skipped(test: &str) {
-    lock().get_or_insert_default().note(&format!(
+    note(&format!(
         "{test} did not run: there is no GPU, and `without_gpu` says skip"
     ));
     tell_at_exit();
@@ -108,16 +93,15 @@ pub(crate) fn tell_at_exit() {
     reason = "the process's last lines; no test captures them"
 )]
 fn tell() {
-    let all = lock().take();
+    let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     // The parent reports the end of an isolated test.
     let aborted = match company::is_isolated() {
         true => Vec::new(),
-        false => std::mem::take(&mut *under_way()),
+        false => std::mem::take(&mut *locked(&UNDER_WAY)),
     };
-    if all.is_none() && aborted.is_empty() {
+    if summary.is_empty() && aborted.is_empty() {
         return;
     }
-    let mut summary = all.unwrap_or_default();
     for test in aborted {
         summary.add_aborted(&test);
         let pid = std::process::id();

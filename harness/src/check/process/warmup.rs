@@ -1,6 +1,5 @@
 //! Runs a process's `#[warmup]` functions before its first baseline.
 
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use gpu_leak_interpose as threads;
@@ -10,6 +9,7 @@ use crate::check::outcome;
 use crate::check::scopes::open::is_inside_a_check;
 use crate::judge::Subject;
 use crate::registry;
+use crate::sync::{Mutex, locked};
 
 /// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
 /// what they create belongs to none and exists before every check.
@@ -27,7 +27,7 @@ pub(crate) fn run_hooks(subject: &Subject) {
         return;
     }
     static DONE: Mutex<bool> = Mutex::new(false);
-    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut done = locked(&DONE);
     if std::mem::replace(&mut *done, true) {
         return;
     }

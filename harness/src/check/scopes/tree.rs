@@ -7,7 +7,7 @@
 //! does that the first run started and the second one uses belongs to the second run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use gpu_leak_interpose as threads;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -15,8 +15,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::judge::{FailedSum, Subject};
 use crate::ledger::{self, Amount, ScopeId};
 use crate::report::model::AllowedBy;
+use crate::sync::{Mutex, locked};
 
-static TREE: Mutex<Option<Scopes>> = Mutex::new(None);
+/// Locks of the ledger may be taken after this one, never before it.
+static TREE: LazyLock<Mutex<Scopes>> = LazyLock::new(Mutex::default);
 
 /// The scopes that are open or that a check still needs.
 #[derive(Debug, Default)]
@@ -69,31 +71,16 @@ pub(crate) enum Settled {
     Allowed(AllowedBy),
 }
 
-/// The locked tree. Locks of the ledger may be taken after it, never before it.
-struct Tree(MutexGuard<'static, Option<Scopes>>);
-
-fn tree() -> Tree {
-    Tree(TREE.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-impl Tree {
-    fn nodes(&mut self) -> &mut FxHashMap<ScopeId, ScopeNode> {
-        &mut self.0.get_or_insert_default().nodes
-    }
-
-    fn get(&self, scope: ScopeId) -> Option<&ScopeNode> {
-        self.0.as_ref()?.nodes.get(&scope)
-    }
-
+impl Scopes {
     /// Adds a scope that has just opened.
     fn insert(&mut self, scope: ScopeId, node: ScopeNode) {
-        self.0.get_or_insert_default().open += 1;
+        self.open += 1;
         if let Some(parent) = node.parent
-            && let Some(parent) = self.nodes().get_mut(&parent)
+            && let Some(parent) = self.nodes.get_mut(&parent)
         {
             parent.children.push(scope);
         }
-        self.nodes().insert(scope, node);
+        self.nodes.insert(scope, node);
     }
 
     /// Returns `scope` and its ancestors, from the inside out.
@@ -101,7 +88,7 @@ impl Tree {
         let mut next = Some(scope);
         std::iter::from_fn(move || {
             let scope = next?;
-            let node = self.get(scope)?;
+            let node = self.nodes.get(&scope)?;
             next = node.parent;
             Some((scope, node))
         })
@@ -112,7 +99,7 @@ impl Tree {
         let mut found = vec![scope];
         let mut at = 0;
         while at < found.len() {
-            if let Some(node) = self.get(found[at]) {
+            if let Some(node) = self.nodes.get(&found[at]) {
                 found.extend(&node.children);
             }
             at += 1;
@@ -124,7 +111,7 @@ impl Tree {
 /// Opens a scope with this parent. `confirms`: whether it is a run that only confirms.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
-    let mut tree = tree();
+    let mut tree = locked(&TREE);
     ledger::live().open_scope(scope);
     let node = ScopeNode {
         parent,
@@ -137,14 +124,14 @@ pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
 
 /// Records that `scope` is a run of the check `subject`.
 pub(crate) fn name(scope: ScopeId, subject: &Arc<Subject>) {
-    if let Some(node) = tree().nodes().get_mut(&scope) {
+    if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
         node.subject = Some(Arc::clone(subject));
     }
 }
 
 /// Returns the check around `scope`.
 pub(crate) fn check_around(scope: ScopeId) -> Option<Arc<Subject>> {
-    let tree = tree();
+    let tree = locked(&TREE);
     tree.around(scope)
         .find_map(|(_, node)| node.subject.clone())
 }
@@ -152,10 +139,11 @@ pub(crate) fn check_around(scope: ScopeId) -> Option<Arc<Subject>> {
 /// Returns the part of the open scope `outer` in which resources may stay for `reason`; all calls
 /// with the same reason share one. Returns `None` if `outer` has just closed.
 pub(crate) fn part(outer: ScopeId, reason: &'static str) -> Option<ScopeId> {
-    let mut tree = tree();
-    let node = tree.get(outer).filter(|node| node.is_open())?;
+    let mut tree = locked(&TREE);
+    let node = tree.nodes.get(&outer).filter(|node| node.is_open())?;
     let is_it = |child: &&ScopeId| {
-        tree.get(**child)
+        tree.nodes
+            .get(*child)
             .is_some_and(|it| it.reason == Some(reason))
     };
     if let Some(known) = node.children.iter().find(is_it) {
@@ -186,27 +174,26 @@ fn new_number() -> ScopeId {
 
 /// Closes `scope` and its parts, and returns what they freed that existed before them.
 pub(super) fn close(scope: ScopeId) -> Amount {
-    let mut tree = tree();
+    let mut tree = locked(&TREE);
     let mut sum = Amount::default();
     let mut closing = vec![scope];
     while let Some(scope) = closing.pop() {
-        let Some(node) = tree.nodes().get_mut(&scope) else {
+        let Some(node) = tree.nodes.get_mut(&scope) else {
             continue;
         };
         let was_open = node.is_open();
         node.closed.get_or_insert_with(|| ledger::live().now());
         let children = node.children.clone();
         if was_open {
-            tree.0.get_or_insert_default().open -= 1;
+            tree.open -= 1;
         }
         sum = sum.plus(ledger::live().close_scope(scope));
         // A part ends with its parent; an explicit scope is finished by itself.
-        let is_part = |child: &ScopeId| tree.get(*child).is_some_and(|it| it.reason.is_some());
+        let is_part = |child: &ScopeId| tree.nodes.get(child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
     }
-    let scopes = tree.0.get_or_insert_default();
-    if scopes.open == 0 {
-        scopes.forgotten.clear();
+    if tree.open == 0 {
+        tree.forgotten.clear();
     }
     sum
 }
@@ -214,16 +201,16 @@ pub(super) fn close(scope: ScopeId) -> Amount {
 /// Attributes what is done in `scope`, which is closed, to `next`, the next run of the same check,
 /// from now on.
 pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
-    let mut tree = tree();
-    let Some(node) = tree.nodes().get_mut(&scope) else {
+    let mut tree = locked(&TREE);
+    let Some(node) = tree.nodes.get_mut(&scope) else {
         return;
     };
     node.is_earlier_run = true;
     let before = node.parent.replace(next);
-    if let Some(before) = before.and_then(|before| tree.nodes().get_mut(&before)) {
+    if let Some(before) = before.and_then(|before| tree.nodes.get_mut(&before)) {
         before.children.retain(|child| *child != scope);
     }
-    if let Some(next) = tree.nodes().get_mut(&next) {
+    if let Some(next) = tree.nodes.get_mut(&next) {
         next.children.push(scope);
     }
 }
@@ -234,7 +221,7 @@ pub(crate) fn settle(
     records: Vec<(u64, Settled)>,
     sums: Vec<(Arc<str>, FailedSum)>,
 ) {
-    if let Some(node) = tree().nodes().get_mut(&scope) {
+    if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
         node.settled.extend(records);
         node.failed_sums.extend(sums);
     }
@@ -243,49 +230,49 @@ pub(crate) fn settle(
 /// Forgets the check whose last run was `scope`, because it is no longer needed. A nested check is
 /// forgotten with its outer check.
 pub(crate) fn forget(scope: ScopeId) {
-    let mut tree = tree();
+    let mut tree = locked(&TREE);
     if tree
-        .get(scope)
+        .nodes
+        .get(&scope)
         .is_none_or(|node| node.parent.is_some() || node.is_open())
     {
         return;
     }
     // The outer check is responsible for the scopes inside as long as it is open.
-    let closed = tree.get(scope).and_then(|node| node.closed);
+    let closed = tree.nodes.get(&scope).and_then(|node| node.closed);
     let all = tree.inside(scope);
     let mut orphans = Vec::new();
     let mut forgotten = Vec::new();
     for scope in all {
-        match tree.nodes().remove(&scope) {
+        match tree.nodes.remove(&scope) {
             // An explicit scope that outlives its test becomes a root.
             Some(node) if node.is_open() => orphans.push((scope, node)),
             Some(_) => forgotten.extend(closed.map(|closed| (scope, closed))),
             None => {}
         }
     }
-    let scopes = tree.0.get_or_insert_default();
-    if scopes.open != 0 {
-        scopes.forgotten.extend(forgotten);
+    if tree.open != 0 {
+        tree.forgotten.extend(forgotten);
     }
     for (scope, node) in orphans {
         let node = ScopeNode {
             parent: None,
             ..node
         };
-        tree.nodes().insert(scope, node);
+        tree.nodes.insert(scope, node);
     }
 }
 
 /// Returns the open scope that owns what a thread with this scope does now.
 pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
-    let tree = tree();
+    let tree = locked(&TREE);
     let open = tree.around(scope).find(|(_, node)| node.is_open());
     open.map(|(scope, _)| scope)
 }
 
 /// Whether `scope` is inside a run that only confirms what an earlier one left.
 pub(crate) fn is_confirming(scope: ScopeId) -> bool {
-    tree().around(scope).any(|(_, node)| node.confirms)
+    locked(&TREE).around(scope).any(|(_, node)| node.confirms)
 }
 
 /// Everything that one scope is responsible for at present.
@@ -303,14 +290,14 @@ pub(crate) struct Lineage {
 impl Lineage {
     /// Returns the lineage of `scope`.
     pub(crate) fn of(scope: ScopeId) -> Self {
-        let tree = tree();
+        let tree = locked(&TREE);
         let mut lineage = Self::default();
         let mut next = vec![(scope, true)];
         while let Some((scope, in_this_run)) = next.pop() {
             // The innermost reason, from this scope outwards.
             let reason = tree.around(scope).find_map(|(_, node)| node.reason);
             lineage.scopes.insert(scope, reason);
-            let Some(node) = tree.get(scope) else {
+            let Some(node) = tree.nodes.get(&scope) else {
                 continue;
             };
             lineage.settled.extend(node.settled.iter().cloned());
@@ -318,7 +305,7 @@ impl Lineage {
                 lineage.failed_sums.extend(node.failed_sums.iter().cloned());
             }
             next.extend(node.children.iter().map(|child| {
-                let is_earlier = tree.get(*child).is_some_and(|it| it.is_earlier_run);
+                let is_earlier = tree.nodes.get(child).is_some_and(|it| it.is_earlier_run);
                 (*child, in_this_run && !is_earlier)
             }));
         }
@@ -363,13 +350,10 @@ impl Lineage {
 /// Returns the records, by scope and sequence number, for which no check is responsible: none of
 /// their ancestors was open when they were created, and none is now.
 pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHashSet<u64> {
-    let tree = tree();
+    let tree = locked(&TREE);
     let is_answered = |scope: ScopeId, sequence: u64| {
         let was_open = |closed: Option<u64>| closed.is_none_or(|closed| sequence < closed);
-        let forgotten = tree
-            .0
-            .as_ref()
-            .and_then(|scopes| scopes.forgotten.get(&scope));
+        let forgotten = tree.forgotten.get(&scope);
         forgotten.is_some_and(|closed| was_open(Some(*closed)))
             || tree.around(scope).any(|(_, node)| was_open(node.closed))
     };
@@ -383,7 +367,7 @@ pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHas
 mod tests {
     use super::super::open::Open;
     use super::super::token::Token;
-    use super::{Lineage, forget, hand_on, open_scope, tree};
+    use super::{Lineage, TREE, forget, hand_on, locked, open_scope};
 
     #[test]
     fn what_was_inside_a_run_is_known_until_the_check_is_over() {
@@ -405,7 +389,8 @@ mod tests {
         second.close();
         forget(scope);
         assert_eq!(open_scope(inside_scope), None);
-        assert!(tree().get(first_scope).is_none() && tree().get(inside_scope).is_none());
+        let tree = locked(&TREE);
+        assert!(!tree.nodes.contains_key(&first_scope) && !tree.nodes.contains_key(&inside_scope));
     }
 
     #[test]

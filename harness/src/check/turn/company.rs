@@ -49,7 +49,7 @@ pub(crate) fn is_isolated() -> bool {
     static NEXTESTS: OnceLock<bool> = OnceLock::new();
     child::word().is_some()
         || *NEXTESTS.get_or_init(|| {
-            let arguments = Arguments::of(arguments(), None);
+            let arguments = Arguments::of(arguments());
             is_started_by_nextest(&arguments, &variable)
         })
 }
@@ -106,7 +106,7 @@ fn decide(
     variable: impl Fn(&str) -> Option<String>,
     cores: usize,
 ) -> Concurrency {
-    let arguments = Arguments::of(arguments, None);
+    let arguments = Arguments::of(arguments);
     let said = arguments.threads;
     let is_one = arguments.exact && arguments.filters.len() == 1;
     if said.is_none() && is_started_by_nextest(&arguments, &variable) {

@@ -4,13 +4,13 @@
 //! attribute then adds its own, and the case is in libtest's list twice.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
 
 use crate::capture;
 use crate::case::Case;
 use crate::ledger::{self, Kind};
 use crate::report;
 use crate::report::model::{Frame, Owner};
+use crate::sync::{Mutex, locked};
 
 /// The message of the second entry.
 pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and would run twice: \
@@ -20,7 +20,7 @@ pub(crate) const REGISTERED_TWICE: &str = "this test is registered twice and wou
 /// likes.
 pub(crate) fn is_second(case: &'static Case) -> bool {
     static ENTERED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
-    let mut entered = ENTERED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut entered = locked(&ENTERED);
     !entered.insert(std::ptr::from_ref(case).addr()) && is_called_by_libtest(case)
 }
 

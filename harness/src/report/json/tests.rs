@@ -1,3 +1,5 @@
+mod schema;
+
 use std::borrow::Cow;
 use std::fs;
 use std::io::Read;

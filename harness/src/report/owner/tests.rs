@@ -1,18 +1,20 @@
-use super::{Evidence, is_cuda_library, of_python, owner};
+use super::{Symbol, is_cuda_library, of_python, owner};
 use crate::report::model::Owner;
 
 fn of_file(file: &str) -> Owner {
-    owner(Evidence {
-        file: Some(file),
-        ..Evidence::default()
-    })
+    let symbol = Symbol {
+        file: Some(file.to_owned()),
+        ..Symbol::default()
+    };
+    owner(None, &symbol)
 }
 
 fn of_symbol(function: &str) -> Owner {
-    owner(Evidence {
-        function: Some(function),
-        ..Evidence::default()
-    })
+    let symbol = Symbol {
+        function: Some(function.to_owned()),
+        ..Symbol::default()
+    };
+    owner(None, &symbol)
 }
 
 #[test]

@@ -4,14 +4,13 @@
 //! registers are unknown. Those that a function has saved are restored during the walk, as its
 //! unwind tables say; the frame pointer of the innermost function that uses one follows from the
 //! function's prologue. If neither helps, the walk ends: nothing is guessed.
-//! begins. Where none of it leads on, the walk ends: nothing is guessed.
 
 use std::ops::RangeInclusive;
 
 use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
+use gpu_leak_holders::{ReturnAddresses, WaitingThread};
 
 use super::{caches, modules};
-use crate::capture::unwind::waiting::{Waiting, Walked};
 
 /// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
@@ -28,10 +27,10 @@ const BEFORE_CALL: usize = 64;
 
 /// Walks the stack of a waiting thread; `word` reads words of the stack and of the program's code.
 pub(in crate::capture::unwind) fn walk(
-    thread: Waiting,
+    thread: WaitingThread,
     word: impl FnMut(u64) -> Option<u64>,
-) -> Walked {
-    let mut walked = Walked::default();
+) -> ReturnAddresses {
+    let mut walked = ReturnAddresses::default();
     modules::refresh();
     let Some(modules) = modules::current() else {
         return walked;
@@ -47,14 +46,14 @@ pub(in crate::capture::unwind) fn walk(
     loop {
         match walk.step(address, &mut registers) {
             Some(Some(found)) => {
-                walked.returns.push((registers.sp() - 8, found));
+                walked.found.push((registers.sp() - 8, found));
                 let Some(next) = FrameAddress::from_return_address(found) else {
                     return walked;
                 };
                 address = next;
             }
             Some(None) => {
-                walked.whole = true;
+                walked.complete = true;
                 return walked;
             }
             None => return walked,

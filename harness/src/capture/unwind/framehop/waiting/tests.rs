@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use super::{Waiting, Walked, room, walk};
+use super::{ReturnAddresses, WaitingThread, room, walk};
 use crate::capture::unwind::trace;
 
 /// What a thread waits for until its test has ended.
@@ -33,7 +33,7 @@ fn waits(wait: Wait, stopped: &Receiver<()>) {
 }
 
 /// Walks a thread that waits in this way, and returns the stack that it reported just before.
-fn walked(wait: Wait) -> (Walked, Vec<u64>) {
+fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     let (tell, told) = channel();
     let (stop, stopped) = channel();
     let waiting = thread::spawn(move || {
@@ -54,7 +54,7 @@ fn walked(wait: Wait) -> (Walked, Vec<u64>) {
     };
     // The thread may not have reached the wait yet, or may wait for another thread first. A thread
     // that can never be walked fails.
-    let mut walked = Walked::default();
+    let mut walked = ReturnAddresses::default();
     for _ in 0..10_000 {
         thread::sleep(Duration::from_millis(1));
         let before = fs::read_to_string(&call).expect("a thread");
@@ -66,7 +66,7 @@ fn walked(wait: Wait) -> (Walked, Vec<u64>) {
         let (Some(instruction), Some(stack_pointer)) = (number(), number()) else {
             continue;
         };
-        let waiting = Waiting {
+        let waiting = WaitingThread {
             instruction,
             stack_pointer,
             end: stack_pointer + (1 << 20),
@@ -75,7 +75,7 @@ fn walked(wait: Wait) -> (Walked, Vec<u64>) {
         let is_inside =
             |it: &(u64, u64)| (waits as *const () as u64..).take(200).any(|at| at == it.1);
         let same = fs::read_to_string(&call).expect("a thread") == before;
-        if same && walked.whole && walked.returns.iter().any(is_inside) {
+        if same && walked.complete && walked.found.iter().any(is_inside) {
             break;
         }
     }
@@ -115,8 +115,8 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
     ];
     for (name, wait) in ways {
         let (walked, own) = walked(wait);
-        assert!(walked.whole, "{name}: {walked:x?}");
-        let found = walked.returns.iter().rev().map(|(_, address)| address);
+        assert!(walked.complete, "{name}: {walked:x?}");
+        let found = walked.found.iter().rev().map(|(_, address)| address);
         let common = found
             .zip(own.iter().rev())
             .take_while(|(a, b)| a == b)
@@ -131,13 +131,13 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
 
 #[test]
 fn what_cannot_be_read_ends_a_walk() {
-    let waiting = Waiting {
+    let waiting = WaitingThread {
         instruction: 0x1000,
         stack_pointer: 0x2000,
         end: 0x3000,
     };
-    assert_eq!(walk(waiting, |_| None), Walked::default());
-    assert_eq!(walk(waiting, |_| Some(0x1234)), Walked::default());
+    assert_eq!(walk(waiting, |_| None), ReturnAddresses::default());
+    assert_eq!(walk(waiting, |_| Some(0x1234)), ReturnAddresses::default());
 }
 
 #[test]

@@ -1,0 +1,49 @@
+use super::{Changes, History, StackId};
+
+const PROGRAM: &str = "1000-5000 r-xp 00000000 08:01 11 /w/train\n";
+const RUNTIME: &str = "8000-9000 r-xp 00000000 08:01 12 /opt/libcudart.so.13\n";
+const PLUGIN: &str = "8000-9800 r-xp 00000000 08:01 13 /w/libplugin.so\n";
+
+#[test]
+fn code_at_the_address_of_what_has_gone_is_its_own() {
+    let mut history = History {
+        changes: None,
+        eras: Vec::new(),
+        stacks: Vec::new(),
+    };
+    let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
+    history.note(changes(2, 0), || [PROGRAM, RUNTIME].concat());
+    history.met(StackId(1));
+    history.note(changes(2, 0), || panic!("nothing has changed"));
+    history.note(changes(2, 1), || PROGRAM.to_owned());
+    history.note(changes(3, 1), || [PROGRAM, PLUGIN].concat());
+    for stack in [2, 1] {
+        history.met(StackId(stack));
+    }
+    let at = |stack, address| {
+        let modules = history.era_of(StackId(stack)).expect("it was met");
+        modules.find(address).expect("a module").clone()
+    };
+    assert_eq!(at(1, 0x8010).name(), "libcudart.so.13");
+    assert_eq!(at(2, 0x8010).name(), "libplugin.so");
+    let now = history.now();
+    assert!(!now.has(&at(1, 0x8010)) && now.has(&at(2, 0x8010)));
+    // Modules that stayed are the same objects.
+    assert!(now.has(&at(1, 0x2000)));
+    assert_eq!(history.era_of(StackId(3)), None, "nobody met it");
+}
+
+#[test]
+fn a_file_that_was_built_anew_is_another() {
+    let mut history = History {
+        changes: None,
+        eras: Vec::new(),
+        stacks: Vec::new(),
+    };
+    let anew = PLUGIN.replace(" 13 ", " 14 ");
+    let changes = |loaded, unloaded| -> Changes { (loaded, unloaded) };
+    history.note(changes(1, 0), || PLUGIN.to_owned());
+    let before = history.now().find(0x8010).expect("a module").clone();
+    history.note(changes(2, 1), || anew);
+    assert!(!history.now().has(&before));
+}
