@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::memory::{
     BlockInfo, BlockState, Buffer, Policy, PoolKind, Stat, Stats, device_memory, empty_cache,
     snapshot, stats,
@@ -195,6 +196,8 @@ fn observed(device: &Device) -> Vec<(u64, usize, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
+    // Checked, because checks take turns: the end of one beside this would empty the cache.
+    #[gpu_leak_check]
     #[test]
     fn every_block_is_where_the_rules_put_it(steps in steps()) {
         let device = super::embedded(Policy::Caching);
@@ -237,6 +240,7 @@ proptest! {
 
     /// If memory is short, requests fail or flush the cache; existing buffers stay intact, and
     /// everything is returned.
+    #[gpu_leak_check]
     #[test]
     fn running_out_of_memory_harms_nothing(steps in steps(), capacity in 8..64_usize) {
         let device = Device::embedded_with(gpu_leak_kernels::EmbeddedConfig {
