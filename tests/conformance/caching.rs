@@ -1,5 +1,6 @@
 //! The rules of the caching allocator, one by one.
 
+use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::memory::{
     BlockInfo, BlockState, Buffer, Policy, allocated, empty_cache, reserved, snapshot, stats,
     summary,
@@ -26,6 +27,7 @@ fn cost(bytes: usize) -> (u64, u64) {
     (allocated(&device), reserved(&device))
 }
 
+#[gpu_leak_check]
 #[test]
 fn sizes_are_rounded_as_pytorchs_are() {
     let mib = MIB as u64;
@@ -42,6 +44,7 @@ fn sizes_are_rounded_as_pytorchs_are() {
     assert_eq!(cost(11 * MIB - 512), (11 * mib - 512, 12 * mib));
 }
 
+#[gpu_leak_check]
 #[test]
 fn small_and_large_requests_do_not_share_segments() {
     let device = device();
@@ -53,6 +56,7 @@ fn small_and_large_requests_do_not_share_segments() {
     assert_eq!((pools.small.current, pools.large.current), (3, 1));
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_freed_block_serves_the_next_request_of_its_size() {
     let device = device();
@@ -65,6 +69,7 @@ fn a_freed_block_serves_the_next_request_of_its_size() {
     assert_eq!(stats(&device).num_device_alloc, 1);
 }
 
+#[gpu_leak_check]
 #[test]
 fn the_smallest_hole_that_fits_is_filled() {
     let device = device();
@@ -77,6 +82,7 @@ fn the_smallest_hole_that_fits_is_filled() {
     assert_eq!(take(&device, 40 * KIB).address(), holes[0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn freed_neighbours_become_one_block_again() {
     let device = device();
@@ -100,6 +106,7 @@ fn freed_neighbours_become_one_block_again() {
     assert_eq!(stats.inactive_split_bytes.all.current, 0);
 }
 
+#[gpu_leak_check]
 #[test]
 fn what_cannot_be_given_back_counts_as_inactive_split() {
     let device = device();
@@ -117,6 +124,7 @@ fn what_cannot_be_given_back_counts_as_inactive_split() {
     assert_eq!(reserved(&device), 2 * MIB as u64);
 }
 
+#[gpu_leak_check]
 #[test]
 fn without_room_the_cache_is_emptied_and_the_request_made_again() {
     let device = Device::embedded_with(EmbeddedConfig {
@@ -133,6 +141,7 @@ fn without_room_the_cache_is_emptied_and_the_request_made_again() {
     assert_eq!(reserved(&device), 50 * MIB as u64);
 }
 
+#[gpu_leak_check]
 #[test]
 fn without_a_cache_the_device_holds_what_is_in_use_and_no_more() {
     let device = embedded(Policy::Direct);
@@ -144,6 +153,7 @@ fn without_a_cache_the_device_holds_what_is_in_use_and_no_more() {
     assert_eq!(stats(&device).num_device_free, 2);
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_failed_return_is_told_and_the_segment_stays_reserved() {
     let device = device();
@@ -158,6 +168,7 @@ fn a_failed_return_is_told_and_the_segment_stays_reserved() {
     assert_eq!(reserved(&device), 0);
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_failed_free_without_a_cache_is_told_by_the_next_synchronize() {
     let device = embedded(Policy::Direct);
@@ -170,6 +181,7 @@ fn a_failed_free_without_a_cache_is_told_by_the_next_synchronize() {
     assert_eq!(reserved(&device), 0);
 }
 
+#[gpu_leak_check]
 #[test]
 fn the_summary_shows_each_pool() {
     let device = device();

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::memory::{Buffer, Policy, empty_cache, stats};
 
@@ -87,6 +88,7 @@ const GRADIENTS: [(&str, usize); 4] = [
 const FIRST_MOMENTS: [&str; 4] = ["m.weight1", "m.bias1", "m.weight2", "m.bias2"];
 const SECOND_MOMENTS: [&str; 4] = ["v.weight1", "v.bias1", "v.weight2", "v.bias2"];
 
+#[gpu_leak_check]
 #[test]
 fn tiny_model_inference_has_pytorchs_figures() {
     let mut program = Program::new();
@@ -104,6 +106,7 @@ fn tiny_model_inference_has_pytorchs_figures() {
     program.expect("empty_cache", [0, 0, 218_112, 0, 0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn tiny_model_training_with_adam_has_pytorchs_figures() {
     // The peak of a step depends on the temporaries of the operations, not on the allocator: the
@@ -155,6 +158,7 @@ fn tiny_model_training_with_adam_has_pytorchs_figures() {
     program.expect("empty_cache", [0, 0, 400_896, 0, 0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn sin_of_four_gibibytes_has_pytorchs_figures() {
     let mut program = Program::new();
@@ -168,6 +172,7 @@ fn sin_of_four_gibibytes_has_pytorchs_figures() {
     program.expect("empty_cache", [0, 0, 8_589_934_592, 0, 0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn data_loader_loop_has_pytorchs_figures() {
     let mut program = Program::new();
@@ -189,6 +194,7 @@ fn data_loader_loop_has_pytorchs_figures() {
     program.expect("end", [0, 0, 13_312, 0, 0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn linear_adam_release_has_pytorchs_figures() {
     let mut program = Program::new();
@@ -202,6 +208,7 @@ fn linear_adam_release_has_pytorchs_figures() {
     program.expect("empty_cache", [0, 0, 8_004_608, 0, 0]);
 }
 
+#[gpu_leak_check]
 #[test]
 fn process_data_has_pytorchs_figures() {
     let mut program = Program::new();
@@ -220,6 +227,7 @@ fn process_data_has_pytorchs_figures() {
 
 /// The segment is a multiple of 2 MiB; the surplus of 556,032 bytes is not split off, so it counts
 /// as allocated.
+#[gpu_leak_check]
 #[test]
 fn a_large_tensor_counts_the_whole_of_its_segment() {
     let mut program = Program::new();

@@ -49,11 +49,16 @@ fn alone(test: &str) {
     assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
 }
 
-/// The suite, once for each allocator and storage.
+/// The suite, once for each allocator and storage. What has a cache is checked, because checks take
+/// turns: the end of one beside it would empty the cache.
 macro_rules! conformance {
     ($($test:ident),* $(,)?) => {
         mod embedded_caching {
-            $(#[test] fn $test() { super::suite::$test(&super::embedded(super::Policy::Caching)); })*
+            $(
+                #[gpu_leak_check::gpu_leak_check]
+                #[test]
+                fn $test() { super::suite::$test(&super::embedded(super::Policy::Caching)); }
+            )*
         }
         mod embedded_direct {
             $(#[test] fn $test() { super::suite::$test(&super::embedded(super::Policy::Direct)); })*

@@ -196,7 +196,6 @@ fn observed(device: &Device) -> Vec<(u64, usize, bool)> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    // Checked, because checks take turns: the end of one beside this would empty the cache.
     #[gpu_leak_check]
     #[test]
     fn every_block_is_where_the_rules_put_it(steps in steps()) {

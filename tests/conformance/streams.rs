@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::embedded::EmbeddedStream;
 use gpu_leak_kernels::memory::{
     Buffer, Policy, Stream, allocated, empty_cache, reserved, snapshot, stats,
@@ -22,6 +23,7 @@ fn take_on(device: &Device, bytes: usize, stream: &Stream) -> Buffer {
     Buffer::new_on(device, bytes, stream).expect("there is room")
 }
 
+#[gpu_leak_check]
 #[test]
 fn what_one_stream_freed_is_not_handed_to_another() {
     let (device, _, side) = device();
@@ -37,6 +39,7 @@ fn what_one_stream_freed_is_not_handed_to_another() {
     }
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_block_that_another_stream_still_uses_is_not_handed_out_again() {
     let (device, work, side) = device();
@@ -57,6 +60,7 @@ fn a_block_that_another_stream_still_uses_is_not_handed_out_again() {
     assert_eq!(stats(&device).active_bytes.all.current, 1024);
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_block_waits_for_all_its_streams() {
     let (device, first, first_stream) = device();
@@ -80,6 +84,7 @@ fn a_block_waits_for_all_its_streams() {
     assert_eq!(take(&device, 1000).address(), address);
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_stream_without_work_delays_nothing() {
     let (device, _, side) = device();
@@ -90,6 +95,7 @@ fn a_stream_without_work_delays_nothing() {
     assert_eq!(take(&device, 1000).address(), address);
 }
 
+#[gpu_leak_check]
 #[test]
 fn the_blocks_own_stream_is_no_other() {
     let (device, work, side) = device();
@@ -101,6 +107,7 @@ fn the_blocks_own_stream_is_no_other() {
     assert_eq!(take_on(&device, 1000, &side).address(), address);
 }
 
+#[gpu_leak_check]
 #[test]
 fn empty_cache_waits_for_the_other_stream() {
     let (device, work, side) = device();
@@ -116,6 +123,7 @@ fn empty_cache_waits_for_the_other_stream() {
     assert_eq!((allocated(&device), reserved(&device)), (0, 0));
 }
 
+#[gpu_leak_check]
 #[test]
 fn a_block_in_use_elsewhere_does_not_join_its_neighbours() {
     let (device, work, side) = device();
@@ -133,6 +141,7 @@ fn a_block_in_use_elsewhere_does_not_join_its_neighbours() {
     assert_eq!(snapshot(&device).segments[0].blocks.len(), 1);
 }
 
+#[gpu_leak_check]
 #[test]
 fn another_devices_stream_is_refused() {
     let (device, _, _) = device();
@@ -142,6 +151,7 @@ fn another_devices_stream_is_refused() {
     assert!(take(&device, 10).record_stream(&foreign).is_err());
 }
 
+#[gpu_leak_check]
 #[test]
 fn on_cuda_a_shared_block_comes_back_when_the_other_stream_is_done() {
     let Some(device) = super::cuda(Policy::Caching) else {
