@@ -21,7 +21,7 @@ fn a_peak_above_the_budget_fails_with_the_figure_to_copy_and_what_was_alive() {
     let checked = run("budgets::takes_too_much_at_once");
     assert_eq!(
         headline(&checked),
-        "gpu budget passed: 130 B on shelf:0, max_allocated is 100 B"
+        "gpu budget exceeded: 130 B on shelf:0, max_allocated is 100 B"
     );
     let report = checked.report();
     assert_eq!(
@@ -64,7 +64,7 @@ fn too_many_allocations_fail_with_who_made_them() {
     let checked = run("budgets::takes_too_often");
     assert_eq!(
         headline(&checked),
-        "gpu budget passed: 5 allocations on shelf:0, max_allocation_count is 4 allocations"
+        "gpu budget exceeded: 5 allocations on shelf:0, max_allocation_count is 4 allocations"
     );
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
         },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
-            // A sum without an owner fails nobody's test; the command's `--strict` does.
+            // A sum without an owner fails no test; the command's `--strict` fails for it.
             let is_shared = report
                 .reason
                 .as_ref()

@@ -72,10 +72,7 @@ fn add(
         Line::CheckBegan(subject) => unfinished.push(subject.test),
         Line::Check(mut input) => {
             if input.runs.is_empty() {
-                return Err(format!(
-                    "the check {:?} has not one run",
-                    input.subject.test
-                ));
+                return Err(format!("the check {:?} has no run", input.subject.test));
             }
             let begun = unfinished
                 .iter()

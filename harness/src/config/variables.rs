@@ -110,7 +110,7 @@ fn rounds(name: &str, value: &str) -> Result<u32, String> {
 fn unknown(name: &str) -> String {
     let known: Vec<_> = KNOWN.iter().map(|rest| format!("{PREFIX}{rest}")).collect();
     format!(
-        "the environment variable {name} is unknown; known are {}",
+        "the environment variable {name} is unknown; the variables are {}",
         known.join(", ")
     )
 }

@@ -33,7 +33,7 @@ static LEAVE_WORD: extern "C" fn() = leave_word;
     not(target_os = "linux"),
     allow(
         dead_code,
-        reason = "threads inherit nothing elsewhere, and are not seen to begin"
+        reason = "on other platforms threads inherit no scope, and their start is not observed"
     )
 )]
 extern "C" fn leave_word() {

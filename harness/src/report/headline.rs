@@ -26,7 +26,7 @@ pub fn headline(report: &Report) -> String {
             }
             FindingKind::Retained => format!("gpu memory retained: {}", amounts(&findings)),
             FindingKind::Grew => format!("gpu memory grew: {}", taken()),
-            FindingKind::OverBudget => format!("gpu budget passed: {}", budgets(&findings)),
+            FindingKind::OverBudget => format!("gpu budget exceeded: {}", budgets(&findings)),
             FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", taken()),
             FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
             _ => status,

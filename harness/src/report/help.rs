@@ -67,9 +67,9 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 format!(", or let it stay: #[gpu_leak_check({options})]")
             });
             format!(
-                "made once and kept, as a static or a library's workspace is: told, and failed \
-                 only by GPU_LEAK_CHECK_FIRST_USE=fail. To have it there before the first check, \
-                 make it in a function under #[gpu_leak_check::warmup]{entry}"
+                "created once and kept, like a static or a library's workspace: reported, and a \
+                 failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create it before the first \
+                 check, do so in a function under #[gpu_leak_check::warmup]{entry}"
             )
         }
         FindingKind::Deferred => {

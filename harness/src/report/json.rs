@@ -33,18 +33,18 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(Cow<'a, Report>),
-    /// What threads outside every check took while one ran; only where there was any.
+    /// What threads outside every check allocated while one ran; only if there was any.
     Unowned(Unowned),
     /// What a check found was freed after its verdict, which stays.
     Late(Late),
-    /// What a process that was attached to held at one moment. The newest stands in a file of its
-    /// own, beside the process's, until its verdict does.
+    /// What an attached process held at one moment. The newest snapshot is in a separate file
+    /// beside the process's, until the verdict has been written.
     Snapshot(ProcessSnapshot<'a>),
-    /// The summary of this process has told of a check that did not end.
+    /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
-    /// What would stand from here on could not be written, as on a full disk. Always the last one.
+    /// The following lines could not be written, as on a full disk. This is always the last line.
     Lost(Lost),
-    /// Something a later release writes.
+    /// A record of a later release.
     #[serde(other)]
     #[cfg_attr(test, schemars(skip))]
     Unknown,
@@ -60,22 +60,22 @@ pub struct Header {
     pub version: String,
     /// The run it belongs to; the name of the file's folder.
     pub run: String,
-    /// The process's number.
+    /// The process ID.
     pub pid: u32,
     /// The program's path.
     pub executable: String,
-    /// When the file was begun: milliseconds since 1970 in UTC.
+    /// When the file was created: milliseconds since 1970 in UTC.
     pub started_ms: u64,
-    /// Where `pid` counts: this boot of the machine and the process namespace in it. None where
-    /// nobody knows.
+    /// The scope of `pid`: this boot of the machine and its process namespace. None if it is
+    /// unknown.
     #[serde(default)]
     pub pid_space: Option<String>,
-    /// Which attempt at its test the process is, where a runner gives each its own.
+    /// Which attempt at its test the process is, if a runner starts a process for each attempt.
     #[serde(default)]
     pub attempt: Option<Attempt>,
 }
 
-/// One of several attempts at a test, of which the last decides.
+/// One of several attempts at a test; the last one decides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attempt {
@@ -83,7 +83,7 @@ pub struct Attempt {
     pub test: String,
     /// Which attempt, from 1.
     pub number: u32,
-    /// Which round of a stress run, counted by the runner. Each round stands for itself.
+    /// The round of a stress run, counted by the runner. Each round counts separately.
     #[serde(default)]
     pub round: Option<u32>,
 }
@@ -120,17 +120,17 @@ pub(super) fn pid_space() -> Option<String> {
 pub struct Began {
     /// The test's name, as in its report.
     pub test: String,
-    /// Where the check stands, as in its report.
+    /// The file that contains the check, as in its report.
     pub file: String,
     /// The line in that file.
     pub line: u32,
 }
 
-/// What no check owns.
+/// Allocations without an owner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unowned {
-    /// The check that ran meanwhile.
+    /// The check that was running.
     pub test: String,
     /// How many allocations.
     pub count: u64,
@@ -144,7 +144,7 @@ pub struct Unowned {
 pub struct Late {
     /// The test's name, as in its report.
     pub test: String,
-    /// Where the check stands, as in its report.
+    /// The file that contains the check, as in its report.
     pub file: String,
     /// The line in that file.
     pub line: u32,
@@ -152,7 +152,7 @@ pub struct Late {
     pub count: u64,
     /// How many bytes in all.
     pub bytes: u64,
-    /// How long after the verdict the last of them.
+    /// The time from the verdict to the last of these frees.
     pub late_ms: u64,
 }
 
@@ -183,11 +183,11 @@ pub struct ProcessSnapshot<'a> {
     pub report: Cow<'a, Report>,
 }
 
-/// A check that took its process down.
+/// A check that ended its process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Aborted {
-    /// The process's number.
+    /// The process ID.
     pub pid: u32,
     /// The test's name.
     pub test: String,
@@ -203,11 +203,11 @@ impl ProcessSnapshot<'_> {
     }
 }
 
-/// The end of what could be written.
+/// The reason why the following lines could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lost {
-    /// The system's words for it.
+    /// The system's message.
     pub why: String,
 }
 

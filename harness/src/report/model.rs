@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a site had left after a round.
+/// What a call site had left after a round.
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Confirmation, Course, DeviceTable, FailedRelease, Figure,
@@ -19,7 +19,7 @@ use crate::judge::{CheckInput, CheckResult, Subject, device_tables, meant_to_sta
 pub struct Report {
     /// The test's name as libtest prints it, or the name of a block.
     pub test: String,
-    /// Where the check stands: `tests/train.rs`, relative to the workspace.
+    /// The file that contains the check: `tests/train.rs`, relative to the workspace.
     pub file: String,
     /// The line in that file, from 1.
     pub line: u32,
@@ -27,11 +27,11 @@ pub struct Report {
     pub column: u32,
     /// The kind of the worst finding, or why there could be none.
     pub status: CheckStatus,
-    /// What it means for the test by the run's policy; none where nobody weighed it, as of a
+    /// The outcome of the test under the run's policy; none if there is none, as for a
     /// [`Scope`](crate::Scope), and in files of releases before this field.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// The check inside this one by whose failure the test ended: the status is that check's.
+    /// The nested check whose failure ended the test: the status is that check's.
     #[serde(default)]
     pub failed_inside: Option<String>,
     /// Why, for `inconclusive` and `not-measured`.
@@ -40,13 +40,13 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What each device held before and after.
     pub devices: Vec<DeviceTable>,
-    /// Things to know that fail nothing, a sentence each.
+    /// Notes that fail no test, one sentence each.
     pub notes: Vec<String>,
-    /// The configuration file whose settings hold; none where there is none.
+    /// The configuration file whose settings apply; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_by: Option<String>,
-    /// The options with which the check would have passed, for what is meant to stay; none where
-    /// there are none.
+    /// The options with which the check would have passed, for what is meant to stay; none if there
+    /// are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meant_to_stay: Option<MeantToStay>,
     /// Devices whose primary context was retained more often than released.
@@ -58,7 +58,7 @@ pub struct Report {
     pub waited_ms: u64,
     /// Milliseconds spent on the check itself, the body's runs excluded.
     pub overhead_ms: f64,
-    /// How what was held moved meanwhile; none where nothing did.
+    /// How usage changed meanwhile; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
 }

@@ -40,7 +40,7 @@ pub struct UsageOverBudget {
     pub layer: Layer,
     /// On which device.
     pub place: Place,
-    /// Which pool's reserve, where it is one's.
+    /// The pool, if the limit is about a pool's reserve.
     pub pool: Option<PoolName>,
     /// Who has part in it, the largest first.
     pub sites: Vec<SiteUsage>,

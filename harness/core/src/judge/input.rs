@@ -40,12 +40,12 @@ pub struct CheckInput {
     pub today: Date,
 }
 
-/// What a check is called and where it stands.
+/// The name and the location of a check.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Subject {
     /// The test's name as libtest prints it, or the name of a block or program.
     pub test: String,
-    /// The file in which the check stands.
+    /// The file that contains the check.
     pub file: String,
     /// The line, from 1; 0 for a program that was watched from outside.
     pub line: u32,
@@ -91,7 +91,7 @@ pub struct RunInput {
     pub as_expected: bool,
     /// Every figure before the body.
     pub baseline: Usage,
-    /// Every figure after it, once everything was given back that can be.
+    /// Every figure after it, when everything that can be freed has been freed.
     pub end: Usage,
     /// What is live at the end and was created since the check's first run began.
     pub live: Vec<LiveRecord>,
@@ -119,7 +119,7 @@ pub struct RunInput {
     pub failed_inside: Vec<FailedSum>,
     /// Who else was at work in the process.
     pub others: Others,
-    /// What nobody can be charged with.
+    /// Allocations that have no owner.
     pub owner_unknown: Amount,
     /// What was allocated before the run and freed inside it.
     pub freed_earlier: Amount,

@@ -1,5 +1,5 @@
-//! Finds what gains from each snapshot of a program to the next: like growth in rounds, but of what
-//! is held at one moment.
+//! Finds what increases from each snapshot of a program to the next: like growth in rounds, but of
+//! what is held at one moment.
 
 use serde::{Deserialize, Serialize};
 

@@ -99,7 +99,7 @@ pub struct LayerUsage {
     pub place: Place,
     /// Bytes handed out.
     pub allocated: u64,
-    /// The most since the check began, where somebody keeps it.
+    /// The peak since the check began, if it is tracked.
     pub peak: Option<u64>,
     /// Bytes held from the layer below, where the layer holds any.
     pub reserved: Option<u64>,

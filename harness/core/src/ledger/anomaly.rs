@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
-/// How many of one sort are kept per scope. A test with a million failed frees does not need all of
+/// How many of one kind are kept per scope. A test with a million failed frees does not need all of
 /// them, but the next test needs its first.
 const LIMIT: u32 = 10_000;
 
@@ -86,7 +86,7 @@ pub(super) struct Anomalies(Mutex<AnomalyList>);
 #[derive(Debug, Default)]
 struct AnomalyList {
     all: Vec<Anomaly>,
-    /// The number kept of each scope and sort.
+    /// The number that is kept for each scope and kind.
     kept: FxHashMap<(ScopeId, Discriminant<Anomaly>), u32>,
 }
 

@@ -64,7 +64,7 @@ pub struct Key {
     pub value: u64,
 }
 
-/// A check's stretch of work, numbered from 1 in each process. 0 is no scope.
+/// The identity of a scope, numbered from 1 in each process. 0 is no scope.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -212,7 +212,7 @@ pub enum Event {
         /// What the ledger answered to the beginning.
         ticket: Ticket,
     },
-    /// What is live under `key` has so many references more.
+    /// The number of references of what is live under `key` increases by this many.
     Retained {
         /// What it is.
         key: Key,
@@ -226,7 +226,7 @@ pub enum Event {
         key: Key,
         /// How many.
         count: u64,
-        /// The graph that gives them back; none for the program.
+        /// The graph that releases them; none if the program does.
         graph: Option<Key>,
         /// Who gives them back.
         caller: Caller,
@@ -295,8 +295,8 @@ pub enum Event {
         /// The graph.
         graph: Key,
     },
-    /// The handle of the physical memory that is mapped at an address was answered, with a
-    /// reference of its own.
+    /// A handle of the physical memory that is mapped at an address was returned, with its own
+    /// reference.
     HandleRetained {
         /// The handle.
         handle: u64,
@@ -322,8 +322,8 @@ pub enum Event {
         /// Who unmaps.
         caller: Caller,
     },
-    /// The program says that what lies at an address, or has this handle, is another's to free from
-    /// now on.
+    /// The program declares that what is at an address, or has this handle, is freed by other code
+    /// from now on.
     HandedOver {
         /// The address or handle.
         address: u64,

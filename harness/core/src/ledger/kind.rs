@@ -1,4 +1,4 @@
-//! What a resource is: bytes of one sort, or a handle.
+//! The kind of a resource: a kind of memory, or a kind of handle.
 
 use serde::{Deserialize, Serialize};
 

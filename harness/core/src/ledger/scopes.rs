@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::event::{Creation, ScopeId};
 use super::name::Place;
 
-/// So many, of so many bytes: of what is live, or of what a site had left after a round.
+/// A count and its bytes: of what is live, or of what a call site had left after a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.

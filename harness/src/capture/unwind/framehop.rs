@@ -115,7 +115,7 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     caller
 }
 
-/// To be called after a walk was wrong: a library may have been loaded or unloaded.
+/// Must be called after a walk was wrong: a library may have been loaded or unloaded.
 pub(super) fn differed() {
     modules::refresh();
 }

@@ -54,7 +54,7 @@ pub(crate) struct Turn<'gate> {
 }
 
 impl Gate {
-    /// Creates a gate at which nobody waits.
+    /// Creates a gate without waiting checks.
     pub(crate) const fn new() -> Self {
         Self {
             state: Mutex::new(GateState {
