@@ -6,12 +6,19 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use crate::support::{Told, command, told};
 
-/// The command with a cargo that runs the planted `test` and ends with `code`.
+/// The command with a cargo that runs the planted `test` and exits with `code`.
 fn with_cargo(folder: &Path, test: &str, code: u8) -> Command {
+    with_cargo_that(folder, test, &format!("exit {code}"))
+}
+
+/// The command with a cargo that runs the planted `test` and then these lines of a shell script.
+fn with_cargo_that(folder: &Path, test: &str, then: &str) -> Command {
     let script = folder.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let this = env::current_exe().expect("this program");
@@ -20,7 +27,7 @@ fn with_cargo(folder: &Path, test: &str, code: u8) -> Command {
          if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
          printf '%s\\n' \"$@\" > '{}'\n\
          if [ -n '{test}' ]; then '{}' --exact --ignored 'planted::{test}' >/dev/null 2>&1; fi\n\
-         exit {code}\n",
+         {then}\n",
         folder.join("given").display(),
         this.display(),
     );
@@ -92,6 +99,33 @@ fn a_test_that_ends_its_process_is_no_success_whatever_cargo_says() {
     let told = told(with_cargo(folder.path(), "ends_the_process", 0).arg("test"));
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(told.stdout.contains("1 aborted"), "{told:?}");
+}
+
+#[test]
+fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let then = format!(
+        "trap 'exit 143' TERM\n\
+         : > '{}'\n\
+         for step in $(seq 600); do sleep 0.05; done\n\
+         exit 1",
+        folder.path().join("waits").display()
+    );
+    let mut command = with_cargo_that(folder.path(), "keeps_a_tensor", &then);
+    command.arg("run").stdout(Stdio::piped());
+    let mut command = command.spawn().expect("the command runs");
+    while !folder.path().join("waits").exists() {
+        let ended = command.try_wait().expect("a child");
+        assert!(ended.is_none(), "{ended:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let pid = command.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(sent.expect("`kill` runs").success());
+    let output = command.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(143), "{output:?}");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
 }
 
 #[test]
