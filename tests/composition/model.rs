@@ -65,7 +65,7 @@ struct Group {
     kept: Vec<Amount>,
     /// After each run, what was live of it and of the earlier runs.
     level: Vec<Amount>,
-    /// Whether a check inside a run of this session ended that run because of some of it.
+    /// Whether a check inside one of the runs ended that run because of some of it.
     is_settled: bool,
 }
 

@@ -25,8 +25,8 @@ struct Failed {
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Records that an assertion about `report` is about to panic with `headline`. `is_filed`: whether
-/// the report is in the run file. Returns false if this thread is in no check, whose verdict it could
-/// become.
+/// the report is in the run file. Returns false outside every check: then it becomes no check's
+/// verdict.
 pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) -> bool {
     let Some(scope) = current() else {
         return false;

@@ -363,7 +363,7 @@ impl<'a> Groups<'a> {
         let mut groups: Vec<Group> = self.by_key.into_values().collect();
         groups.sort_unstable_by_key(|group| group.key);
         for group in &mut groups {
-            if group.left.iter().all(|left| left.amount.is_zero()) {
+            if group.first_run().is_none() {
                 continue;
             }
             for (at, run) in self.runs.iter().enumerate() {
