@@ -1,19 +1,24 @@
 //! Threads without a scope that add to a sum without an owner while a check runs: the check does
 //! not assume that it is alone, and fails no test for it. One such thread is being started while
 //! the check takes its baseline; another exists from the beginning, beside a thread that the driver
-//! started inside a check.
+//! started inside a check. A thread that the check itself starts is no such thread, however long it
+//! takes until it runs.
 //!
 //! Without libtest, because the thread that starts others must be the first one: any other counts
 //! as one that may be working.
 
+#![expect(unsafe_code, reason = "an allocator that delays a thread's start")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use gpu_leak_check::observe::Source;
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::{Check, Place};
+use gpu_leak_check::{Check, Place, Scope};
 
 const ROUNDS: usize = 1000;
 
@@ -120,7 +125,58 @@ fn beside_a_thread_and_the_drivers() {
     stranger.join().expect("no panic");
 }
 
+/// Delays the next thread that is new, if [`DELAYS`] is set. A new thread frees the argument of its
+/// start before it is known that it runs.
+struct DelayingAllocator;
+
+static DELAYS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static IS_NEW: Cell<bool> = const { Cell::new(true) };
+}
+
+// SAFETY: all calls go to the system's allocator unchanged.
+unsafe impl GlobalAlloc for DelayingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        if IS_NEW.get() && DELAYS.swap(false, Ordering::SeqCst) {
+            thread::sleep(Duration::from_millis(100));
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: DelayingAllocator = DelayingAllocator;
+
+/// What the scope leaves is a leak: only the check's own thread is being started.
+fn beside_an_own_thread_that_starts_slowly() {
+    Check::new("starts_a_slow_thread").run_once(|| {
+        borrow();
+        IS_NEW.set(false);
+        DELAYS.store(true, Ordering::SeqCst);
+        let slow = thread::spawn(|| ());
+        let scope = Scope::open("leaves_a_sum");
+        SUM.fetch_add(4096, Ordering::SeqCst);
+        let report = scope.finish();
+        let is_failure = report.findings.iter().any(|finding| finding.is_failure());
+        assert!(is_failure, "nobody else could take the 4096 B: {report:?}");
+        SUM.fetch_sub(4096, Ordering::SeqCst);
+        slow.join().expect("no panic");
+        assert!(
+            !DELAYS.load(Ordering::SeqCst),
+            "a new thread frees something first"
+        );
+    });
+}
+
 fn main() {
+    beside_an_own_thread_that_starts_slowly();
     beside_a_thread_that_starts();
     beside_a_thread_and_the_drivers();
 }

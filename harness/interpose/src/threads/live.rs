@@ -83,9 +83,13 @@ pub(crate) fn without_token() -> u64 {
 
 /// Whether a thread is being started, with a token or without: it may be missing from either list.
 pub(crate) fn is_starting() -> bool {
+    // In a forked child, a call that another thread of the parent had begun never returns.
+    let Some(live) = lock() else {
+        return false;
+    };
     // In this order: a call that has returned by then began earlier.
     let returned = RETURNED.load(Ordering::SeqCst);
-    returned != without_token() || lock().is_some_and(|live| live.is_starting())
+    returned != without_token() || live.is_starting()
 }
 
 /// Counts a thread that is about to inherit `token`.

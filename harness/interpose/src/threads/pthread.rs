@@ -70,13 +70,13 @@ unsafe extern "C" fn pthread_create(
 
 /// The first function of a thread that inherits.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
+    // The box is freed here: a variable would hold it while the routine runs.
     // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
-    let start = unsafe { Box::from_raw(start.cast::<Start>()) };
     let Start {
         routine,
         argument,
         token,
-    } = *start;
+    } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(token);
     live::remove_at_end(token);
     routine(argument)

@@ -8,7 +8,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gpu_leak_interpose as threads;
 
@@ -42,9 +42,12 @@ impl Drop for Runner {
     }
 }
 
-/// How often the threads are counted again while one is being started, about 10 ms in total. After
-/// that the check assumes that it is not alone.
-const MOST_LOOKS: u32 = 100;
+/// How long a check waits for a thread that is being started. On a busy machine it may take long
+/// until a new thread runs. After that the check assumes that it is not alone.
+const LONGEST_START: Duration = Duration::from_secs(1);
+
+/// How long the threads are counted again while other tests start some.
+const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
 /// What was known when a run began.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +63,7 @@ impl AtBegin {
     /// Examines the process before a body runs.
     pub(crate) fn now(company: Company<'_>) -> Self {
         let unowned = ledger::live().unowned();
-        let mut looks = 0;
+        let begin = Instant::now();
         loop {
             let counts = || (threads::started_without_token(), company.waiting());
             let (started, waiting) = counts();
@@ -71,7 +74,12 @@ impl AtBegin {
             // only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting && counts() == (started, waiting));
-            if is_known || looks == MOST_LOOKS {
+            let longest = if is_starting {
+                LONGEST_START
+            } else {
+                LONGEST_COUNT
+            };
+            if is_known || begin.elapsed() > longest {
                 return Self {
                     is_alone: is_alone && is_known,
                     waiting,
@@ -79,7 +87,6 @@ impl AtBegin {
                     unowned,
                 };
             }
-            looks += 1;
             thread::sleep(Duration::from_micros(50));
         }
     }
