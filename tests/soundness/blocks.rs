@@ -116,6 +116,53 @@ fn what_a_block_failed_for_counts_for_the_test_that_caught_its_panic() {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
+fn fails_by_the_second_of_two_equal_blocks() {
+    let block = || _ = Check::new("step").confirm(false).run(|| take(MIB));
+    drop(catch_unwind(AssertUnwindSafe(block)));
+    block();
+}
+
+#[test]
+fn a_block_whose_panic_was_caught_is_not_taken_for_one_that_failed_with_the_same_message() {
+    let checked = run("blocks::fails_by_the_second_of_two_equal_blocks");
+    let test = report(&checked, "fails_by_the_second_of_two_equal_blocks");
+    assert_eq!(
+        bytes(test, CheckStatus::Found(FindingKind::Leaked)),
+        MIB,
+        "the caught block's, the other has its own report:\n{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "keeps what it may"]
+#[test]
+fn keeps_a_table_in_a_block_that_an_assertion_ends() {
+    let table = || _ = take(KIB);
+    let block = Check::new("step").confirm(false);
+    let block = block.allow("fn:*keeps_a_table*", "the table is shared");
+    drop(catch_unwind(AssertUnwindSafe(|| {
+        block.run(|| {
+            table();
+            let half = Scope::open("half");
+            let _freed_by_the_panic = half.in_scope(|| Block::new(MIB));
+            half.finish().assert_clean();
+        });
+    })));
+}
+
+#[test]
+fn what_an_assertion_in_a_block_found_is_not_mixed_with_what_the_block_allows() {
+    let checked = run("blocks::keeps_a_table_in_a_block_that_an_assertion_ends");
+    let test = "keeps_a_table_in_a_block_that_an_assertion_ends";
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
+    let allowed = bytes(report, CheckStatus::Found(FindingKind::Allowed));
+    assert_eq!(allowed, KIB, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
 fn fails_by_its_block() {
     Check::new("leaky").run(|| take(MIB));
 }

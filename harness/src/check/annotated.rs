@@ -91,14 +91,14 @@ pub(super) fn session_of<'gate>(
 ) -> Session<'gate> {
     let manifest_dir = case.origin.manifest_dir;
     let suppressions = config::suppressions(case.options.allow, manifest_dir)
-        .unwrap_or_else(|error| outcome::fail(case, &error, ""));
+        .unwrap_or_else(|error| outcome::fail(case, error, ""));
     Session::new(subject_of(case), policy, suppressions, turn)
         .of_test(case.should_panic, manifest_dir)
 }
 
 fn policy(case: &Case) -> Policy {
     Policy::of(case.name(), case.origin.manifest_dir, &case.options)
-        .unwrap_or_else(|error| outcome::fail(case, &error, ""))
+        .unwrap_or_else(|error| outcome::fail(case, error, ""))
 }
 
 pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {

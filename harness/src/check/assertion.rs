@@ -2,10 +2,14 @@
 //! `assert_clean`, by a block or by `assert_no_growth` is not clean, even if it left nothing else.
 //!
 //! This applies only if the assertion's panic ends the test, not if the test catches it or expects
-//! it.
+//! it. A panic is known by the text that it carries: by its address, because two assertions may
+//! have the same text.
 
-use super::body::{self, End};
+use std::any::Any;
+
+use super::body::End;
 use super::scopes::open::current;
+use super::scopes::tree::FailureId;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 use crate::report::model::{CheckStatus, Report};
@@ -14,9 +18,12 @@ use crate::sync::{Mutex, locked};
 /// An assertion that has failed.
 #[derive(Debug)]
 struct Failed {
+    id: FailureId,
     /// The scope of the check that contains it.
     scope: ScopeId,
-    headline: String,
+    message: String,
+    /// Where the panic's own copy of the message is.
+    address: usize,
     report: Report,
     /// Whether its report is in the run file.
     is_filed: bool,
@@ -24,21 +31,31 @@ struct Failed {
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
-/// Records that an assertion about `report` is about to panic with `headline`. `is_filed`: whether
-/// the report is in the run file. Returns false outside every check: then it becomes no check's
-/// verdict.
-pub(crate) fn fails(report: &Report, headline: &str, is_filed: bool) -> bool {
-    let Some(scope) = current() else {
-        return false;
-    };
+/// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`:
+/// whether the report is in the run file. Returns `None` outside every check: then it becomes no
+/// check's verdict.
+pub(crate) fn fails(report: &Report, message: &String, is_filed: bool) -> Option<FailureId> {
+    let (scope, id) = (current()?, FailureId::new());
     let failed = Failed {
+        id,
         scope,
-        headline: headline.to_owned(),
+        message: message.clone(),
+        address: message.as_ptr().addr(),
         report: report.clone(),
         is_filed,
     };
     locked(&FAILED).push(failed);
-    true
+    Some(id)
+}
+
+/// Returns the assertion whose panic has this payload; `None` for any other panic.
+pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
+    let message = payload.downcast_ref::<String>()?;
+    let failed = locked(&FAILED);
+    // The last one: an earlier message at this address has been freed.
+    let mut at_address = failed.iter().rev();
+    let failed = at_address.find(|it| it.address == message.as_ptr().addr())?;
+    (failed.message == *message).then_some(failed.id)
 }
 
 /// If the body of these scopes ended by an assertion, makes that the verdict of its report.
@@ -48,19 +65,19 @@ pub(crate) fn take_over(
     should_panic: Option<ShouldPanic>,
     report: &mut Report,
 ) {
+    let id = match end {
+        End::Panicked(payload) => of_panic(&**payload),
+        _ => None,
+    };
     let mut failed = locked(&FAILED);
     let own: Vec<Failed> = failed
         .extract_if(.., |it| scopes.contains(&it.scope))
         .collect();
     drop(failed);
-    let End::Panicked(payload) = end else {
-        return;
-    };
     if end.as_expected(should_panic) || report.status.is_failure() {
         return;
     }
-    let message = body::message(&**payload).unwrap_or_default();
-    let Some(assertion) = own.into_iter().rev().find(|it| it.headline == message) else {
+    let Some(assertion) = own.into_iter().find(|it| Some(it.id) == id) else {
         return;
     };
     let Report {

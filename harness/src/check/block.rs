@@ -5,15 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::annotated::{Caller, take_turn};
-use super::assertion;
 use super::body::End;
-use super::outcome::{self, Outcome};
+use super::outcome;
 use super::scopes::open::is_inside_a_check;
 use super::session::{Checked, Session, check, check_async, run_here, run_here_async, subject_at};
 use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
-use crate::report::headline;
 
 /// A check of a block inside a test or in a program without tests.
 ///
@@ -184,10 +182,10 @@ impl Check {
     fn begin(&self, adapt: impl FnOnce(&mut Policy)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
         let mut policy = Policy::of(&self.name, None, &self.options)
-            .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
+            .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
         adapt(&mut policy);
         let suppressions = config::suppressions(&self.allow, None)
-            .unwrap_or_else(|why| outcome::fail_at(&subject, &why, ""));
+            .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
         if policy.mode == Mode::Off {
             return None;
         }
@@ -202,22 +200,15 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) {
         end,
         report,
         outcome,
-        unmet,
+        failed,
     } = match checked {
         Ok(checked) => checked,
         Err(end) => return go_on(end),
     };
-    let failed = match unmet {
-        Some(unmet) => Some(unmet),
-        None => (outcome == Outcome::Fail).then(|| headline(&report)),
-    };
-    match (&end, failed) {
-        (End::Passed, Some(failed)) => {
-            assertion::fails(&report, &failed, true);
-            outcome::fail_at(subject, &failed, &outcome::story(&report));
-        }
-        _ => outcome::tell_beside(&report, outcome),
+    if let Some(failed) = failed {
+        outcome::fail_at(subject, failed, &outcome::story(&report));
     }
+    outcome::tell_beside(&report, outcome);
     go_on(end);
 }
 

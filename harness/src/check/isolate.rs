@@ -69,7 +69,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
     let ran = child.and_then(|child| follow(child, &word));
     let ran = ran.unwrap_or_else(|error| {
         let why = format!("no process of its own for {}: {error}", case.name());
-        outcome::fail(case, &why, "")
+        outcome::fail(case, why, "")
     });
     match ran {
         Ran {
@@ -91,7 +91,7 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         Ran { status, .. } => {
             let report = aborted(case, status);
             summary::add(&report, Amount::default());
-            outcome::fail(case, &headline(&report), &outcome::story(&report))
+            outcome::fail(case, headline(&report), &outcome::story(&report))
         }
     }
 }

@@ -57,20 +57,13 @@ pub(crate) fn conclude(case: &Case, checked: Checked) -> ExitCode {
         end,
         report,
         outcome,
-        unmet,
+        failed,
     } = checked;
-    if !end.as_expected(case.should_panic) {
-        tell_beside(&report, outcome);
-        return end_unjudged(case, end);
-    }
-    if let Some(unmet) = unmet {
-        fail(case, &unmet, &story(&report));
-    }
-    if outcome == Outcome::Fail {
-        fail(case, &headline(&report), &story(&report));
+    if let Some(failed) = failed {
+        fail(case, failed, &story(&report));
     }
     tell_beside(&report, outcome);
-    ExitCode::SUCCESS
+    end_unjudged(case, end)
 }
 
 /// Ends the test as its body requires.
@@ -84,7 +77,7 @@ pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
         (End::Failed(code), None) => code,
         (End::Panicked(payload), None) => resume_unwind(payload),
         (End::Panicked(payload), Some(wanted)) => match body::mismatch(&*payload, wanted) {
-            Some(why) => fail(case, &why, ""),
+            Some(why) => fail(case, why, ""),
             None => ExitCode::SUCCESS,
         },
         (End::Passed | End::Failed(_), Some(_)) => fail(case, "test did not panic as expected", ""),
@@ -116,16 +109,18 @@ pub(crate) fn story(report: &Report) -> String {
 
 /// Fails the test like a panic would. The line is printed here, not by the panic hook: runners take
 /// the message from what follows the last such line, and the report belongs to it.
-pub(crate) fn fail(case: &Case, headline: &str, story: &str) -> ! {
+pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
     fail_at(&subject_of(case), headline, story)
 }
 
 /// Like [`fail`], for a block.
-pub(crate) fn fail_at(subject: &Subject, headline: &str, story: &str) -> ! {
+pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &str) -> ! {
+    // Moved, not copied: `assertion` knows the panic by the address of this text.
+    let headline: String = headline.into();
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(
         "\nthread '{}' panicked at {at}: {headline}\n\n{story}",
         subject.test
     ));
-    resume_unwind(Box::new(headline.to_owned()))
+    resume_unwind(Box::new(headline))
 }

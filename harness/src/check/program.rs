@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use super::annotated::{is_left_out, is_unchecked, session_of};
-use super::body::{self, End};
-use super::outcome::{self, Outcome};
+use super::body;
+use super::outcome;
 use super::session::check;
 use super::turn::company;
 use crate::case::Case;
@@ -42,13 +42,10 @@ pub fn run_program(case: &'static Case) -> ExitCode {
         Ok(checked) => checked,
         Err(end) => return outcome::end_unjudged(case, end),
     };
+    if let Some(failed) = checked.failed {
+        outcome::tell(&format!("{failed}\n\n{}", outcome::story(&checked.report)));
+        return ExitCode::from(FINDINGS);
+    }
     outcome::tell_beside(&checked.report, checked.outcome);
-    let failed = checked.outcome == Outcome::Fail || checked.unmet.is_some();
-    if let Some(unmet) = &checked.unmet {
-        outcome::tell(unmet);
-    }
-    match checked.end {
-        End::Passed if failed => ExitCode::from(FINDINGS),
-        end => outcome::end_unjudged(case, end),
-    }
+    outcome::end_unjudged(case, checked.end)
 }

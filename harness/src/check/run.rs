@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::scopes::open::{Open, current};
-use super::scopes::tree::{self, Lineage, Settled};
+use super::scopes::tree::{self, FailureId, Lineage, Settled};
 use super::sources;
 use super::turn::company::Company;
 use super::turn::others::AtBegin;
@@ -46,11 +46,11 @@ pub(crate) struct Beginning {
 
 /// How a body has ended.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ended<'a> {
+pub(crate) struct Ended {
     /// Whether it ended as expected.
     pub(crate) as_expected: bool,
-    /// The message of the panic by which it failed.
-    pub(crate) failure: Option<&'a str>,
+    /// The assertion of a nested check by whose panic it failed.
+    pub(crate) failure: Option<FailureId>,
 }
 
 /// What must be read before caches are emptied.
@@ -132,7 +132,7 @@ impl Run {
 
     /// Ends the run: waits until nothing is left, nothing can still be freed or the time is up, and
     /// returns what was found.
-    pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended<'_>) -> RunInput {
+    pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
         let mut was_read_again = false;
@@ -183,7 +183,7 @@ impl Run {
     }
 
     /// Waits for the devices, empties the caches and reads everything.
-    fn look(&self, body: &BodyEnd, company: Company<'_>, end: &Ended<'_>) -> RunInput {
+    fn look(&self, body: &BodyEnd, company: Company<'_>, end: &Ended) -> RunInput {
         let broken = sources::synchronise(self.scope());
         if broken.is_empty() {
             sources::empty_caches();
@@ -238,7 +238,7 @@ impl Run {
     }
 
     /// Collects what is live and was created inside, with its owner.
-    fn collect_records(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+    fn collect_records(&self, lineage: &Lineage, failure: Option<FailureId>, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| lineage.has(scope));
         input.handed_over = handed_over;
@@ -278,7 +278,12 @@ impl Run {
     }
 
     /// Collects the anomalies inside the run.
-    fn collect_anomalies(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+    fn collect_anomalies(
+        &self,
+        lineage: &Lineage,
+        failure: Option<FailureId>,
+        input: &mut RunInput,
+    ) {
         let ledger = ledger::live();
         let mut anomalies = ledger.anomalies_since(self.mark);
         let alone = !input.others.may_have_moved_sums();
@@ -294,7 +299,7 @@ impl Run {
                 if lineage.reason(record.made.caller.scope).is_some());
             let is_settled = record.is_some_and(|it| {
                 matches!(lineage.settled(it.sequence), Some(Settled::Failed(by))
-                    if failure == Some(&**by))
+                    if failure == Some(*by))
             });
             is_own && !may_stay && !is_settled
         });
@@ -307,7 +312,12 @@ impl Run {
 
     /// Adds reports of an address that is already in use at another place: until one is freed, both
     /// are live, in this run and in later ones.
-    fn collect_overwritten(&self, lineage: &Lineage, failure: Option<&str>, input: &mut RunInput) {
+    fn collect_overwritten(
+        &self,
+        lineage: &Lineage,
+        failure: Option<FailureId>,
+        input: &mut RunInput,
+    ) {
         let ledger = ledger::live();
         for anomaly in ledger.anomalies_since(self.since.mark) {
             let Anomaly::Overwritten {
@@ -379,9 +389,9 @@ fn is_live(record: &Record) -> bool {
 
 /// Returns the owner of a record that the run's own threads created; `None` if a nested check has
 /// failed for it.
-fn own(record: &Record, lineage: &Lineage, failure: Option<&str>) -> Option<Ownership> {
+fn own(record: &Record, lineage: &Lineage, failure: Option<FailureId>) -> Option<Ownership> {
     match lineage.settled(record.sequence) {
-        Some(Settled::Failed(by)) if failure == Some(&**by) => return None,
+        Some(Settled::Failed(by)) if failure == Some(*by) => return None,
         Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
         Some(Settled::Failed(_)) | None => {}
     }

@@ -21,7 +21,7 @@ use super::recording;
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::token::Token;
-use super::scopes::tree::{self, Settled};
+use super::scopes::tree::{self, FailureId, Settled};
 use super::sources;
 use super::turn::company::Company;
 use super::turn::gate::Turn;
@@ -34,8 +34,8 @@ use crate::judge::{
     judge, needs_another_run,
 };
 use crate::ledger::ScopeId;
-use crate::report::Sink;
 use crate::report::model::{CheckStatus, FindingKind, Report};
+use crate::report::{Sink, headline};
 use crate::suppressions::{Date, Suppression};
 
 /// A check that has begun.
@@ -73,8 +73,9 @@ pub(crate) struct Checked {
     pub(crate) report: Report,
     /// The outcome by the policy.
     pub(crate) outcome: Outcome,
-    /// How the leak differs from what the test expects.
-    pub(crate) unmet: Option<String>,
+    /// The message by which the check fails its test; `None` if it does not, or if the body has
+    /// failed by itself.
+    pub(crate) failed: Option<String>,
 }
 
 /// Runs a check: the body, as often as necessary, and the judgement. Returns an error with the end
@@ -249,7 +250,7 @@ impl<'gate> Session<'gate> {
         self.since = Some(run.since());
         let as_expected = end.as_expected(self.should_panic);
         let failure = match &end {
-            End::Panicked(payload) if !as_expected => body::message(&**payload),
+            End::Panicked(payload) if !as_expected => assertion::of_panic(&**payload),
             _ => None,
         };
         let ended = Ended {
@@ -289,7 +290,6 @@ impl<'gate> Session<'gate> {
         let result = judge(&self.input);
         let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
-        assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         // Its addresses would be found as holders of what was leaked.
         let runs = std::mem::take(&mut self.input.runs);
         let unowned = runs
@@ -297,14 +297,20 @@ impl<'gate> Session<'gate> {
             .map_or(Amount::default(), |run| run.owner_unknown);
         drop(runs);
         self.pass_on(&result, &mut report);
-        let unmet = result.unmet.filter(|_| end.as_expected(self.should_panic));
+        assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         let outcome = match self.is_confirming && report.status.is_failure() {
             true => Outcome::Pass,
             false => outcome::weigh(&report, &self.policy, self.input.untraced.as_ref()),
         };
+        let is_as_expected = end.as_expected(self.should_panic);
         // A test that is expected to leak fails if it does not.
+        let unmet = result.unmet.clone().filter(|_| is_as_expected);
         report.outcome = Some(unmet.as_ref().map_or(outcome, |_| Outcome::Fail));
-        self.settle(&result.records, &report);
+        let failed = unmet.or_else(|| (outcome == Outcome::Fail).then(|| headline(&report)));
+        let failed = failed.filter(|_| is_as_expected && self.is_filed);
+        let failure = failed.as_ref();
+        let failure = failure.and_then(|message| assertion::fails(&report, message, true));
+        self.settle(&result, failure);
         if self.is_filed {
             self.file(&report, unowned);
         }
@@ -312,7 +318,7 @@ impl<'gate> Session<'gate> {
             end,
             report,
             outcome,
-            unmet,
+            failed,
         }
     }
 
@@ -336,23 +342,22 @@ impl<'gate> Session<'gate> {
 
     /// Records for the outer checks what this one has settled: it keeps to itself what made its
     /// test fail, and excuses about an object travel with the object.
-    fn settle(&self, records: &[Vec<u64>], report: &Report) {
+    fn settle(&self, result: &CheckResult, failure: Option<FailureId>) {
         let Some(scope) = self.scopes.last() else {
             return;
         };
         if current().is_some() {
-            let fails = report.outcome == Some(Outcome::Fail);
-            let failure: Arc<str> = crate::report::headline(report).into();
             let mut settled = Vec::new();
             let mut sums = Vec::new();
-            for (finding, records) in report.findings.iter().zip(records) {
-                let of_record = match (&finding.allowed_by, fails && finding.is_failure()) {
+            for (finding, records) in result.findings.iter().zip(&result.records) {
+                let failure = failure.filter(|_| finding.is_failure());
+                let of_record = match (&finding.allowed_by, failure) {
                     (Some(by), _) => Settled::Allowed(by.clone()),
-                    (None, true) => Settled::Failed(failure.clone()),
-                    (None, false) => continue,
+                    (None, Some(failure)) => Settled::Failed(failure),
+                    (None, None) => continue,
                 };
-                if records.is_empty() && matches!(of_record, Settled::Failed(_)) {
-                    sums.push((failure.clone(), failed_sum(finding)));
+                if let (Settled::Failed(failure), []) = (&of_record, &records[..]) {
+                    sums.push((*failure, failed_sum(finding)));
                 }
                 settled.extend(records.iter().map(|record| (*record, of_record.clone())));
             }

@@ -48,7 +48,7 @@ pub(crate) fn run_hooks(subject: &Subject) {
         if let Err(why) = end {
             drop(done);
             let failed = format!("the warm-up {} failed: {why}", hook.path);
-            outcome::fail_at(subject, &failed, "");
+            outcome::fail_at(subject, failed, "");
         }
     }
 }

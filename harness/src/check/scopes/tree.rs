@@ -6,7 +6,7 @@
 //! for anything, but the test around it is. The runs of one check are linked as well: what a thread
 //! does that the first run started and the second one uses belongs to the second run.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use gpu_leak_interpose as threads;
@@ -48,13 +48,25 @@ struct ScopeNode {
     is_earlier_run: bool,
     /// What its check has settled about individual records, by sequence number.
     settled: Vec<(u64, Settled)>,
-    /// The sums for which its check has failed, with the message of the panic.
-    failed_sums: Vec<(Arc<str>, FailedSum)>,
+    /// The sums for which its check has failed.
+    failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
 impl ScopeNode {
     fn is_open(&self) -> bool {
         self.closed.is_none()
+    }
+}
+
+/// Identifies the failure of one nested check: two may have the same message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FailureId(u64);
+
+impl FailureId {
+    /// Creates an identity that no other failure of this process has.
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -65,8 +77,8 @@ impl ScopeNode {
 /// own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed for it, by a panic with this message.
-    Failed(Arc<str>),
+    /// The check has failed for it.
+    Failed(FailureId),
     /// It may stay.
     Allowed(AllowedBy),
 }
@@ -219,7 +231,7 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
 pub(crate) fn settle(
     scope: ScopeId,
     records: Vec<(u64, Settled)>,
-    sums: Vec<(Arc<str>, FailedSum)>,
+    sums: Vec<(FailureId, FailedSum)>,
 ) {
     if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
         node.settled.extend(records);
@@ -284,7 +296,7 @@ pub(crate) struct Lineage {
     /// What nested checks have settled, by sequence number.
     settled: FxHashMap<u64, Settled>,
     /// The sums for which checks inside this run have failed.
-    failed_sums: Vec<(Arc<str>, FailedSum)>,
+    failed_sums: Vec<(FailureId, FailedSum)>,
 }
 
 impl Lineage {
@@ -332,11 +344,10 @@ impl Lineage {
         self.settled.get(&record)
     }
 
-    /// Returns the sums for which checks inside this run have failed by a panic with the message
-    /// `failure`.
-    pub(crate) fn failed_sums(&self, failure: Option<&str>) -> Vec<FailedSum> {
+    /// Returns the sums for which a check inside this run has failed by `failure`.
+    pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
-        let failed = failed.filter(|(by, _)| failure == Some(&**by));
+        let failed = failed.filter(|(by, _)| failure == Some(*by));
         failed.map(|(_, sum)| sum.clone()).collect()
     }
 
