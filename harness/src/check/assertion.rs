@@ -34,12 +34,12 @@ static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 /// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`:
 /// whether the report is in the run file. Returns `None` outside every check: then it becomes no
 /// check's verdict.
-pub(crate) fn fails(report: &Report, message: &String, is_filed: bool) -> Option<FailureId> {
+pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());
     let failed = Failed {
         id,
         scope,
-        message: message.clone(),
+        message: message.to_owned(),
         address: message.as_ptr().addr(),
         report: report.clone(),
         is_filed,
