@@ -1,9 +1,12 @@
 //! Nested checks: what one of them does not fail for, the surrounding check judges.
 
 use std::cell::OnceCell;
+use std::future::{Future, pending};
 use std::mem::forget;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::mpsc::{Sender, channel};
+use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 
 use gpu_leak_check::report::model::{CheckStatus, FindingKind};
@@ -355,6 +358,34 @@ fn a_failing_assertion_outside_every_check_is_a_verdict_of_its_own() {
         "{}",
         checked.story()
     );
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn gives_up_blocks() {
+    let block = Check::new("fails while it warms up").warmup(1);
+    drop(catch_unwind(AssertUnwindSafe(|| {
+        block.run(|| panic!("not ready"))
+    })));
+    let mut abandoned = pin!(Check::new("abandoned").run_async(async || {
+        drop(Block::new(1));
+        pending::<()>().await;
+    }));
+    let once = &mut Context::from_waker(Waker::noop());
+    assert!(abandoned.as_mut().poll(once).is_pending());
+}
+
+#[test]
+fn a_block_that_was_given_up_is_not_measured_and_no_process_that_ended() {
+    let checked = run("blocks::gives_up_blocks");
+    for block in ["fails while it warms up", "abandoned"] {
+        let report = report(&checked, block);
+        assert_eq!(report.status, CheckStatus::NotMeasured);
+        let reason = report.reason.as_ref().expect("a reason");
+        assert_eq!(reason.code.name(), "unfinished");
+    }
+    assert_verdict(&checked, "gives_up_blocks", CheckStatus::Clean);
 }
 
 #[gpu_leak_check]

@@ -3,12 +3,12 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use gpu_leak_check::report::model::{CheckStatus, Report};
+use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::child::Run;
 
 use super::allocators::{Block, POOL, SILENT, take};
-use super::{GIB, assert_leaked, report, run_suite};
+use super::{GIB, assert_leaked, assert_verdict, bytes, report, run_suite};
 
 /// Work that an unchecked test does while the body of a checked one waits for it.
 #[derive(Default)]
@@ -303,4 +303,122 @@ fn what_a_thread_of_an_earlier_unchecked_test_takes_fails_nobody() {
         "{}",
         checked.story()
     );
+}
+
+/// An unchecked test works outside the scope that it has opened, while the other one is checked.
+mod beside_an_open_scope {
+    use gpu_leak_check::{Check, Scope};
+
+    use super::{add_to_a_sum, borrow, lose_a_block};
+
+    static IS_OPEN: super::Neighbour = super::Neighbour::new();
+    static NEIGHBOUR: super::Neighbour = super::Neighbour::new();
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn a_opens_a_scope() {
+        let scope = Scope::open("lonely");
+        IS_OPEN.serve(|| IS_OPEN.dismiss());
+        NEIGHBOUR.serve(|| {
+            lose_a_block();
+            add_to_a_sum();
+        });
+        drop(scope.finish());
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn b_checked() {
+        IS_OPEN.ask();
+        Check::new("beside a scope").run(|| {
+            borrow();
+            NEIGHBOUR.ask();
+        });
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn c_after_it() {
+        NEIGHBOUR.dismiss();
+    }
+}
+
+#[test]
+fn what_a_test_takes_outside_the_scope_that_it_opened_fails_nobody_else() {
+    let checked = run_beside("beside_an_open_scope");
+    let report = report(&checked, "beside a scope");
+    let story = checked.story();
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+    assert!(checked.child.status.success(), "{story}");
+}
+
+/// A reserve is judged in the runs in which nobody else could have moved it.
+mod reserves_beside_others_once {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::thread;
+
+    use gpu_leak_check::{Scope, gpu_leak_check};
+
+    use super::{borrow, reserve};
+
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+
+    #[gpu_leak_check]
+    #[ignore = "one of a suite"]
+    #[test]
+    fn a_checked() {
+        borrow();
+        reserve();
+        if RUNS.fetch_add(1, Ordering::Relaxed) == 1 {
+            let stranger = Scope::none().in_scope(|| thread::spawn(|| ()));
+            stranger.join().expect("no panic");
+        }
+    }
+}
+
+#[test]
+fn a_reserve_of_two_runs_is_retained_although_others_ran_beside_a_third() {
+    let checked = run_beside("reserves_beside_others_once");
+    let retained = CheckStatus::Found(FindingKind::Retained);
+    let report = assert_verdict(&checked, "a_checked", retained);
+    assert_eq!(bytes(report, retained), GIB, "{}", checked.story());
+}
+
+/// A budget for a reserve, beside an unchecked test that reserves more than it allows.
+mod budget_of_a_shared_reserve {
+    use gpu_leak_check::Check;
+
+    use super::{borrow, reserve};
+
+    static NEIGHBOUR: super::Neighbour = super::Neighbour::new();
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn a_reserves() {
+        NEIGHBOUR.serve(reserve);
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn b_checked() {
+        let check = Check::new("within its budget").layer("allocator:pool");
+        check.max_reserved("1 MiB").run(|| {
+            borrow();
+            NEIGHBOUR.ask();
+        });
+    }
+
+    #[test]
+    #[ignore = "one of a suite"]
+    fn c_after_it() {
+        NEIGHBOUR.dismiss();
+    }
+}
+
+#[test]
+fn a_reserve_that_a_neighbour_may_have_taken_exceeds_nobody_s_budget() {
+    let checked = run_beside("budget_of_a_shared_reserve");
+    let report = report(&checked, "within its budget");
+    assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story());
+    assert!(notes(report).contains("above its budget of 1.00 MiB"));
 }

@@ -138,6 +138,11 @@ const EXPLANATIONS: &[Explanation] = &[
         "Declare in the Source that reports it that its addresses are per device, and name the device in its frees.",
     ),
     explanation(
+        "unfinished",
+        "The check was not run to its end: a warm-up failed, or the future of an async block was dropped before it was ready.",
+        "See why the test itself failed; await the future of a block to its end.",
+    ),
+    explanation(
         "process-ended",
         "The process of an isolated test ended inside the test; the report has the signal or exit code.",
         "Look at the output of the test, and run it alone.",

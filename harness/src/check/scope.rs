@@ -14,11 +14,12 @@ use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
 use super::session::{Session, subject_at};
-use crate::config::Policy;
+use crate::config::{self, Policy};
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
 use crate::report::model::{Finding, Report};
 use crate::report::{Sink, headline};
+use crate::suppressions::Suppression;
 
 /// The owner of GPU work: a checked test, or a section of one.
 ///
@@ -96,11 +97,13 @@ impl Scope {
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let name = name.into();
-        let policy = match Policy::of(&name, None, &Options::DEFAULT) {
-            Ok(policy) => policy,
+        let policy = Policy::of(&name, None, &Options::DEFAULT);
+        let settings = policy.and_then(|it| Ok((it, config::suppressions(&[], None)?)));
+        let (policy, suppressions) = match settings {
+            Ok(settings) => settings,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
-        OpenScope::begin(&name, policy, Location::caller())
+        OpenScope::begin(&name, policy, suppressions, Location::caller())
     }
 }
 
@@ -120,11 +123,16 @@ pub struct OpenScope {
 }
 
 impl OpenScope {
-    pub(crate) fn begin(name: &str, policy: Policy, at: &'static Location<'static>) -> Self {
+    pub(crate) fn begin(
+        name: &str,
+        mut policy: Policy,
+        suppressions: Vec<Suppression>,
+        at: &'static Location<'static>,
+    ) -> Self {
         // There is no body that could run again.
-        let mut policy = policy;
         (policy.facts.confirm, policy.facts.rounds) = (false, 1);
-        let mut session = Session::new(subject_at(name, at), policy, Vec::new(), None).unfiled();
+        let session = Session::new(subject_at(name, at), policy, suppressions, None);
+        let mut session = session.unfiled();
         session.listen();
         let run = session.begin_run();
         Self {

@@ -33,9 +33,10 @@ use crate::judge::{
     Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, RunInput, Subject, Trend, held,
     judge, needs_another_run,
 };
-use crate::ledger::ScopeId;
-use crate::report::model::{CheckStatus, FindingKind, Report};
-use crate::report::{Sink, headline};
+use crate::ledger::{self, ScopeId};
+use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
+
+use crate::report::{Code, Sink, headline};
 use crate::suppressions::{Date, Suppression};
 
 /// A check that has begun.
@@ -60,8 +61,8 @@ pub(crate) struct Session<'gate> {
     /// its findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
-    _under_way: Option<UnderWay>,
-    _runner: Option<Runner>,
+    /// Until its verdict is in the run file, if it gets there.
+    under_way: Option<UnderWay>,
 }
 
 /// The result of a session.
@@ -104,6 +105,7 @@ pub(crate) fn check(
     session: Session<'_>,
     mut body: impl FnMut(ScopeId) -> End,
 ) -> Result<Checked, End> {
+    let _runner = Runner::begin();
     let checked = pin!(check_async(session, async |scope| body(scope)));
     match checked.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(checked) => checked,
@@ -144,8 +146,7 @@ impl<'gate> Session<'gate> {
             is_confirming: is_confirming && policy.facts.confirm,
             is_filed: true,
             policy,
-            _under_way: None,
-            _runner: Runner::begin(),
+            under_way: None,
         }
     }
 
@@ -202,7 +203,7 @@ impl<'gate> Session<'gate> {
         self.unheard = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);
-            self._under_way = Some(summary::began(&subject.test));
+            self.under_way = Some(summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
             warmup::run_hooks(subject);
         }
@@ -311,7 +312,7 @@ impl<'gate> Session<'gate> {
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
         self.settle(&result, failure);
-        if self.is_filed {
+        if self.under_way.take().is_some() {
             self.file(&report, unowned);
         }
         Checked {
@@ -328,6 +329,9 @@ impl<'gate> Session<'gate> {
             && !self.input.facts.whole_program
         {
             late::await_release(report, &self.scopes, result);
+        } else if self.scopes.len() > 1 {
+            // A confirming run had begun to.
+            ledger::live().forget_releases(&self.scopes);
         }
         #[cfg(feature = "holders")]
         holders::add(report, &result.records, self.policy.held_by);
@@ -366,6 +370,20 @@ impl<'gate> Session<'gate> {
         tree::forget(*scope);
     }
 
+    /// Returns the report of a check whose runs were given up: without one it would look as if the
+    /// process had ended inside.
+    fn unfinished(&self) -> Report {
+        let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
+        report.reason = Some(Reason::new(
+            Code::Unfinished,
+            "the check was not run to its end: a warm-up failed, or the future of an async block was \
+             dropped before it was ready",
+            "see why the test itself failed; await the future of a block",
+        ));
+        report.outcome = Some(outcome::weigh(&report, &self.policy, None));
+        report
+    }
+
     /// Writes the report to the summary and the run file.
     fn file(&self, report: &Report, unowned: Amount) {
         summary::add(report, unowned);
@@ -376,6 +394,9 @@ impl<'gate> Session<'gate> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
+        if self.under_way.take().is_some() {
+            self.file(&self.unfinished(), Amount::default());
+        }
         if let Some(scope) = self.scopes.last() {
             tree::forget(*scope);
         }

@@ -1,7 +1,8 @@
 //! Limits on what a test uses while it runs, whether or not it frees that.
 //!
 //! A limit fails the test if every run exceeds it, or two of three including the last one. If only
-//! the first run exceeds it, one-time set-up was the cause.
+//! the first run exceeds it, one-time set-up was the cause. A reserve that others could have moved in
+//! any run is only a note.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,7 @@ use super::names::NameTable;
 use super::usage::{Amount, LayerName, Usage};
 use crate::ledger::{Kind, Layer, MeterReading, Place, PoolName, SiteUsage};
 use crate::report::{Budget, Finding, FindingKind, Limit, Share, Site};
+use crate::units::exact_size;
 
 /// The limits of one test, each inclusive and for each device by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,15 +128,44 @@ impl UsageOverBudget {
 /// The number of call sites that a finding names.
 const NAMED: usize = 5;
 
-/// Returns the budgets that the runs exceeded.
-pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
-    let runs = input.judged_runs();
+/// Returns the limits that any run exceeded, each once.
+fn exceeded(input: &CheckInput) -> Vec<&UsageOverBudget> {
     let mut known: Vec<&UsageOverBudget> = Vec::new();
-    for over in runs.iter().flat_map(|run| &run.over_budget) {
+    for over in input.judged_runs().iter().flat_map(|run| &run.over_budget) {
         if !known.iter().any(|known| known.is_like(over)) {
             known.push(over);
         }
     }
+    known
+}
+
+/// Whether this is a reserve in which others could have had a share.
+fn is_shared(over: &UsageOverBudget, input: &CheckInput) -> bool {
+    let mut runs = input.judged_runs().iter();
+    over.limit == Limit::MaxReserved && runs.any(|run| run.others.may_have_moved_sums())
+}
+
+/// Returns notes about reserves that exceeded a limit while others could have moved them.
+pub(crate) fn shared(input: &CheckInput) -> impl Iterator<Item = String> {
+    let shared = exceeded(input).into_iter();
+    let shared = shared.filter(move |over| is_shared(over, input));
+    shared.map(|over| {
+        format!(
+            "up to {} more reserved by {} on {} than before the test, above its budget of {}, not \
+             judged: others could have reserved it, and a reserve has no owner",
+            exact_size(over.reached),
+            over.layer,
+            over.place,
+            exact_size(over.allowed),
+        )
+    })
+}
+
+/// Returns the budgets that the runs exceeded.
+pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
+    let runs = input.judged_runs();
+    let mut known = exceeded(input);
+    known.retain(|over| !is_shared(over, input));
     let finding = |over: &&UsageOverBudget| {
         let of_run = |run: &super::input::RunInput| {
             let mut all = run.over_budget.iter();

@@ -106,8 +106,10 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     // are not about bytes that stay allocated.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
-    let unmet = input.facts.expect.filter(|_| input.untraced.is_none());
-    let unmet = unmet.and_then(|expect| allowed::expected(expect, &mut found).err());
+    let unmet = input
+        .facts
+        .expect
+        .and_then(|expect| allowed::expected(expect, &mut found).err());
     if input.could_not_repeat() && input.facts.rounds <= 1 {
         for found in &mut found {
             status::cannot_be_confirmed(&mut found.finding);
@@ -119,13 +121,15 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();
     let (status, reason) = status::status(input, &diff, &findings, &mut notes);
+    // Where not everything could be seen, what is missing may be there.
+    let is_measured = !matches!(status, CheckStatus::Inconclusive | CheckStatus::NotMeasured);
     CheckResult {
         status,
         reason,
         findings,
         records,
         notes,
-        unmet,
+        unmet: unmet.filter(|_| is_measured),
     }
 }
 
@@ -211,5 +215,6 @@ fn notes(input: &CheckInput) -> Vec<String> {
     }
     notes.extend(failed_allocations::notes(input));
     notes.extend(budget::unbound(input));
+    notes.extend(budget::shared(input));
     notes
 }

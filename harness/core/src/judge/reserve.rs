@@ -2,8 +2,8 @@
 //!
 //! Reserved memory is reported as `retained` only as far as nothing live explains it. A block,
 //! whoever owns it, explains the new segment that contains it; where segments are unknown, as in
-//! CUDA's pools, it explains at most one growth chunk of its pool. A reserve that others could have
-//! moved is only a note.
+//! CUDA's pools, it explains at most one growth chunk of its pool. A run in which others could have
+//! moved a reserve is not judged: it neither shows one nor confirms one of another run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,16 +21,31 @@ const GROWTH_CHUNK: u64 = 32 << 20;
 
 /// Returns the reserves that nothing live explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
-    let judged = rises(input, |run| !run.others.may_have_moved_sums());
+    if lacks_confirmation(input) {
+        return Vec::new();
+    }
+    let judged = rises(input, is_alone);
     judged
         .iter()
         .filter_map(|rise| finding(rise, input))
         .collect()
 }
 
+/// Whether nothing else could move a reserve in this run.
+fn is_alone(run: &RunInput) -> bool {
+    !run.others.may_have_moved_sums()
+}
+
+/// Whether only one of several runs can be judged, which is not enough to tell what repeats.
+fn lacks_confirmation(input: &CheckInput) -> bool {
+    let runs = input.judged_runs();
+    runs.len() > 1 && runs.iter().filter(|run| is_alone(run)).count() == 1
+}
+
 /// Returns notes about reserves that rose while others could have moved them.
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
-    let of_others = rises(input, |run| run.others.may_have_moved_sums());
+    let is_meant = |run: &RunInput| lacks_confirmation(input) || !is_alone(run);
+    let of_others = rises(input, is_meant);
     let note = |rise: &Rise| {
         format!(
             "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
@@ -43,10 +58,11 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     of_others.iter().map(note).collect()
 }
 
-/// Whether only the second of two runs shows a rise, so that a third run must decide.
+/// Whether only the second of two runs shows a rise, or only one of them could be judged, so that a
+/// third run must decide.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
-    let rises = rises(input, |run| !run.others.may_have_moved_sums());
-    rises.iter().any(Rise::is_undecided)
+    let rises = rises(input, is_alone);
+    rises.iter().any(Rise::is_undecided) || (lacks_confirmation(input) && !rises.is_empty())
 }
 
 fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
@@ -65,9 +81,13 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
 /// Returns the unexplained rises beyond the tolerance of their layer and place, in the judged runs
 /// for which `is_meant` holds.
 fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
-    let runs = input.judged_runs();
+    let runs: Vec<_> = input
+        .judged_runs()
+        .iter()
+        .filter(|it| is_meant(it))
+        .collect();
     let mut rises = Vec::new();
-    for (at, run) in runs.iter().enumerate().filter(|(_, run)| is_meant(run)) {
+    for (at, run) in runs.iter().enumerate() {
         let mut of_run = Vec::new();
         for usage in &run.end.layers {
             let bytes = risen(usage, run, input);

@@ -19,7 +19,7 @@ pub(crate) struct Rise {
     pub(crate) name: LayerName,
     /// The place.
     pub(crate) place: Place,
-    /// The rise in each judged run; 0 if it did not rise.
+    /// The rise in each run that is judged; 0 if it did not rise.
     pub(crate) bytes: Vec<u64>,
 }
 

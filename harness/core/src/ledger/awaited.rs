@@ -46,6 +46,14 @@ impl Awaited {
         self.clock.get_or_init(|| clock);
     }
 
+    /// Forgets these scopes and the frees of what they created.
+    pub(super) fn end(&self, scopes: &[ScopeId]) {
+        let mut seen = self.lock();
+        seen.scopes.retain(|scope| !scopes.contains(scope));
+        seen.released
+            .retain(|released| !scopes.contains(&released.record.made.caller.scope));
+    }
+
     /// Records that a record was freed.
     pub(super) fn returned(&self, record: &Record, stack: StackId) {
         if let Some(clock) = self.clock.get() {

@@ -57,6 +57,8 @@ codes! {
     NotRepeatable = "not-repeatable",
     /// A freed address was live at two places, and the free did not say which one it meant.
     AmbiguousFree = "ambiguous-free",
+    /// The check's runs were given up before its end.
+    Unfinished = "unfinished",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
     /// Checks are switched off.

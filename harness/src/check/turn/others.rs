@@ -5,7 +5,9 @@
 //! initial one, libtest's, those that unchecked tests left, and the driver's own, which do nothing
 //! by themselves.
 
+use std::cell::Cell;
 use std::fs;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,29 +19,45 @@ use crate::capture::thread::is_first_thread;
 use crate::judge::Others;
 use crate::ledger;
 
-/// How many threads without a scope are running a check and waiting for its end.
+/// How many threads without a scope are running a check and do nothing else until its end.
 static RUNNERS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Whether this thread is one of them.
+    static IS_RUNNER: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Marks a thread that is running a check, and therefore does nothing else.
 #[derive(Debug)]
-pub(crate) struct Runner(());
+pub(crate) struct Runner {
+    /// A thread unmarks itself.
+    _not_send: PhantomData<*const ()>,
+}
 
 impl Runner {
-    /// Marks this thread, which begins a check. Returns `None` if it need not be counted: the
-    /// initial thread is always there, and a thread with a scope belongs to that scope.
+    /// Marks this thread, which runs a check from now on. Returns `None` if it need not be counted.
     pub(crate) fn begin() -> Option<Self> {
-        let is_counted = !is_first_thread() && threads::token() == 0;
-        is_counted.then(|| {
+        is_counted_thread().then(|| {
+            IS_RUNNER.set(true);
             RUNNERS.fetch_add(1, Ordering::Relaxed);
-            Self(())
+            Self {
+                _not_send: PhantomData,
+            }
         })
     }
 }
 
 impl Drop for Runner {
     fn drop(&mut self) {
+        IS_RUNNER.set(false);
         RUNNERS.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whether this thread must be counted by itself: the initial thread is always there, a thread with
+/// a scope belongs to that scope, and a runner is counted as one.
+fn is_counted_thread() -> bool {
+    !is_first_thread() && threads::token() == 0 && !IS_RUNNER.get()
 }
 
 /// How long a check waits for a thread that is being started. On a busy machine it may take long
@@ -130,7 +148,9 @@ fn is_alone(waiting: u64) -> bool {
         return one_test_at_a_time();
     }
     // A test that libtest starts later changes the number of started threads.
-    let own = 1 + RUNNERS.load(Ordering::Relaxed) + waiting;
+    let runners = RUNNERS.load(Ordering::Relaxed);
+    // This thread may have opened a scope and go on working: no other check may count it.
+    let own = 1 + runners + waiting + u64::from(is_counted_thread());
     let with_scope = threads::threads_with_token();
     let Some(all) = count_threads() else {
         return one_test_at_a_time();

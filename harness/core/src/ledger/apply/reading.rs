@@ -154,6 +154,12 @@ impl Ledger {
         self.awaited.begin(scopes, clock);
     }
 
+    /// Stops recording the frees of these scopes, and forgets those so far.
+    pub fn forget_releases(&self, scopes: &[ScopeId]) {
+        let _quiet = quiet();
+        self.awaited.end(scopes);
+    }
+
     /// Returns the recorded frees in awaited scopes for which `wanted` holds, with their times.
     #[must_use]
     pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
