@@ -157,6 +157,11 @@ pub(crate) struct Exec {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
 
+    /// Switches the caching allocators of PyTorch and JAX off, so that each tensor is an allocation
+    /// with its line; slower, and PyTorch cannot capture graphs
+    #[arg(long)]
+    pub(crate) exact: bool,
+
     /// The exit code for findings if the program's own is 0
     #[arg(long, value_name = "CODE", default_value_t = 1)]
     pub(crate) error_exitcode: u8,

@@ -285,6 +285,39 @@ fn breaks_and_goes_on() {
 }
 
 #[test]
+fn a_free_that_failed_before_the_context_broke_is_a_finding_of_its_own() {
+    let checked = checked::on(&Fake::new(), &format!("{HERE}frees_twice_and_breaks"));
+    let story = checked.story();
+    let findings = checked.report().findings.iter();
+    let told: Vec<_> = findings
+        .map(|finding| {
+            let failed = finding.failed.as_ref().expect("the error");
+            (finding.kind, finding.count, failed.code)
+        })
+        .collect();
+    let expected = [
+        (FindingKind::FailedFree, 2, 700),
+        (FindingKind::FailedFree, 1, 1),
+    ];
+    assert_eq!(told, expected, "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn frees_twice_and_breaks() {
+    context();
+    let freed = allocate(8).unwrap();
+    free(freed).unwrap();
+    free(freed).unwrap_err();
+    let taken = [allocate(100).unwrap(), allocate(200).unwrap()];
+    break_context();
+    for pointer in taken {
+        free(pointer).unwrap_err();
+    }
+}
+
+#[test]
 fn a_context_broken_in_a_later_run_of_a_body_is_named_too() {
     for test in [
         "breaks_in_the_second_run",

@@ -85,3 +85,32 @@ fn frees_in_a_callback() {
     // SAFETY: as above.
     unsafe { stream::synchronize(stream::null()) }.expect("an end");
 }
+
+/// The address of the pointer is registered instead of what it points to, and unregistered by the
+/// right one: that fails, and the range stays pinned.
+/// <https://github.com/nlesc-recruit/cudawrappers/issues/247>
+#[test]
+fn cudawrappers_247_the_address_of_the_pointer_is_registered() {
+    let checked = run(module_path!(), "registers_the_pointer_itself");
+    let findings = failed(&checked).findings.iter();
+    let told: Vec<_> = findings
+        .filter(|finding| finding.resource == Some(Kind::Registered))
+        .map(|finding| finding.kind)
+        .collect();
+    let expected = [FindingKind::Leaked, FindingKind::FailedFree];
+    assert_eq!(told, expected, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn registers_the_pointer_itself() {
+    context();
+    let mut data = vec![0_u8; 4096];
+    let pointer = Box::leak(Box::new(data.as_mut_ptr()));
+    // SAFETY: the range is that of the leaked pointer, which stays.
+    let done = unsafe { sys::cuMemHostRegister_v2(ptr::from_mut(pointer).cast(), 8, 0) };
+    done.result().expect("a registered range");
+    // SAFETY: the driver knows no registered range there, and says so.
+    let _ = unsafe { sys::cuMemHostUnregister((*pointer).cast()) };
+}

@@ -4,7 +4,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 
 use super::{assert_only_leak, of_kind, run};
-use crate::kinds::planted::{context, memory, streams};
+use crate::kinds::planted::{code, context, memory, streams};
 
 /// `CudaSlice::leak` handed the memory over and never dropped the two events and the stream of the slice.
 /// <https://github.com/chelsea0x3b/cudarc/issues/372>
@@ -48,4 +48,24 @@ fn times_its_rounds() {
     for _ in 0..100 {
         streams::event();
     }
+}
+
+/// The state of a linker, which holds the linked image, is never destroyed.
+/// <https://github.com/arrayfire/arrayfire/issues/2202>
+#[test]
+fn arrayfire_2202_the_state_of_the_linker() {
+    assert_only_leak(
+        &run(module_path!(), "links_a_kernel"),
+        Kind::LinkState,
+        1,
+        0,
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn links_a_kernel() {
+    context();
+    code::link_state();
 }

@@ -3,8 +3,9 @@
 use cudarc::driver::sys;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::model::FindingKind;
 
-use super::{assert_only_leak, run};
+use super::{assert_only_leak, of_kind, run};
 use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};
 
 fn allocate(bytes: usize) -> Pointer {
@@ -109,4 +110,48 @@ fn cccl_1897_a_leak_of_2_mib() {
 fn leaks_a_page() {
     context();
     allocate(2 << 20);
+}
+
+/// A pool of virtual memory is never unmapped, and its physical memory never released.
+/// <https://github.com/ggml-org/llama.cpp/issues/5576>
+#[test]
+fn llama_cpp_5576_a_pool_of_virtual_memory_that_stays_mapped() {
+    let checked = run(module_path!(), "grows_its_pool");
+    let leaked = of_kind(&checked, Kind::Physical);
+    assert_eq!(leaked.kind, FindingKind::Leaked, "{}", checked.story());
+    assert_eq!(
+        (leaked.count, leaked.bytes),
+        (1, virtual_memory::SIZE),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn grows_its_pool() {
+    context();
+    virtual_memory::reserve_rooms();
+    virtual_memory::mapped();
+}
+
+/// The state of a dropout layer is allocated for each call and freed by none.
+/// <https://github.com/ROCm/jax/issues/726>
+#[test]
+fn jax_726_the_state_of_each_dropout() {
+    assert_only_leak(&run(module_path!(), "drops_out"), Kind::Linear, 3, 3 * 4096);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn drops_out() {
+    fn dropout() -> Pointer {
+        allocate(4096)
+    }
+    context();
+    for _ in 0..3 {
+        dropout();
+    }
 }

@@ -9,6 +9,7 @@
 mod allocators;
 mod failed_calls;
 mod false_alarms;
+mod growth;
 mod handles;
 mod in_kernel_heap;
 mod memory;

@@ -20,6 +20,15 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace;
 
+/// The documented variables with which PyTorch and JAX take every tensor from the driver and give it
+/// back there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
+/// <https://docs.jax.dev/en/latest/gpu_memory_allocation.html>.
+const EXACT: [(&str, &str); 3] = [
+    ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
+    ("XLA_PYTHON_CLIENT_ALLOCATOR", "platform"),
+    ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+];
+
 /// Runs the program and sums up what it left. The exit code is the program's, unless that is 0.
 pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     check_settings()?;
@@ -34,7 +43,10 @@ pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
         ..Settings::default()
     };
     let program = &asked.program[0];
-    let command = launch::watched(&asked.program, &settings)?;
+    let mut command = launch::watched(&asked.program, &settings)?;
+    if asked.exact {
+        command.envs(EXACT);
+    }
     let code = session.run(command, asked.every.is_some(), |why| {
         not_started(program, why)
     })?;
@@ -77,7 +89,8 @@ fn again(asked: &Exec) -> String {
             }
         })
         .collect();
-    format!("cargo gpu-leak exec -- {}", words.join(" "))
+    let exact = if asked.exact { "--exact " } else { "" };
+    format!("cargo gpu-leak exec {exact}-- {}", words.join(" "))
 }
 
 fn not_started(program: &OsStr, why: &io::Error) -> String {

@@ -140,3 +140,35 @@ fn what_gains_at_every_snapshot_has_grown() {
             .is_sorted_by(|before, after| before.bytes < after.bytes)
     );
 }
+
+#[test]
+fn a_broken_context_is_one_finding_that_begins_with_the_first_call_it_refused() {
+    for what in ["breaks", "breaks-and-resets"] {
+        let ran = ran(&Fake::new(), &[], what);
+        assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
+        let findings = findings(&ran);
+        let [broken] = &findings[..] else {
+            panic!("{what}: {findings:?}");
+        };
+        assert_eq!(
+            (broken.kind, broken.count, broken.bytes),
+            (FindingKind::FailedFree, 3, 4096 + 8192)
+        );
+        let first = broken.failed.as_ref().expect("the call");
+        assert_eq!(first.code, 700);
+        let frame = first.site.user_frame().expect("its line");
+        assert_eq!(frame.line, Some(line_of("/* refused first */")));
+        for said in [
+            "failed-free: 3 objects, 12.0 KiB",
+            "3 frees failed in it",
+            "compute-sanitizer",
+        ] {
+            let (out, err) = (&ran.told.stdout, &ran.told.stderr);
+            assert!(
+                out.contains(said) || err.contains(said),
+                "{said}: {:?}",
+                ran.told
+            );
+        }
+    }
+}

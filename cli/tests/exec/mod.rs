@@ -4,6 +4,7 @@
 mod children;
 mod endings;
 mod finds;
+mod kept;
 mod seen;
 
 use std::ffi::OsStr;

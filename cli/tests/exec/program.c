@@ -84,6 +84,32 @@ static void at_the_end(void)
     ((int (*)(ptr))function("cuMemFree_v2"))(kept);
 }
 
+static void context_of_this_thread(void **context)
+{
+    CALL(cuCtxGetCurrent, (void **), context);
+}
+
+/* A kernel fails; what comes after it ignores the errors, as many programs do. */
+static void breaks_its_context(int resets)
+{
+    ptr address = take(4096), other = take(8192), refused;
+    void *stream, *context;
+    CALL(cuStreamCreate, (void **, unsigned), &stream, 0);
+    context_of_this_thread(&context);
+    CALL(fake_cuda_poison, (void *), context);
+    ((int (*)(ptr *, size_t))function("cuMemAlloc_v2"))(&refused, 512); /* refused first */
+    ((int (*)(ptr))function("cuMemFree_v2"))(address);
+    ((int (*)(ptr))function("cuMemFree_v2"))(other);
+    ((int (*)(void *))function("cuStreamDestroy_v2"))(stream);
+    if (resets) ((int (*)(int))function("cuDevicePrimaryCtxReset_v2"))(0);
+}
+
+/* Calls of different depth are different call sites, also where only CUDA's libraries differ. */
+static int nested(int depth, int (*keeps)(void *))
+{
+    return depth ? nested(depth - 1, keeps) : keeps(library);
+}
+
 /* The inode of this process's newest snapshot; 0 while there is none. */
 static ino_t snapshot(void)
 {
@@ -123,6 +149,16 @@ int main(int count, char **words)
 
     if (is("nothing")) return 0;
     if (is("fails")) return 5;
+    if (is("prints-switches")) {
+        const char *names[] = { "PYTORCH_NO_CUDA_MEMORY_CACHING", "XLA_PYTHON_CLIENT_ALLOCATOR",
+                                "XLA_PYTHON_CLIENT_PREALLOCATE" };
+        for (int each = 0; each < 3; each++)
+            printf("%s=%s\n", names[each], getenv(names[each]) ? getenv(names[each]) : "");
+        fflush(stdout);
+        begin();
+        take(4096);
+        return 0;
+    }
     if (is("starts-another")) {
         pid_t child = fork();
         if (!child) execl(words[0], words[0], "one", (char *)NULL);
@@ -139,6 +175,15 @@ int main(int count, char **words)
         void *cublas = dlopen("libcublas.so.13", RTLD_NOW);
         ptr handle;
         if (!cublas || ((int (*)(ptr *))dlsym(cublas, "cublasCreate_v2"))(&handle)) return 73;
+    }
+    else if (is("breaks")) breaks_its_context(0);
+    else if (is("breaks-and-resets")) breaks_its_context(1);
+    else if (is("libraries")) {
+        for (int word = 2; word + 1 < count; word += 2) {
+            void *other = dlopen(words[word], RTLD_NOW);
+            if (!other) { fprintf(stderr, "%s\n", dlerror()); return 75; }
+            if (nested(word, (int (*)(void *))dlsym(other, words[word + 1]))) return 76;
+        }
     }
     else if (is("clean")) hundred_rounds();
     else if (is("word")) return !(count > 2 && (unsigned char)words[2][0] == 0xff && !words[2][1]);

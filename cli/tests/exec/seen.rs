@@ -185,3 +185,24 @@ fn a_program_without_line_tables_is_told_by_its_functions() {
         "{frame:?}"
     );
 }
+
+#[test]
+fn exact_switches_the_allocators_of_pytorch_and_jax_off() {
+    let plain = ran(&Fake::new(), &[], "prints-switches");
+    let exact = ran(&Fake::new(), &["--exact"], "prints-switches");
+    for (name, value) in [
+        ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
+        ("XLA_PYTHON_CLIENT_ALLOCATOR", "platform"),
+        ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
+    ] {
+        let line = |value| format!("{name}={value}\n");
+        assert!(plain.told.stdout.contains(&line("")), "{:?}", plain.told);
+        assert!(exact.told.stdout.contains(&line(value)), "{:?}", exact.told);
+    }
+    let files = exact.files();
+    let again = files[0].reports[0].again.as_deref().expect("the command");
+    assert!(
+        again.starts_with("cargo gpu-leak exec --exact -- "),
+        "{again}"
+    );
+}

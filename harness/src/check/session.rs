@@ -170,6 +170,7 @@ impl<'gate> Session<'gate> {
     /// Marks it as a check of a whole program that is watched from outside, and runs nothing twice.
     pub(crate) fn of_program(mut self) -> Self {
         self.input.facts.whole_program = true;
+        self.input.kept_for_the_process = config::kept_for_the_process();
         self.input.facts.confirm = false;
         self.input.trend = Some(Trend::default());
         self.policy.held_by = Duration::ZERO;

@@ -13,7 +13,7 @@ use wildmatch::WildMatch;
 use self::value::{
     Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, duration, one_of, pattern,
 };
-use super::word::{FirstUse, Mode, WithoutGpu};
+use super::word::{FirstUse, KeptForTheProcess, Mode, WithoutGpu};
 use crate::ledger::Kind;
 use crate::options::{OnLeak, Options};
 use crate::suppressions::{Date, Pattern, Suppression};
@@ -45,6 +45,8 @@ pub(super) struct RunSettings {
     pub(super) settle: Option<Duration>,
     #[serde(deserialize_with = "duration")]
     pub(super) held_by: Option<Duration>,
+    #[serde(deserialize_with = "one_of")]
+    pub(super) kept_for_the_process: Option<KeptForTheProcess>,
 }
 
 /// The type by which the file writes an option's value, by its kind in the
@@ -97,6 +99,7 @@ struct Allowed {
     function: Option<String>,
     file: Option<String>,
     lib: Option<String>,
+    allocator: Option<String>,
     fingerprint: Option<String>,
     kind: Option<Kind>,
     up_to: Option<WrittenSize>,
@@ -191,7 +194,13 @@ impl File {
 
 impl Allowed {
     fn entry(&self, stands_in: String) -> Result<Suppression, String> {
-        let given = [&self.function, &self.file, &self.lib, &self.fingerprint];
+        let given = [
+            &self.function,
+            &self.file,
+            &self.lib,
+            &self.allocator,
+            &self.fingerprint,
+        ];
         let given = Pattern::WORDS.into_iter().zip(given);
         let given: Vec<_> = given
             .filter_map(|(word, text)| Some((word, text.as_deref()?)))

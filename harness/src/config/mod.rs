@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use self::file::File;
 use self::variables::Variables;
+use self::word::KeptForTheProcess;
 pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
 use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
@@ -202,6 +203,31 @@ pub(crate) fn suppressions(
     }
     entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
     Ok(entries)
+}
+
+/// The shipped suppressions, for whole programs.
+const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
+
+/// Returns what may stay in a whole program because libraries are known to keep it: the entries of
+/// the shipped list, or none if the run's settings say so.
+pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
+    let variables = variables::of_this_process().ok();
+    let file = variables.and_then(|it| file_of_this_process(it, None).ok()?);
+    let of_variables = variables.and_then(|it| it.kept_for_the_process);
+    let of_file = || file.and_then(|found| found.file.run.kept_for_the_process);
+    match of_variables.or_else(of_file) {
+        Some(KeptForTheProcess::Fail) => Vec::new(),
+        Some(KeptForTheProcess::Allow) | None => shipped(),
+    }
+}
+
+fn shipped() -> Vec<Suppression> {
+    let read = File::of_text(
+        KEPT_FOR_THE_PROCESS,
+        "the shipped kept-for-the-process.toml",
+    );
+    // A test reads it.
+    read.map_or_else(|_| Vec::new(), |(_, allowed)| allowed)
 }
 
 /// Checks that the variables of this process can be read.

@@ -6,17 +6,18 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::word::{self, FirstUse, Mode, WithoutGpu, Word};
+use super::word::{self, FirstUse, KeptForTheProcess, Mode, WithoutGpu, Word};
 use crate::options::OnLeak;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
 /// All variables, without the prefix.
-const KNOWN: [&str; 11] = [
+const KNOWN: [&str; 12] = [
     "",
     "_CONFIG",
     "_FIRST_USE",
     "_HELD_BY",
+    "_KEPT_FOR_THE_PROCESS",
     "_ON_LEAK",
     "_OUTPUT",
     "_RECORD",
@@ -35,6 +36,7 @@ pub(super) struct Variables {
     pub(super) first_use: Option<FirstUse>,
     pub(super) settle: Option<Duration>,
     pub(super) held_by: Option<Duration>,
+    pub(super) kept_for_the_process: Option<KeptForTheProcess>,
     pub(super) rounds: Option<u32>,
     pub(super) without_gpu: Option<WithoutGpu>,
     pub(super) config: Option<PathBuf>,
@@ -84,6 +86,9 @@ impl Variables {
             "_WITHOUT_GPU" => self.without_gpu = Some(choose(name, value)?),
             "_SETTLE" => self.settle = Some(duration(name, value)?),
             "_HELD_BY" => self.held_by = Some(duration(name, value)?),
+            "_KEPT_FOR_THE_PROCESS" => {
+                self.kept_for_the_process = Some(choose(name, value)?);
+            }
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // These are read where they are used.

@@ -56,6 +56,20 @@ impl Word for FirstUse {
     const WORDS: &'static [(&'static str, Self)] = &[("warn", Self::Warn), ("fail", Self::Fail)];
 }
 
+/// Whether what libraries are known to keep for the process is allowed:
+/// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, `kept_for_the_process`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptForTheProcess {
+    /// The shipped list applies to whole programs.
+    Allow,
+    /// It does not.
+    Fail,
+}
+
+impl Word for KeptForTheProcess {
+    const WORDS: &'static [(&'static str, Self)] = &[("allow", Self::Allow), ("fail", Self::Fail)];
+}
+
 impl Word for OnLeak {
     const WORDS: &'static [(&'static str, Self)] = &[("fail", Self::Fail), ("warn", Self::Warn)];
 }

@@ -18,6 +18,7 @@ use super::dl::{self, Library};
 use super::exit;
 use super::quiet::quiet;
 use crate::ledger::event::CuResult;
+use gpu_leak_core::ledger::sticky_error;
 
 /// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
@@ -148,10 +149,11 @@ pub(crate) fn get() -> Option<&'static Driver> {
 }
 
 /// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
-/// can be asked.
+/// can be asked and it is not one that breaks contexts.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let name = get().and_then(|driver| driver.error_name(error));
+    let name = name.or_else(|| sticky_error(error));
     name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 

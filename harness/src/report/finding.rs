@@ -117,6 +117,9 @@ pub fn what(finding: &Finding) -> String {
         return passed(budget, finding);
     }
     let Some(kind) = finding.resource else {
+        if finding.failed.is_some() {
+            return amount(finding.amount(), "object");
+        }
         return format!(
             "{} reserved by {}",
             exact_size(finding.bytes),

@@ -2,6 +2,7 @@
 
 use super::model::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
 use crate::units::literal;
+use gpu_leak_core::ledger::sticky_error;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
 /// kind of finding, worst first.
@@ -27,6 +28,11 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::Leaked => {
             let option = meant_to_stay(report);
             format!("free it before the test ends{option}")
+        }
+        FindingKind::FailedFree if breaks_a_context(report) => {
+            "a kernel or a copy failed and broke its context, in which nothing can be freed: find \
+             it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and mend it first"
+                .to_owned()
         }
         FindingKind::FailedFree => {
             "a free that fails frees nothing. Check that the resource was not freed before and \
@@ -81,6 +87,11 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         _ => return None,
     };
     Some(text)
+}
+
+fn breaks_a_context(report: &Report) -> bool {
+    let mut failed = report.findings.iter().filter_map(|it| it.failed.as_ref());
+    failed.any(|failed| sticky_error(failed.code).is_some())
 }
 
 /// Returns `; if it is meant to stay: …` for a program that cannot carry an attribute.

@@ -30,6 +30,11 @@ const ALLOCATORS: &[Allocator] = &[
         frames: &[&["CUDACachingAllocator"], &["libc10_cuda"]],
     },
     Allocator {
+        name: "cupy",
+        used_by: "CuPy",
+        frames: &[&["4cupy_4cuda_6memory", "SingleDeviceMemoryPool"]],
+    },
+    Allocator {
         name: "rmm",
         used_by: "RAPIDS",
         frames: &[

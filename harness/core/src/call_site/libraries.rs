@@ -109,13 +109,6 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.files.iter().any(is))
 }
 
-/// Whether the library called `name` keeps what it allocates until its handles are destroyed or the
-/// process ends. RMM and ggml pass it on to their callers.
-#[must_use]
-pub fn keeps_what_it_takes(name: &str) -> bool {
-    !matches!(name, "RMM" | "ggml")
-}
-
 /// Whether a file is one of these libraries.
 #[must_use]
 pub fn is_known_library(file: &str) -> bool {

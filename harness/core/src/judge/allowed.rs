@@ -4,9 +4,6 @@
 use super::diff::Diff;
 use super::finding::{Found, of_group};
 use super::input::{CheckInput, Expect};
-use crate::call_site::allocators;
-use crate::call_site::libraries::keeps_what_it_takes;
-use crate::ledger::Layer;
 use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::suppressions::settle;
 use crate::units::{exact_size, quantity, total};
@@ -39,40 +36,15 @@ pub(crate) fn by_suppressions<'a>(
     settle(&input.suppressions, input.today, &mut findings)
 }
 
-/// Marks what a known library keeps until the process ends.
-pub(crate) fn kept_by_libraries(input: &CheckInput, found: &mut [Found]) {
-    if !input.facts.whole_program {
-        return;
-    }
-    for finding in found.iter_mut().map(|found| &mut found.finding) {
-        if finding.kind == FindingKind::Leaked
-            && let Some(reason) = kept_by(finding)
-        {
-            finding.kind = FindingKind::Allowed;
-            finding.allowed_by = Some(AllowedBy::new("what libraries are known to keep", reason));
-        }
-    }
-}
-
-fn kept_by(finding: &Finding) -> Option<String> {
-    let is_memory = finding.resource.is_some_and(|kind| !kind.is_handle());
-    if is_memory
-        && finding.layer == Layer::DRIVER
-        && let Some(allocator) = allocators::of(&finding.site.frames)
-    {
-        return Some(format!(
-            "kept by {}, the caching allocator of {}, which hands it out in pieces: which of them \
-             are in use, only it knows",
-            allocator.name, allocator.used_by
-        ));
-    }
-    let library = finding.site.library.as_ref()?;
-    keeps_what_it_takes(&library.name).then(|| {
-        format!(
-            "kept by {} for itself: at the end of a process this fails nothing",
-            library.name
-        )
-    })
+/// Applies the shipped suppressions to what a whole program left. What grew is not kept: it is
+/// reported whoever holds it.
+pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
+    let all = found.iter_mut().map(|found| &mut found.finding);
+    let mut leaked: Vec<_> = all
+        .filter(|finding| finding.kind == FindingKind::Leaked)
+        .collect();
+    // Shipped entries do not expire.
+    settle(&input.kept_for_the_process, input.today, &mut leaked);
 }
 
 /// Compares what a test left with what it is expected to leave. What was left as expected is

@@ -78,6 +78,17 @@ impl Tally {
         self.sizes.push(bytes);
     }
 
+    /// Returns the part that consists of these records.
+    pub(crate) fn among(&self, records: &FxHashSet<u64>) -> Self {
+        let mut part = Self::default();
+        for (sequence, bytes) in self.records.iter().zip(&self.sizes) {
+            if records.contains(sequence) {
+                part.add_one(*sequence, *bytes);
+            }
+        }
+        part
+    }
+
     /// Removes these records and returns their total amount.
     fn forget(&mut self, records: &FxHashSet<u64>) -> Amount {
         let mut forgotten = Amount::default();

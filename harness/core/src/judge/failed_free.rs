@@ -1,12 +1,15 @@
 //! Free and destroy calls that returned an error. Each is reported, whichever run made it.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
-//! broken context every free fails from some point on: that is one finding, with everything that
-//! could not be freed.
+//! broken context every free fails from some point on: that is one finding, which names the first
+//! call that failed, with everything that could not be freed.
+
+use std::collections::BTreeSet;
 
 use rustc_hash::FxHashSet;
 
-use super::diff::{Class, Diff};
+use super::broken_context::{self, BrokenContext};
+use super::diff::{Class, Diff, Tally, is_the_runtimes_code};
 use super::finding::Found;
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
@@ -14,7 +17,7 @@ use super::usage::Amount;
 use crate::ledger::event::{Caller, CuResult, Key, Space};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
-use crate::units::{memory, noun, quantity};
+use crate::units::{memory, noun, quantity, total};
 
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
@@ -33,7 +36,6 @@ struct Failed {
 /// Returns the failed frees, and removes from `diff` what is live only because of them.
 pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     let mut all: Vec<Failed> = Vec::new();
-    let mut not_freed = FxHashSet::default();
     for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
@@ -46,10 +48,13 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             else {
                 continue;
             };
+            // The runtime unloads a program's code at its end, and nobody can mend that.
+            if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
+                continue;
+            }
             // A call site that fails twice to free the same record counts as one.
             let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
             if is_new {
-                not_freed.extend(record.map(|record| record.sequence));
                 let call = Call {
                     key: *key,
                     record: *record,
@@ -60,16 +65,24 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             }
         }
     }
-    if all.is_empty() {
-        return Vec::new();
+    let broken = broken_context::of(input);
+    let is_broken = |failed: &Failed| {
+        let error = failed.call.error;
+        broken.as_ref().is_some_and(|broken| broken.error == error)
+    };
+    let (in_broken, others): (Vec<_>, Vec<_>) = all.into_iter().partition(is_broken);
+    let records = |all: &[Failed]| all.iter().flat_map(|it| it.records.clone()).collect();
+    take_out(diff, &records(&others));
+    let mut found: Vec<_> = others
+        .into_iter()
+        .map(|failed| found_of(failed, &input.names))
+        .collect();
+    if let Some(broken) = broken
+        && !in_broken.is_empty()
+    {
+        found.push(in_broken_context(in_broken, &broken, input, diff));
     }
-    if input.broken_context().is_some() {
-        return vec![in_broken_context(all, input, diff)];
-    }
-    take_out(diff, &not_freed);
-    all.into_iter()
-        .map(|failed| found(failed, &input.names))
-        .collect()
+    found
 }
 
 /// A call that failed.
@@ -192,7 +205,7 @@ fn described(record: &Record) -> String {
     }
 }
 
-fn found(mut failed: Failed, names: &NameTable) -> Found {
+fn found_of(mut failed: Failed, names: &NameTable) -> Found {
     let Call {
         key,
         record,
@@ -249,29 +262,54 @@ fn kind_of(space: Space) -> Option<Kind> {
 }
 
 /// Combines the failed frees of a broken context into one finding. Nothing can be freed in such a
-/// context, so what is live in it is not a finding of its own.
-fn in_broken_context(all: Vec<Failed>, input: &CheckInput, diff: &mut Diff) -> Found {
+/// context, so what is live in it, or ended with it, is not a finding of its own.
+fn in_broken_context(
+    all: Vec<Failed>,
+    broken: &BrokenContext,
+    input: &CheckInput,
+    diff: &mut Diff,
+) -> Found {
+    let frees = total(all.iter().map(|failed| failed.amount.count));
     let mut failed = all.into_iter();
     let first = failed.next().expect("asked only where a free failed");
-    let mut found = found(first, &input.names);
+    let mut found = found_of(first, &input.names);
     let mut sum = Amount::default();
-    for group in std::mem::take(&mut diff.groups) {
-        if group.key.class.ended.is_some() {
-            diff.groups.push(group);
-            continue;
+    let mut kinds = BTreeSet::new();
+    for mut group in std::mem::take(&mut diff.groups) {
+        let class = group.key.class;
+        let part = match class.ended {
+            _ if !broken.is_at(class.place) => Tally::default(),
+            None => group.kept_in_all(),
+            Some(_) => group.kept_in_all().among(&broken.ended),
+        };
+        if !part.amount.is_zero() {
+            kinds.insert(class.kind);
+            sum = sum.plus(part.amount);
+            group.forget(&part.records.iter().copied().collect());
+            found.records.extend(part.records);
         }
-        let kept = group.kept_in_all();
-        sum = sum.plus(kept.amount);
-        found.records.extend(kept.records);
+        if group.first_run().is_some() {
+            diff.groups.push(group);
+        }
     }
+    let finding = &mut found.finding;
     // The record of a failed free is live as well, so live resources are counted, not calls.
-    (found.finding.count, found.finding.bytes) = (sum.count.max(1), sum.bytes);
-    found.finding.each = None;
-    found.finding.notes.push(
-        "the context is broken: every call in it fails since a kernel or a copy did. Look for that \
-         one first"
-            .to_owned(),
-    );
+    (finding.count, finding.bytes) = (sum.count.max(1), sum.bytes);
+    finding.each = None;
+    if kinds.len() > 1 {
+        finding.resource = None;
+    }
+    if let Some((caller, kind)) = broken.first
+        && let Some(failed) = &mut finding.failed
+    {
+        let kind = kind.or(finding.resource).unwrap_or(Kind::Linear);
+        failed.site = input.names.site(caller.stack, kind);
+    }
+    finding.notes.push(format!(
+        "the context is broken: every call in it fails since a kernel or a copy did, and this is the \
+         first such call that was seen; {} failed in it. Look for the kernel or the copy first",
+        quantity(frees, "free")
+    ));
     found
 }
 

@@ -27,6 +27,9 @@ pub struct CheckInput {
     /// What may stay.
     #[serde(default)]
     pub suppressions: Vec<Suppression>,
+    /// The shipped suppressions, for what allocators and libraries keep until a whole program ends.
+    #[serde(default)]
+    pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in their order; at least one.
     pub runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.

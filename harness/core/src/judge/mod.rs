@@ -5,6 +5,7 @@
 
 mod advice;
 mod allowed;
+mod broken_context;
 mod budget;
 mod confirm;
 mod diff;
@@ -85,7 +86,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);
     }
-    allowed::kept_by_libraries(input, &mut found);
+    allowed::kept_for_the_process(input, &mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);
@@ -115,8 +116,13 @@ pub fn judge(input: &CheckInput) -> CheckResult {
             status::cannot_be_confirmed(&mut found.finding);
         }
     }
+    // What broke a context comes first, because it explains the rest.
+    let broken = broken_context::of(input).map(|broken| broken.error);
     found.sort_by_key(|Found { finding, .. }| {
-        (finding.kind, Reverse(finding.bytes), Reverse(finding.count))
+        let failed = finding.failed.as_ref();
+        let is_broken = failed.is_some_and(|failed| Some(failed.code) == broken);
+        let size = (Reverse(finding.bytes), Reverse(finding.count));
+        (!is_broken, finding.kind, size)
     });
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();

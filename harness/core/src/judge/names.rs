@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::call_site::allocators::{self, Allocator};
 use crate::call_site::{is_cudas_own, site_of};
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{Kind, Place, StackId};
+use crate::ledger::{Kind, Place, StackId, sticky_error};
 use crate::report::{Frame, Site};
 
 /// What a report says of a device.
@@ -77,7 +77,10 @@ impl NameTable {
     /// Returns the driver's name of an error.
     pub fn error(&self, error: CuResult) -> String {
         let known = self.errors.get(&error).cloned();
-        known.unwrap_or_else(|| format!("CUresult {error}"))
+        known.unwrap_or_else(|| {
+            let sticky = sticky_error(error).map(str::to_owned);
+            sticky.unwrap_or_else(|| format!("CUresult {error}"))
+        })
     }
 
     /// Returns the name of a thread.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
 pub use self::date::Date;
+use crate::call_site::allocators;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::exact_size;
@@ -42,13 +43,15 @@ pub enum Pattern {
     File(String),
     /// A library of the stack, by its file or by its name.
     Library(String),
+    /// A caching allocator that the stack passes through, by the name of its probe.
+    Allocator(String),
     /// The whole stack.
     Fingerprint(String),
 }
 
 impl Pattern {
     /// The prefix of every kind of pattern.
-    pub const WORDS: [&str; 4] = ["fn", "file", "lib", "fingerprint"];
+    pub const WORDS: [&str; 5] = ["fn", "file", "lib", "allocator", "fingerprint"];
 
     /// Creates the pattern `text` of the kind that `word` names.
     ///
@@ -63,6 +66,7 @@ impl Pattern {
             "fn" => Ok(Self::Function(text.to_owned())),
             "file" => Ok(Self::File(text.to_owned())),
             "lib" => Ok(Self::Library(text.to_owned())),
+            "allocator" => Ok(Self::Allocator(text.to_owned())),
             "fingerprint" if !is_fingerprint(text) => Err(format!(
                 "`{text}` is not a fingerprint: one in a run file looks like 1-0123456789abcdef"
             )),
@@ -96,6 +100,10 @@ impl Pattern {
                 let own = WildMatch::new(pattern);
                 names.any(|name| name.is_some_and(|name| own.matches(name)))
                     || any(pattern, |frame| frame.module.as_ref())
+            }
+            Self::Allocator(pattern) => {
+                let found = allocators::of(&site.frames);
+                found.is_some_and(|found| WildMatch::new(pattern).matches(found.name))
             }
             Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
         }

@@ -1,0 +1,21 @@
+/* A library that keeps what it makes, under the name and the function that its test gives it. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static void *function(void *driver, const char *name) { return dlsym(driver, name); }
+
+#ifndef CREATES
+#define CREATES "cuMemAlloc_v2"
+#endif
+
+int FUNCTION(void *driver)
+{
+    static uint64_t made;
+    int is_memory = CREATES[2] == 'M';
+    void *creates = function(driver, CREATES);
+    int error = is_memory ? ((int (*)(uint64_t *, size_t))creates)(&made, 4096)
+                          : ((int (*)(uint64_t *, unsigned))creates)(&made, 0);
+    return error; /* Not a tail call: the frame stays. */
+}
