@@ -165,12 +165,17 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole program that is watched from outside, and runs nothing twice.
-    pub(crate) fn of_program(mut self) -> Self {
+    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the process
+    /// is a test; then what a static holds is first use.
+    pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.facts.confirm = false;
         self.input.trend = Some(Trend::default());
-        self.policy.held_by = Duration::ZERO;
+        if !is_test {
+            self.policy.held_by = Duration::ZERO;
+        }
+        // It does not wait for anything on this thread.
+        self._runner = None;
         self.unfiled()
     }
 
@@ -297,6 +302,10 @@ impl<'gate> Session<'gate> {
             .map_or(Amount::default(), |run| run.owner_unknown);
         drop(runs);
         self.pass_on(&result, &mut report);
+        #[cfg(feature = "holders")]
+        if self.input.facts.whole_program {
+            holders::take_statics_for_first_use(&mut report, &result.records, self.policy.held_by);
+        }
         let unmet = result.unmet.filter(|_| end.as_expected(self.should_panic));
         let outcome = match self.is_confirming && report.status.is_failure() {
             true => Outcome::Pass,
