@@ -10,11 +10,13 @@ use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::check::outcome::weigh;
 use crate::config::Policy;
+pub use crate::config::{RunSettings, run_settings, unmatched_overrides};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver};
 use crate::judge::Subject;
 use crate::options::Options;
 use crate::report::Code;
+pub use crate::report::begin_named;
 use crate::report::model::{CheckStatus, Reason, Report};
 
 /// An `[[allow]]` entry of a configuration file.

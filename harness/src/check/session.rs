@@ -27,6 +27,7 @@ use super::turn::company::Company;
 use super::turn::gate::Turn;
 use super::turn::others::Runner;
 use crate::api::cuda::UnheardBefore;
+use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
@@ -203,6 +204,7 @@ impl<'gate> Session<'gate> {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
         record_from_here(manifest_dir, &subject.file);
+        thread::begins_a_check();
         self.unheard = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);

@@ -45,6 +45,8 @@ pub(super) struct RunSettings {
     pub(super) settle: Option<Duration>,
     #[serde(deserialize_with = "duration")]
     pub(super) held_by: Option<Duration>,
+    /// For the command: what must not pass unmentioned fails it.
+    strict: Option<Flag>,
 }
 
 /// The type by which the file writes an option's value, by its kind in the
@@ -72,6 +74,8 @@ macro_rules! define {
         struct Facts {
             #[serde(deserialize_with = "pattern")]
             test: Option<WildMatch>,
+            /// Only in `[check]`, and for the command: tests without the attribute are checked too.
+            every_test: Option<Flag>,
             $($fact: Option<written!($fact_kind)>,)*
             $($name: Option<written!($kind)>,)*
         }
@@ -93,6 +97,7 @@ gpu_leak_check_options::options!(define);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
+    at: Option<String>,
     #[serde(rename = "fn")]
     function: Option<String>,
     file: Option<String>,
@@ -100,6 +105,9 @@ struct Allowed {
     fingerprint: Option<String>,
     kind: Option<Kind>,
     up_to: Option<WrittenSize>,
+    up_to_count: Option<WrittenNumber<u64>>,
+    #[serde(default)]
+    tests: Vec<String>,
     #[serde(default)]
     reason: String,
     owner: Option<String>,
@@ -144,6 +152,10 @@ impl File {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
         for facts in &file.overrides {
+            if facts.get_ref().every_test.is_some() {
+                let what = "`every_test` is about the whole suite: it belongs in [check]";
+                return Err((facts.span().start, what.to_owned()));
+            }
             if let Some(what) = facts.get_ref().senseless() {
                 return Err((facts.span().start, what.to_owned()));
             }
@@ -175,6 +187,25 @@ impl File {
         self.allow.iter().filter_map(entry).collect()
     }
 
+    /// Whether what must not pass unmentioned fails the command.
+    pub(super) fn strict(&self) -> bool {
+        self.run.strict.is_some_and(|flag| flag.0)
+    }
+
+    /// Whether tests without the attribute are checked too.
+    pub(super) fn every_test(&self) -> bool {
+        self.check.every_test.is_some_and(|flag| flag.0)
+    }
+
+    /// Returns the patterns of the overrides, each with its line.
+    pub(super) fn patterns(&self, text: &str) -> Vec<(usize, WildMatch)> {
+        let pattern = |facts: &Spanned<Facts>| {
+            let (line, _) = place(text, facts.span().start);
+            Some((line, facts.get_ref().test.clone()?))
+        };
+        self.overrides.iter().filter_map(pattern).collect()
+    }
+
     /// Returns the facts about one test: each from the first override that sets it, else from
     /// `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
@@ -191,7 +222,13 @@ impl File {
 
 impl Allowed {
     fn entry(&self, stands_in: String) -> Result<Suppression, String> {
-        let given = [&self.function, &self.file, &self.lib, &self.fingerprint];
+        let given = [
+            &self.at,
+            &self.function,
+            &self.file,
+            &self.lib,
+            &self.fingerprint,
+        ];
         let given = Pattern::WORDS.into_iter().zip(given);
         let given: Vec<_> = given
             .filter_map(|(word, text)| Some((word, text.as_deref()?)))
@@ -202,13 +239,16 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        if self.reason.trim().is_empty() {
+        // `…` is what the documentation's examples have in its place.
+        if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a reason that says something".to_owned());
         }
         Ok(Suppression {
             matches: Pattern::new(word, text)?,
             kind: self.kind,
             up_to: self.up_to.map(|bytes| bytes.0),
+            up_to_count: self.up_to_count.map(|number| number.0),
+            tests: self.tests.clone(),
             reason: self.reason.clone(),
             owner: self.owner.clone(),
             until: self.until,
@@ -310,6 +350,9 @@ mod tests {
             "[[allow]]\nfn = 'a'\nlib = 'b'\nreason = 'c'",
             "[[allow]]\nfn = ''\nreason = 'b'",
             "[[allow]]\nfn = 'a'\nreason = ' '",
+            "[[allow]]\nfn = 'a'\nreason = '…'",
+            "[[override]]\ntest = 'a'\nevery_test = true",
+            "[run]\nstrict = 'yes'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nkind = 'evnt'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = '2026-12-31'",
             "[checks]",
@@ -331,6 +374,8 @@ mod tests {
             "[[override]]\ntest = 'a'\nlayer = ' '",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nup_to = '1 MB'",
             "[[allow]]\nfingerprint = ''\nreason = 'b'",
+            "[[allow]]\nat = 'a'\nreason = 'b'\nup_to_count = '2'",
+            "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 'c'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = 2026-13-01",
         ];
         let told = told.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));

@@ -36,7 +36,8 @@ pub(crate) fn by_suppressions<'a>(
     found: impl Iterator<Item = &'a mut Found>,
 ) -> Vec<String> {
     let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
-    settle(&input.suppressions, input.today, &mut findings)
+    let test = &input.subject.test;
+    settle(&input.suppressions, input.today, test, &mut findings)
 }
 
 /// Marks what a known library keeps until the process ends.
