@@ -317,7 +317,7 @@ fn a_test_with_the_attribute_checks_itself() {
             .contains("gpu leak: 1 allocation, 512 B on cuda:0"),
         "{told:?}"
     );
-    assert!(told.stdout.contains("confirmed"), "{told:?}");
+    assert_eq!(told.stdout.matches("confirmed").count(), 1, "{told:?}");
     assert!(!told.stdout.contains("already watches"), "{told:?}");
 }
 

@@ -185,12 +185,15 @@ impl Summary {
             ));
         }
         if self.unowned.count > 0 {
-            // An unchecked test that ran beside a check needs a check of its own.
+            // They may be those of unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
                 true => {
                     ": `Scope` takes a test along to them, `isolate` gives it a process of its own"
                 }
-                false => " while a check ran",
+                false => {
+                    " while a check ran: if they work for its test, `Scope` takes it along to them, or \
+                     `isolate` gives it a process of its own"
+                }
             };
             lines.push(format!(
                 "{} by threads outside every check{advice}",

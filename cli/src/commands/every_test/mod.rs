@@ -354,7 +354,9 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
         if !result.passed {
             print(&String::from_utf8_lossy(&result.output));
         }
-        if let Some(report) = result.report.as_ref().filter(|_| result.is_denied()) {
+        // A test that checks itself has printed its report.
+        let report = result.report.as_ref();
+        if let Some(report) = report.filter(|it| result.is_denied() && it.is_of_a_program()) {
             print(&text::to_string(report, &how));
         }
     }
