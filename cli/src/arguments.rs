@@ -54,14 +54,14 @@ pub(crate) enum Command {
 }
 
 const PASSING_HELP: &str = "\
-The command's own options come first; everything from the first other argument on is cargo's.
+The command's own options may stand anywhere before `--`, those of `run` before cargo's arguments.
 The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
 or not measured.
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
   cargo gpu-leak nextest --report junit=leaks.xml --report markdown=leaks.md run --no-fail-fast
-  cargo gpu-leak test --require-measured --release
+  cargo gpu-leak test --strict --release
   cargo gpu-leak test --no-fail-fast     otherwise cargo stops after the first failing program";
 
 /// The command's own options, and cargo's arguments.
@@ -71,6 +71,11 @@ pub(crate) struct Passing {
     /// Also writes the report in this format to this file; may be given several times
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
+
+    /// The name of the run, which `report`, `diff` and `allow` take [default: GPU_LEAK_CHECK_RUN, or a new
+    /// name]; an earlier run of this name is removed
+    #[arg(long, value_name = "RUN")]
+    pub(crate) name: Option<String>,
 
     #[command(flatten)]
     pub(crate) judging: Judging,
@@ -85,7 +90,8 @@ pub(crate) struct Passing {
 #[command(after_help = PASSING_HELP)]
 pub(crate) struct Testing {
     /// Also watches tests without the attribute: each runs in a process of its own, JOBS at a time,
-    /// and fails if the process ends with GPU memory or objects still held
+    /// and fails if the process ends with GPU memory or objects still held. `every_test = true` under
+    /// `[check]` in gpu-leak-check.toml means the same
     #[arg(
         long,
         value_name = "JOBS",
@@ -170,6 +176,10 @@ pub(crate) struct Exec {
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
 
+    /// The name of the run, as for `cargo gpu-leak test`
+    #[arg(long, value_name = "RUN")]
+    pub(crate) name: Option<String>,
+
     /// The signal that asks the program for a snapshot; this command forwards it
     #[arg(long, value_enum, default_value_t = AskingSignal::Usr1)]
     pub(crate) signal: AskingSignal,
@@ -223,32 +233,39 @@ fn seconds(text: &str) -> Result<Duration, String> {
 Exit code: 1 if something is new or has grown.
 
 Example:
-  cargo gpu-leak diff target/gpu-leak-check/main target/gpu-leak-check/this-branch")]
+  cargo gpu-leak test --name main      on the main branch
+  cargo gpu-leak test --name branch    on the other one
+  cargo gpu-leak diff main branch")]
 pub(crate) struct Diff {
-    /// The folder of the older run
+    /// The older run: its name or its folder
     pub(crate) old: PathBuf,
-    /// The folder of the newer run
+    /// The newer run
     pub(crate) new: PathBuf,
 }
 
 /// Prints entries of gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them a test suite that has known leaks fails on new ones only. Fill in the reason of each.
+/// With them a test suite that has known leaks fails on new ones only. Each call site gets one entry, with
+/// its tests and with what one of them leaves now as bounds: more of it fails too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cargo gpu-leak allow                          entries for the newest run
-  cargo gpu-leak allow --from nightly --write   appended to gpu-leak-check.toml
+  cargo gpu-leak allow --from nightly --write --reason \"known before, issue 12\"
 
 The run should include all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
-    /// The folder of the run [default: the newest]
-    #[arg(long, value_name = "FOLDER")]
+    /// The run, by its name or its folder [default: the newest]
+    #[arg(long, value_name = "RUN")]
     pub(crate) from: Vec<PathBuf>,
 
-    /// Appends the entries to the configuration file of this workspace
-    #[arg(long)]
+    /// Writes the entries to the configuration file of this workspace, and shows what changes
+    #[arg(long, requires = "reason")]
     pub(crate) write: bool,
+
+    /// Why these leaks may stay for now; written into each entry
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) reason: Option<String>,
 }
 
 /// Explains a kind of finding, a status or the code of a reason, and what to do about it
@@ -282,11 +299,11 @@ Examples:
   cargo gpu-leak report --format junit --out leaks.xml    for a CI system
   cargo gpu-leak report --format markdown >> \"$GITHUB_STEP_SUMMARY\"
   cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
-  cargo gpu-leak report --deny expired --require-measured")]
+  cargo gpu-leak report --strict --deny expired,new")]
 pub(crate) struct Report {
-    /// The folder of a run, a folder that contains a single run, or single files, recordings included.
-    /// Several are merged [default: the newest run]
-    #[arg(value_name = "FOLDER")]
+    /// The name or the folder of a run, a folder that contains a single run, or single files, recordings
+    /// included. Several are merged [default: the newest run]
+    #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
 
     /// The format of the report
@@ -304,25 +321,37 @@ pub(crate) struct Report {
 /// What else fails the command.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Judging {
-    /// Also fail on: findings allowed by an entry that has expired; findings of any kind that an older
-    /// run does not have; entries of the configuration file that allowed nothing; findings that
-    /// `on_leak` only warns of
+    /// Also fails on each of these; may be given several times
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
-    /// The older run for `--deny new` [default: the previous run]
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) against: Option<PathBuf>,
-
-    /// Also fail, with exit code 3, if any check could not measure
+    /// Denies what must not pass unmentioned: unmeasured, unchecked, unmatched and aborted. `strict = true`
+    /// under `[run]` in gpu-leak-check.toml means the same
     #[arg(long)]
-    pub(crate) require_measured: bool,
+    pub(crate) strict: bool,
+
+    /// The older run for `--deny new` [default: the previous run]
+    #[arg(long, value_name = "RUN")]
+    pub(crate) against: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// What `--deny` fails on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Deny {
-    Expired,
+    /// Checks that could not measure (exit code 3)
+    Unmeasured,
+    /// Tests that used a GPU or reported an allocation, and were not checked
+    Unchecked,
+    /// Entries of the configuration file and budgets that bind nothing
+    Unmatched,
+    /// Checks that did not end
+    Aborted,
+    /// Findings of any kind that an older run does not have
     New,
-    Unused,
+    /// Findings allowed by an entry that has expired
+    Expired,
+    /// What a test creates once and keeps
+    FirstUse,
+    /// Findings that `on_leak` only warns of
     Warned,
 }

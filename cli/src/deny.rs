@@ -1,41 +1,187 @@
-//! `--deny`: findings that fail no test, and entries of the configuration file that allow nothing.
+//! `--deny` and `--strict`: what fails the command although it failed no test, and how a run ends it.
 
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::allow_entries;
-use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::AllowedBy;
+use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings, unmatched_overrides};
+use gpu_leak_check::report::model::{
+    AllowedBy, CheckStatus, FindingKind, Outcome as Verdict, Report,
+};
+use gpu_leak_check::report::{escape, thread};
 
 use crate::arguments::{Deny, Judging};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output::say;
-use crate::overview::{Overview, identity};
+use crate::overview::{Overview, identity, outcome};
 use crate::run::{self, Run};
-use crate::workspace::{self, CONFIG};
+use crate::workspace;
 
-/// What is denied in a run that was read from `folders`, a sentence each.
-pub(crate) fn denied(
-    overview: &Overview<'_>,
-    judging: &Judging,
-    folders: &[PathBuf],
-) -> Outcome<Vec<String>> {
-    let run = overview.run;
-    let mut denied = Vec::new();
-    if judging.deny.contains(&Deny::Expired) {
-        denied.extend(expired(run));
+/// What is denied in a run, a sentence each.
+#[derive(Debug, Default)]
+pub(crate) struct Denied {
+    /// What the run has and should not have.
+    findings: Vec<String>,
+    /// What could not be measured.
+    unmeasured: Vec<String>,
+}
+
+impl Denied {
+    /// What is denied in a run that was read from `folders`. `is_part`: whether it is a part of the
+    /// suite only, in which entries of the configuration file may match nothing.
+    pub(crate) fn in_run(
+        overview: &Overview<'_>,
+        judging: &Judging,
+        folders: &[PathBuf],
+        is_part: bool,
+    ) -> Outcome<Self> {
+        let run = overview.run;
+        let settings = settings()?;
+        let mut denied = Self::default();
+        for what in judging.denied(settings) {
+            match what {
+                Deny::Unmeasured => denied.unmeasured.extend(unmeasured(overview)),
+                Deny::Unchecked => denied.findings.extend(unchecked(run)),
+                Deny::Unmatched => denied.findings.extend(unmatched(overview, is_part)?),
+                Deny::Aborted => denied.findings.extend(aborted(overview)),
+                Deny::New => {
+                    let new = new(overview, judging.against.as_deref(), folders)?;
+                    denied.findings.extend(new);
+                }
+                Deny::Expired => denied.findings.extend(expired(run)),
+                Deny::FirstUse => denied.findings.extend(first_use(run)),
+                Deny::Warned => denied.findings.extend(warned(run)),
+            }
+        }
+        Ok(denied)
     }
-    if judging.deny.contains(&Deny::New) {
-        denied.extend(new(overview, judging.against.as_deref(), folders)?);
+
+    /// What is denied if no check measured anything: in a run where a GPU is required, that it did not.
+    pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
+        let mut denied = Self::default();
+        denied.add_without_checks(judging)?;
+        Ok(denied)
     }
-    if judging.deny.contains(&Deny::Unused) {
-        denied.extend(unused(overview)?);
+
+    /// Adds that nothing was measured, unless that is denied already.
+    pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> Outcome<()> {
+        let settings = settings()?;
+        let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
+        if is_denied && self.unmeasured.is_empty() {
+            self.unmeasured
+                .push("unmeasured: no check measured anything".to_owned());
+        }
+        Ok(())
     }
-    if judging.deny.contains(&Deny::Warned) {
-        denied.extend(warned(run));
+
+    /// Prints the sentences.
+    pub(crate) fn say(&self) {
+        for sentence in self.findings.iter().chain(&self.unmeasured) {
+            say(format_args!("denied: {sentence}"));
+        }
     }
-    Ok(denied)
+
+    /// How what is denied ends a command that had no other reason to fail.
+    pub(crate) fn exit(&self) -> Exit {
+        match (self.findings.is_empty(), self.unmeasured.is_empty()) {
+            (false, _) => Exit::Findings,
+            (true, false) => Exit::Unmeasured,
+            (true, true) => Exit::Clean,
+        }
+    }
+
+    /// How the run ends the command.
+    pub(crate) fn exit_of(&self, overview: &Overview<'_>) -> Exit {
+        if overview.has_findings() {
+            return Exit::Findings;
+        }
+        let is_blind = !overview.has_measured() || !overview.problems.is_empty();
+        let mut unmeasured = overview.unmeasured.iter();
+        match self.exit() {
+            Exit::Clean if is_blind => Exit::Unmeasured,
+            Exit::Clean if unmeasured.any(|report| outcome(report) == Verdict::Fail) => {
+                Exit::Unmeasured
+            }
+            exit => exit,
+        }
+    }
+}
+
+impl Judging {
+    /// What is denied by the command line and by `strict` in the configuration file.
+    fn denied(&self, settings: RunSettings) -> Vec<Deny> {
+        let strict = [
+            Deny::Unmeasured,
+            Deny::Unchecked,
+            Deny::Unmatched,
+            Deny::Aborted,
+        ];
+        let is_strict = self.strict || settings.strict;
+        let strict = strict.into_iter().filter(|_| is_strict);
+        let mut denied: Vec<_> = strict.chain(self.deny.iter().copied()).collect();
+        denied.sort_unstable();
+        denied.dedup();
+        denied
+    }
+}
+
+/// The settings of runs that are started here.
+pub(crate) fn settings() -> Outcome<RunSettings> {
+    let file = workspace::configuration();
+    let file = file.as_ref();
+    run_settings(file.map(|(path, shown)| (&**path, &**shown))).map_err(Failure::usage)
+}
+
+/// The checks that could not measure, and the files that could not be read.
+fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
+    let checks = overview.unmeasured.iter().map(|report| {
+        let why = report.reason.as_ref().map_or("", |reason| &reason.what);
+        format!(
+            "unmeasured: {}: {}",
+            escape::name(&report.test),
+            escape::sentence(why)
+        )
+    });
+    let problems = overview.problems.iter();
+    let problems = problems.map(|problem| format!("unmeasured: {problem}"));
+    let mut sentences: Vec<_> = checks.chain(problems).collect();
+    if sentences.is_empty() && !overview.has_measured() {
+        sentences.push("unmeasured: nothing was checked".to_owned());
+    }
+    sentences
+}
+
+/// What used a GPU or reported an allocation without a check.
+fn unchecked(run: &Run) -> Vec<String> {
+    let unchecked = run.unchecked().map(|(program, name)| {
+        format!(
+            "unchecked: {} of {} allocated outside every check",
+            escape::name(&thread(name)),
+            escape::name(program)
+        )
+    });
+    unchecked.collect()
+}
+
+/// The checks that did not end.
+fn aborted(overview: &Overview<'_>) -> Vec<String> {
+    let aborted = overview.aborted.iter();
+    aborted
+        .map(|test| format!("aborted: {}", escape::name(test)))
+        .collect()
+}
+
+/// The checks with something that is created once and kept.
+fn first_use(run: &Run) -> Vec<String> {
+    let is_first_use = |report: &&Report| {
+        let mut kinds = report.findings.iter().map(|finding| finding.kind);
+        report.status == CheckStatus::Found(FindingKind::FirstUse)
+            || kinds.any(|kind| kind == FindingKind::FirstUse)
+    };
+    let reports = run.reports().filter(is_first_use);
+    reports
+        .map(|report| format!("first-use: {}", escape::name(&report.test)))
+        .collect()
 }
 
 /// The entries that allow findings of the run.
@@ -118,34 +264,49 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The entries of the configuration file that allow no finding of the run. This cannot be said of a run
-/// that is incomplete.
-fn unused(overview: &Overview<'_>) -> Outcome<Vec<String>> {
+/// What binds nothing: entries of the configuration file that allow no finding of the run, overrides that
+/// match none of its tests, and budgets for layers that nobody reported. Of a run that is incomplete this
+/// cannot be said of the file.
+fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
+    let run = overview.run;
+    let budgets = run.reports().filter_map(|report| {
+        let unbound = report.unbound.as_ref()?;
+        Some(format!(
+            "unmatched: {}: {}",
+            escape::name(&report.test),
+            escape::sentence(unbound)
+        ))
+    });
+    let mut sentences: Vec<_> = budgets.collect();
     let Some((path, shown)) = workspace::configuration() else {
-        return Err(Failure::usage(format!(
-            "there is no {CONFIG} from here up to the workspace, so nothing in it can be unused"
-        )));
+        return Ok(sentences);
     };
-    if overview.is_blind() || !overview.aborted.is_empty() {
-        say(
-            "note: unused entries are not denied: this run has checks that did not end, did not \
-             measure or cannot be read, and those may need them",
-        );
-        return Ok(Vec::new());
+    if is_part || overview.is_blind() || !overview.aborted.is_empty() {
+        say(format_args!(
+            "note: whether all of {shown} is matched is not known: this run is a part of the suite, or has \
+             checks that did not end, did not measure or cannot be read"
+        ));
+        return Ok(sentences);
     }
-    let used: Vec<_> = entries_in_use(overview.run)
-        .map(|entry| &*entry.stands_in)
-        .collect();
+    let used: Vec<_> = entries_in_use(run).map(|entry| &*entry.stands_in).collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries
         .into_iter()
         .filter(|entry| !used.contains(&&*entry.stands_in));
-    Ok(unused
-        .map(|entry| {
-            let reason = escape::sentence(&entry.reason);
-            format!("{} allowed nothing in this run ({reason})", entry.stands_in)
-        })
-        .collect())
+    sentences.extend(unused.map(|entry| {
+        let reason = escape::sentence(&entry.reason);
+        format!(
+            "unmatched: {} allowed nothing in this run ({reason})",
+            entry.stands_in
+        )
+    }));
+    let tests: Vec<_> = run.reports().map(|report| &*report.test).collect();
+    let overrides = unmatched_overrides(&path, &shown, &tests).map_err(Failure::usage)?;
+    sentences.extend(overrides.into_iter().map(|(stands_in, pattern)| {
+        let pattern = escape::name(&pattern);
+        format!("unmatched: the override at {stands_in} matches no test of this run ({pattern})")
+    }));
+    Ok(sentences)
 }
 
 #[cfg(test)]

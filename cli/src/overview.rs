@@ -11,7 +11,6 @@ use gpu_leak_check::report::model::{
 };
 use gpu_leak_check::units::{count, size};
 
-use crate::exit::Exit;
 use crate::run::{Process, Run};
 
 /// A run summed up: the model that all renderers read.
@@ -73,6 +72,9 @@ impl<'run> Overview<'run> {
         for unowned in run.unowned() {
             summary.add_unowned(unowned.count, unowned.bytes);
         }
+        for (_, thread) in run.unchecked() {
+            summary.add_unchecked(thread);
+        }
         run.late().for_each(|late| summary.note(&late.told()));
         for sentence in flaky_tests(run) {
             summary.note(&sentence);
@@ -110,25 +112,15 @@ impl<'run> Overview<'run> {
                 .any(|group| group.outcome == Outcome::Fail)
     }
 
-    /// Whether anything was not measured or could not be read.
-    pub(crate) fn is_blind(&self) -> bool {
-        self.finished == 0 || !self.problems.is_empty() || !self.unmeasured.is_empty()
+    /// Whether any check measured something.
+    pub(crate) fn has_measured(&self) -> bool {
+        let mut statuses = self.run.reports().map(|report| report.status);
+        statuses.any(|status| status != CheckStatus::NotMeasured)
     }
 
-    /// How the run ends the command.
-    pub(crate) fn judge(&self, denied: bool, require_measured: bool) -> Exit {
-        if self.has_findings() || denied {
-            return Exit::Findings;
-        }
-        let unread = self.finished == 0 || !self.problems.is_empty();
-        let failed_blind = self
-            .unmeasured
-            .iter()
-            .any(|report| outcome(report) == Outcome::Fail);
-        if unread || failed_blind || (require_measured && self.is_blind()) {
-            return Exit::Unmeasured;
-        }
-        Exit::Clean
+    /// Whether anything was not measured or could not be read.
+    pub(crate) fn is_blind(&self) -> bool {
+        !self.has_measured() || !self.problems.is_empty() || !self.unmeasured.is_empty()
     }
 }
 

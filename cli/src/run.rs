@@ -42,6 +42,8 @@ pub(crate) struct Process {
     pub(crate) aborted: Vec<Began>,
     /// Allocations by threads outside every check.
     pub(crate) unowned: Vec<Unowned>,
+    /// The names of threads that ran unchecked and created something.
+    pub(crate) unchecked: Vec<String>,
     /// What was freed after the verdict of its check.
     pub(crate) late: Vec<Late>,
 }
@@ -115,6 +117,14 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.unowned)
     }
 
+    /// What ran unchecked: the program and the name of the thread, which is that of a test.
+    pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.processes.iter().flat_map(|process| {
+            let threads = process.unchecked.iter();
+            threads.map(|thread| (process.binary.as_str(), thread.as_str()))
+        })
+    }
+
     /// What was freed after the verdict of its check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
         self.processes.iter().flat_map(|process| &process.late)
@@ -159,6 +169,7 @@ impl Run {
             reports: file.reports,
             aborted: file.aborted,
             unowned: file.unowned,
+            unchecked: file.unchecked,
             late: file.late,
         });
     }
@@ -324,6 +335,11 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
 /// `path` itself, or the files of the run in that folder. A folder with a single run in it, such as
 /// `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
+    let named = workspace::runs()
+        .ok()
+        .map(|runs| runs.join(path))
+        .filter(|named| !path.exists() && named.is_dir());
+    let path = named.as_deref().unwrap_or(path);
     let shown = path.display();
     if path.is_file() {
         return Ok(vec![path.to_owned()]);

@@ -1,9 +1,12 @@
 //! How `exec` and cargo's subcommands start a program, watch it and sum up what its processes wrote.
 
+use std::env;
 use std::fs;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use gpu_leak_check::__command::begin_named;
 
 use crate::arguments::Output;
 use crate::exit::{Failure, Outcome, code_of};
@@ -15,6 +18,9 @@ use crate::render::{self, Format, Rendering};
 use crate::run::Run;
 use crate::workspace;
 
+/// The variable with the name of the run that a process belongs to.
+const OUTER: &str = "GPU_LEAK_SESSION";
+
 /// One run of a program under the command: the folder that its processes write their files to.
 #[derive(Debug)]
 pub(crate) struct Session {
@@ -23,10 +29,19 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new run of the subcommand `kind`, whose folder will be in `runs`.
-    pub(crate) fn new(kind: &str, runs: PathBuf) -> Self {
-        let name = workspace::new_run_name(kind);
-        Self { runs, name }
+    /// A new run of the subcommand `kind`, whose folder will be in `runs`. It is called `name`, or as
+    /// `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed.
+    pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>) -> Outcome<Self> {
+        let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
+        // A run inside another one, such as in a test, is not that run.
+        let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
+        let variable = if is_outer { String::new() } else { variable };
+        let name = match name.unwrap_or(&variable) {
+            "" => workspace::new_run_name(kind),
+            name => begin_named(&runs, name)
+                .map_err(|why| Failure::usage(format!("the run cannot be called {name}: {why}")))?,
+        };
+        Ok(Self { runs, name })
     }
 
     /// Where this run's files are; missing as long as no check has begun.
@@ -44,6 +59,7 @@ impl Session {
     ) -> Outcome<u8> {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
+            .env(OUTER, &self.name)
             // Set even for cargo, which may have been told to build in another folder.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         let _progress = progress::Program::watch(self.folder(), takes_snapshots);
@@ -69,6 +85,11 @@ pub(crate) fn sum_up(
     say("");
     write(Format::Text, None, overview)?;
     hints.into_iter().for_each(say);
+    write_all(overview, outputs)
+}
+
+/// Writes the files that `--report` asks for.
+pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Outcome<()> {
     for output in outputs {
         write(output.format, Some(&output.file), overview)?;
     }

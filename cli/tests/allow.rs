@@ -1,8 +1,9 @@
 //! `allow` and `diff`: known leaks are listed, and only new ones fail.
 
 use std::fs;
+use std::path::Path;
 
-use crate::support::{checked, checked_with, command, gpu_leak, told};
+use crate::support::{checked, checked_in, checked_with, command, gpu_leak, told};
 
 #[test]
 fn what_is_allowed_passes_and_only_what_is_new_fails() {
@@ -11,15 +12,20 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
     fs::write(&config, "# ours\n").expect("a file");
     let old = checked(base.path(), "old", &["keeps_a_tensor"]);
     let mut write = command();
-    write.args(["allow", "--write", "--from"]).arg(&old);
+    write.args(["allow", "--write", "--reason", "known before", "--from"]);
+    write.arg(&old);
     let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(written.code, Some(0), "{written:?}");
     assert!(
-        written.stderr.contains("1 entry added, 0 already there"),
+        written
+            .stderr
+            .contains("gpu-leak-check.toml: 1 entry added"),
         "{written:?}"
     );
     let text = fs::read_to_string(&config).expect("the file");
     assert!(text.starts_with("# ours\n"), "{text}");
+    assert!(written.stdout.contains("+ up_to = 1024\n"), "{written:?}");
+    assert!(!written.stdout.contains("# ours"), "{written:?}");
 
     let tests = ["keeps_a_tensor", "keeps_two_tensors"];
     let new = checked_with(base.path(), "new", &tests, Some(&config));
@@ -30,19 +36,67 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
     );
     assert_eq!(report.code, Some(1), "{report:?}");
 
-    let again = told(&mut write);
+    let mut again = command();
+    again.args(["allow", "--write", "--reason", "known before", "--from"]);
+    again.arg(checked_with(
+        base.path(),
+        "again",
+        &["keeps_a_tensor"],
+        Some(&config),
+    ));
+    let again = told(again.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert!(again.stderr.contains("nothing to add"), "{again:?}");
+}
+
+/// The bounds are those of one test: neither more in the same test nor the same in another one passes.
+#[test]
+fn more_of_what_is_allowed_fails() {
+    let base = tempfile::tempdir().expect("a folder");
+    let config = base.path().join("gpu-leak-check.toml");
+    let run = |name: &str, many: &str, tests: &[&str]| {
+        let config = config.is_file().then_some(&*config);
+        checked_in(base.path(), name, tests, config, &[("PLANTED", many)])
+    };
+    let known = run("known", "1", &["keeps_as_many_as_told"]);
+    let allow = |from: &Path, words: &[&str]| {
+        let mut allow = command();
+        allow.arg("allow").args(words).arg("--from").arg(from);
+        told(allow.env("GPU_LEAK_CHECK_CONFIG", &config))
+    };
+    let without = allow(&known, &["--write"]);
+    assert_eq!(without.code, Some(2), "{without:?}");
+    let placeholder = allow(&known, &["--write", "--reason", "…"]);
+    assert_eq!(placeholder.code, Some(2), "{placeholder:?}");
+    let written = allow(&known, &["--write", "--reason", "known before"]);
+    assert_eq!(written.code, Some(0), "{written:?}");
+
+    let code = |run: &Path| gpu_leak(["report".as_ref(), run.as_os_str()]).code;
+    assert_eq!(code(&run("same", "1", &["keeps_as_many_as_told"])), Some(0));
+    let doubled = run("doubled", "2", &["keeps_as_many_as_told"]);
+    assert_eq!(code(&doubled), Some(1));
+    let both = ["keeps_as_many_as_told", "keeps_a_tensor"];
+    assert_eq!(code(&run("another", "1", &both)), Some(1));
+
+    let raised = allow(&doubled, &["--write", "--reason", "known before"]);
     assert!(
-        again.stderr.contains("nothing to add, 1 already there"),
-        "{again:?}"
+        raised
+            .stdout
+            .contains("- up_to_count = 1\n+ up_to = 2048\n+ up_to_count = 2\n"),
+        "{raised:?}"
+    );
+    assert_eq!(
+        code(&run("raised", "2", &["keeps_as_many_as_told"])),
+        Some(0)
     );
 }
 
 #[test]
-fn an_entry_that_expired_and_one_that_allows_nothing_are_denied_when_asked() {
+fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
     let base = tempfile::tempdir().expect("a folder");
     let config = base.path().join("gpu-leak-check.toml");
     let text = "[[allow]]\nfn = \"*keep*\"\nreason = \"old\"\nuntil = 2020-01-01\n\n\
-                [[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n";
+                [[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n\n\
+                [[override]]\ntest = \"nope*\"\ntolerance = 1\n";
     fs::write(&config, text).expect("a file");
     let run = checked_with(base.path(), "r", &["keeps_a_tensor"], Some(&config));
     let report = |deny: &str| {
@@ -56,33 +110,36 @@ fn an_entry_that_expired_and_one_that_allows_nothing_are_denied_when_asked() {
         expired.stderr.contains("expired on 2020-01-01"),
         "{expired:?}"
     );
-    let unused = report("--deny=unused");
-    assert_eq!(unused.code, Some(1), "{unused:?}");
-    assert_eq!(unused.stderr.matches("denied: ").count(), 1, "{unused:?}");
+    let unmatched = report("--deny=unmatched");
+    assert_eq!(unmatched.code, Some(1), "{unmatched:?}");
+    let stderr = &unmatched.stderr;
+    assert_eq!(stderr.matches("denied: ").count(), 2, "{unmatched:?}");
     assert!(
-        unused.stderr.contains("allowed nothing in this run (gone)"),
-        "{unused:?}"
+        stderr.contains("gpu-leak-check.toml:6 allowed nothing in this run (gone)"),
+        "{unmatched:?}"
     );
+    assert!(
+        stderr.contains("gpu-leak-check.toml:10 matches no test of this run (nope*)"),
+        "{unmatched:?}"
+    );
+    assert_eq!(report("--strict").code, Some(1));
 }
 
 #[test]
-fn nothing_is_called_unused_where_checks_did_not_end() {
+fn nothing_is_called_unmatched_where_checks_did_not_end() {
     let base = tempfile::tempdir().expect("a folder");
     let config = base.path().join("gpu-leak-check.toml");
     fs::write(&config, "[[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n").expect("a file");
     let tests = ["ends_the_process"];
     let run = checked_with(base.path(), "r", &tests, Some(&config));
     let mut report = command();
-    report.arg("report").arg(&run).arg("--deny=unused");
+    report.arg("report").arg(&run).arg("--deny=unmatched");
     let told = told(report.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert!(
         !told.stderr.lines().any(|line| line.starts_with("denied: ")),
         "{told:?}"
     );
-    assert!(
-        told.stderr.contains("note: unused entries are not denied"),
-        "{told:?}"
-    );
+    assert!(told.stderr.contains("is matched is not known"), "{told:?}");
 }
 
 #[test]

@@ -44,19 +44,11 @@ fn with_cargo_that(folder: &Path, test: &str, then: &str) -> Command {
 fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = with_cargo(folder.path(), "keeps_a_tensor", 101);
-    let words = [
-        "test",
-        "--deny=expired",
-        "-p",
-        "optim",
-        "--deny",
-        "--",
-        "--nocapture",
-    ];
+    let words = ["test", "--deny=expired", "-p", "optim", "--", "--nocapture"];
     let Told { code, stdout, .. } = told(command.args(words));
     assert_eq!(code, Some(101), "{stdout}");
     let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
-    assert_eq!(given, "test\n-p\noptim\n--deny\n--\n--nocapture\n");
+    assert_eq!(given, "test\n-p\noptim\n--\n--nocapture\n");
     assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
 }
 
@@ -90,7 +82,8 @@ fn without_a_check_the_exit_code_is_cargos_unless_one_is_required() {
     assert_eq!(silent.code, Some(0), "{silent:?}");
     assert!(silent.stderr.contains("no check ran"), "{silent:?}");
     assert!(silent.stderr.contains("gpu-leak exec"), "{silent:?}");
-    assert_eq!(told_of(&["--require-measured"]).code, Some(3));
+    assert_eq!(told_of(&["--deny=unmeasured"]).code, Some(3));
+    assert_eq!(told_of(&["--strict"]).code, Some(3));
 }
 
 #[test]
@@ -129,6 +122,65 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
 }
 
 #[test]
+fn the_file_can_make_every_run_strict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("gpu-leak-check.toml");
+    fs::write(&config, "[run]\nstrict = true\n").expect("a file");
+    let run = |test: &str| {
+        let mut command = with_cargo(folder.path(), test, 0);
+        told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config))
+    };
+    assert_eq!(run("gives_back").code, Some(0));
+    assert_eq!(run("").code, Some(3), "no check ran");
+    let unchecked = run("allocates_beside_a_check");
+    assert_eq!(unchecked.code, Some(1), "{unchecked:?}");
+    assert!(
+        unchecked
+            .stderr
+            .contains("denied: unchecked: planted::alloca…"),
+        "{unchecked:?}"
+    );
+    assert!(
+        unchecked.stdout.contains("nothing checked; 1 unchecked"),
+        "{unchecked:?}"
+    );
+}
+
+/// `every_test` in the file is what the option is.
+#[test]
+fn the_file_can_watch_every_test() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("gpu-leak-check.toml");
+    fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
+    let mut command = with_cargo(folder.path(), "", 0);
+    told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config));
+    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    assert!(given.contains("runner=["), "{given}");
+}
+
+#[test]
+fn a_named_run_is_found_by_its_name_and_begins_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let runs = folder.path().join("runs");
+    let run = |name: &str, test: &str, code| {
+        let mut command = with_cargo(folder.path(), test, code);
+        told(command.args(["test", "--name", name]))
+    };
+    run("main", "keeps_two_tensors", 101);
+    run("main", "keeps_a_tensor", 101);
+    run("branch", "keeps_two_tensors", 101);
+    let mut diff = command();
+    diff.args(["diff", "main", "branch"]);
+    let diff = told(diff.env("GPU_LEAK_CHECK_OUTPUT", &runs));
+    assert_eq!(diff.code, Some(1), "{diff:?}");
+    assert!(diff.stdout.contains("new: 2"), "{diff:?}");
+    assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
+    let mut named = with_cargo(folder.path(), "gives_back", 0);
+    told(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
+    assert!(runs.join("third").is_dir());
+}
+
+#[test]
 fn a_suite_without_the_attribute_gets_a_hint() {
     let folder = tempfile::tempdir().expect("a folder");
     let told = told(with_cargo(folder.path(), "", 0).arg("test"));
@@ -137,16 +189,16 @@ fn a_suite_without_the_attribute_gets_a_hint() {
 }
 
 #[test]
-fn an_own_option_after_cargos_arguments_gets_a_hint() {
+fn an_own_option_may_follow_cargos_arguments() {
     let folder = tempfile::tempdir().expect("a folder");
-    let refused = |words: &[&str]| told(with_cargo(folder.path(), "", 1).args(words));
-    let late = refused(&["test", "-p", "optim", "--report=junit=leaks.xml"]);
-    assert!(
-        late.stderr.contains("cargo gpu-leak test --report …"),
-        "{late:?}"
-    );
-    let the_tests = refused(&["test", "--", "--report"]);
-    assert!(!the_tests.stderr.contains("help:"), "{the_tests:?}");
+    let out = folder.path().join("leaks.xml");
+    let output = format!("--report=junit={}", out.display());
+    let words = ["test", "--no-fail-fast", &output];
+    let told = told(with_cargo(folder.path(), "gives_back", 0).args(words));
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(out.is_file());
+    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    assert_eq!(given, "test\n--no-fail-fast\n");
 }
 
 #[test]

@@ -7,9 +7,11 @@ use std::env;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
+use std::sync::OnceLock;
 use std::time::SystemTime;
 
 use gpu_leak_check::gpu_leak_check;
+use gpu_leak_hooked::{Buffer, lookup_table};
 use gpu_leak_tests::fake::Fake;
 
 use crate::support::{Told, clean, told};
@@ -48,6 +50,41 @@ fn fails_by_itself() {
     panic!("its own words");
 }
 
+#[ignore = "planted"]
+#[test]
+fn leaks_what_an_allocator_reports() {
+    Buffer::new(64).leak();
+}
+
+#[ignore = "planted"]
+#[test]
+fn gives_back_what_an_allocator_reports() {
+    drop(Buffer::new(64));
+}
+
+#[ignore = "planted"]
+#[test]
+fn keeps_what_the_code_allows() {
+    lookup_table(64);
+}
+
+#[ignore = "planted"]
+#[test]
+fn hands_over_what_an_allocator_reports() {
+    let _ = Buffer::new(64).into_raw();
+}
+
+#[ignore = "planted"]
+#[test]
+fn keeps_a_static() {
+    static TABLE: OnceLock<Buffer> = OnceLock::new();
+    TABLE.get_or_init(|| Buffer::new(64));
+}
+
+#[ignore = "planted"]
+#[test]
+fn allocates_nothing() {}
+
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -60,20 +97,42 @@ fn runner(words: &[&str]) -> Told {
     runner_at(env!("CARGO_BIN_EXE_cargo-gpu-leak").as_ref(), words)
 }
 
-fn runner_at(program: &Path, words: &[&str]) -> Told {
+fn runner_at(command: &Path, words: &[&str]) -> Told {
+    let this = env::current_exe().expect("this program");
+    runner_by(command, &this, words, |_| {})
+}
+
+/// The same in another environment.
+fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
+    runner_of(&env::current_exe().expect("this program"), words, prepare)
+}
+
+/// The same on another test program.
+fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
+    let command = Path::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"));
+    runner_by(command, program, words, prepare)
+}
+
+fn runner_by(
+    command: &Path,
+    program: &Path,
+    words: &[&str],
+    prepare: impl FnOnce(&mut Command),
+) -> Told {
     let folder = tempfile::tempdir().expect("a folder");
     // cargo calls a runner without the argument `gpu-leak`.
-    let mut runner = clean(Command::new(program));
-    told(
-        runner
-            .envs(Fake::new().env())
-            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
-            .env("GPU_LEAK_CHECK_RUN", "every")
-            .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
-            .arg("every-test-runner")
-            .arg(env::current_exe().expect("this program"))
-            .args(words),
-    )
+    let mut runner = clean(Command::new(command));
+    let fake = Fake::new();
+    runner
+        .envs(fake.env())
+        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_RUN", "every")
+        .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
+        .arg("every-test-runner")
+        .arg(program)
+        .args(words);
+    prepare(&mut runner);
+    told(&mut runner)
 }
 
 #[test]
@@ -88,6 +147,73 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
         "{told:?}"
     );
     assert!(told.stdout.contains("running 1 test, each"), "{told:?}");
+}
+
+/// Nothing but the program's own copy of the harness hears them.
+#[test]
+fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
+    let told = runner(&["an_allocator_reports", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    let line = "test every_test::leaks_what_an_allocator_reports ... FAILED: gpu leak: 1 allocation, 64 B on hooked:0";
+    assert!(told.stdout.contains(line), "{told:?}");
+    let line = "test every_test::gives_back_what_an_allocator_reports ... ok\n";
+    assert!(told.stdout.contains(line), "{told:?}");
+    let line = "test every_test::hands_over_what_an_allocator_reports ... ok\n";
+    assert!(told.stdout.contains(line), "{told:?}");
+    assert!(told.stdout.contains("2 passed; 1 failed"), "{told:?}");
+}
+
+#[test]
+fn what_the_code_allows_and_what_a_static_holds_fails_nothing() {
+    let told = runner(&["every_test::keeps_", "--ignored"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let line = "test every_test::keeps_what_the_code_allows ... ok, allowed\n";
+    assert!(told.stdout.contains(line), "{told:?}");
+    let line = "test every_test::keeps_a_static ... ok, first-use\n";
+    assert!(told.stdout.contains(line), "{told:?}");
+}
+
+#[test]
+fn a_test_that_allocates_nothing_passes_where_a_gpu_is_required() {
+    let told = runner_with(&["every_test::allocates_nothing", "--ignored"], |runner| {
+        runner.env("GPU_LEAK_CHECK", "require");
+    });
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(
+        told.stdout.contains("allocates_nothing ... ok\n"),
+        "{told:?}"
+    );
+}
+
+/// A test program without the harness: its allocators report to nobody.
+#[test]
+fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = folder.path().join("deaf.rs");
+    let program = folder.path().join("deaf-0123456789abcdef");
+    let text = "#[used]\n\
+        #[unsafe(link_section = \".note.gpu-leak-hooks\")]\n\
+        static NOTE: [u32; 5] = [8, 0, 1, 0, 0];\n\
+        #[test]\n\
+        fn passes() {}\n";
+    fs::write(&source, text).expect("a source");
+    let compiler = env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let mut compiler = Command::new(compiler);
+    compiler
+        .args(["--test", "--edition=2024", "-o"])
+        .arg(&program)
+        .arg(&source);
+    assert!(compiler.status().expect("a compiler").success());
+    let run = |mode: &str| {
+        runner_of(&program, &[], |runner| {
+            runner.env("GPU_LEAK_CHECK", mode);
+        })
+    };
+    let lax = run("auto");
+    assert_eq!(lax.code, Some(0), "{lax:?}");
+    assert!(lax.stderr.contains("deaf is not measured"), "{lax:?}");
+    assert!(lax.stderr.contains("`use gpu_leak_check as _;`"), "{lax:?}");
+    assert_eq!(run("require").code, Some(101));
 }
 
 /// The command is installed once, while the programs that it watches are built after every change.
@@ -191,7 +317,7 @@ fn a_test_with_the_attribute_checks_itself() {
             .contains("gpu leak: 1 allocation, 512 B on cuda:0"),
         "{told:?}"
     );
-    assert!(told.stdout.contains("confirmed"), "{told:?}");
+    assert_eq!(told.stdout.matches("confirmed").count(), 1, "{told:?}");
     assert!(!told.stdout.contains("already watches"), "{told:?}");
 }
 

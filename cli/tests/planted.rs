@@ -56,6 +56,25 @@ fn gives_back() -> Result<()> {
     Ok(())
 }
 
+#[ignore = "planted"]
+#[test]
+fn allocates_beside_a_check() -> Result<()> {
+    Tensor::zeros([256], &Device::embedded()?)?;
+    Ok(())
+}
+
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn keeps_as_many_as_told() -> Result<()> {
+    let many = env::var("PLANTED").map_or(1, |many| many.parse().expect("a number"));
+    let device = Device::embedded()?;
+    for _ in 0..many {
+        keep(Tensor::zeros([256], &device)?);
+    }
+    Ok(())
+}
+
 #[gpu_leak_check(on_leak = "warn")]
 #[ignore = "planted"]
 #[test]

@@ -50,13 +50,20 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
     let blind = checked(base.path(), "blind", &["gives_back", "sees_nothing"]);
     let blind = blind.as_os_str();
     assert_eq!(gpu_leak(["report".as_ref(), blind]).code, Some(0));
-    let told = gpu_leak(["report".as_ref(), blind, "--require-measured".as_ref()]);
+    let told = gpu_leak(["report".as_ref(), blind, "--deny=unmeasured".as_ref()]);
     assert_eq!(told.code, Some(3), "{told:?}");
     assert!(
-        told.stdout.contains("1 not measured (no GPU)"),
-        "{}",
-        told.stdout
+        told.stderr
+            .contains("denied: unmeasured: planted::sees_nothing"),
+        "{told:?}"
     );
+    assert!(told.stdout.contains("1 not measured (no GPU)"), "{told:?}");
+    let blind = checked(base.path(), "only-blind", &["sees_nothing"]);
+    let told = gpu_leak(["report".as_ref(), blind.as_os_str()]);
+    assert!(told.stdout.contains("nothing checked"), "{told:?}");
+    assert_eq!(told.code, Some(3), "{told:?}");
+    let told = gpu_leak(["report".as_ref(), clean.as_os_str(), "--strict".as_ref()]);
+    assert_eq!(told.code, Some(0), "{told:?}");
 }
 
 /// Each row of the table of exit codes in `docs/command.md`.
@@ -102,13 +109,13 @@ fn the_exit_codes_are_those_of_the_documented_table() {
         ),
         (
             "nothing was checked, a file could not be read, or a check could not measure with \
-             `--require-measured`",
+             `--deny unmeasured`",
             vec![report(&[nothing.as_ref()]), report(&[unread.as_ref()])],
         ),
     ];
     if !fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         let blind = run("blind", "sees_nothing");
-        let strict = report(&[&blind, "--require-measured".as_ref()]);
+        let strict = report(&[&blind, "--deny=unmeasured".as_ref()]);
         tried[3].1.push(strict);
     }
     let page = include_str!("../../docs/command.md");
@@ -126,7 +133,11 @@ fn misconfigured(folder: &std::path::Path) -> Option<i32> {
     fs::write(&config, "[chekc]\n").expect("a file");
     let mut report = command();
     report
-        .args(["report".as_ref(), run.as_os_str(), "--deny=unused".as_ref()])
+        .args([
+            "report".as_ref(),
+            run.as_os_str(),
+            "--deny=unmatched".as_ref(),
+        ])
         .env("GPU_LEAK_CHECK_CONFIG", &config);
     told(&mut report).code
 }

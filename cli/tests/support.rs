@@ -22,12 +22,24 @@ pub(crate) fn checked_with(
     tests: &[&str],
     config: Option<&Path>,
 ) -> PathBuf {
+    checked_in(base, run, tests, config, &[])
+}
+
+/// The same in another environment.
+pub(crate) fn checked_in(
+    base: &Path,
+    run: &str,
+    tests: &[&str],
+    config: Option<&Path>,
+    environment: &[(&str, &str)],
+) -> PathBuf {
     let tests = tests.iter().map(|test| format!("planted::{test}"));
     let output = clean(Command::new(env::current_exe().expect("this program")))
         .args(["--exact", "--ignored", "--test-threads=1"])
         .args(tests)
         .env("GPU_LEAK_CHECK_OUTPUT", base)
         .env("GPU_LEAK_CHECK_RUN", run)
+        .envs(environment.iter().copied())
         .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
         .output()
         .expect("this program runs");

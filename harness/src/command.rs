@@ -8,9 +8,16 @@ use std::path::Path;
 use crate::api::cuda::{self, Reach};
 use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
+use crate::check::outcome::weigh;
+use crate::config::Policy;
+pub use crate::config::{RunSettings, run_settings, unmatched_overrides};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver};
-use crate::report::model::{Reason, Report};
+use crate::judge::Subject;
+use crate::options::Options;
+use crate::report::Code;
+pub use crate::report::begin_named;
+use crate::report::model::{CheckStatus, Reason, Report};
 
 /// An `[[allow]]` entry of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +50,71 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String
 /// The message with which every check would fail.
 pub fn variables() -> Result<(), String> {
     crate::config::variables_of_this_process()
+}
+
+/// What a test program contains.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// This library, which then watches the program from inside.
+    pub harness: bool,
+    /// Allocators that report through `gpu-leak-hooks`.
+    pub hooks: bool,
+}
+
+/// Returns what the program at `path` contains, by the notes in it; nothing if it cannot be read.
+#[cfg(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+#[must_use]
+pub fn contents(path: &Path) -> Contents {
+    use object::Object;
+    let file = crate::device::mapped::file(path);
+    let file = file.and_then(|bytes| object::read::elf::NativeElfFile::parse(bytes).ok());
+    let has = |name| {
+        let file: Option<&object::read::elf::NativeElfFile<'_>> = file.as_ref();
+        file.is_some_and(|file| file.section_by_name(name).is_some())
+    };
+    Contents {
+        harness: has(".note.gpu-leak-check"),
+        hooks: has(".note.gpu-leak-hooks"),
+    }
+}
+
+/// Nothing is known of programs of other systems.
+#[cfg(not(all(
+    target_os = "linux",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+)))]
+#[must_use]
+pub fn contents(_path: &Path) -> Contents {
+    Contents::default()
+}
+
+/// Returns the report on the test program `name` at `path`, whose allocators report to nobody, with
+/// the outcome by the policy of the run.
+#[must_use]
+pub fn unheard_allocators(name: &str, path: &str) -> Report {
+    let subject = Subject {
+        test: name.to_owned(),
+        file: path.to_owned(),
+        ..Subject::default()
+    };
+    let report = Report {
+        reason: Some(Reason::new(
+            Code::Unheard,
+            "its allocators report through gpu-leak-hooks, and nothing in this program hears them",
+            "link gpu-leak-check into it: a dev-dependency, and `use gpu_leak_check as _;` in the test \
+             file, or `#[cfg(test)] use gpu_leak_check as _;` in src/lib.rs for unit tests",
+        )),
+        ..Report::about(subject, CheckStatus::NotMeasured)
+    };
+    // A wrong setting is the error of every check.
+    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    Report {
+        outcome: Some(weigh(&report, &policy, None)),
+        ..report
+    }
 }
 
 /// Whether the file at `path` is a recording, judged by its first line.

@@ -35,16 +35,35 @@ pub struct Settings {
     pub signal: Option<i32>,
     /// Only a process that was started by this one is watched.
     pub child_of: Option<u32>,
+    /// Whether the process is a test: then the run's policy decides whether it fails, and what a
+    /// static keeps is first use.
+    pub is_test: bool,
+    /// The process that starts a program which contains this library. That copy watches the program,
+    /// since it hears the allocators that report; the preloaded one watches its child processes.
+    pub contained_in_child_of: Option<u32>,
 }
 
 impl Settings {
-    /// Returns the settings in the environment, or `None` if the command did not start this process
-    /// or does not watch it.
+    /// Returns the settings for the preloaded library, or `None` if it is not to watch this process.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
-        let settings: Self = serde_json::from_str(&env::var(VARIABLE).ok()?).ok()?;
+        let settings = Self::read()?;
         let is_meant = settings.child_of.is_none_or(is_parent);
-        is_meant.then_some(settings)
+        (is_meant && !settings.is_contained()).then_some(settings)
+    }
+
+    /// Returns the settings for the copy of this library that the program itself contains, or `None`
+    /// if it is not to watch this process.
+    pub(crate) fn of_this_program() -> Option<Self> {
+        Self::read().filter(Self::is_contained)
+    }
+
+    fn read() -> Option<Self> {
+        serde_json::from_str(&env::var(VARIABLE).ok()?).ok()
+    }
+
+    fn is_contained(&self) -> bool {
+        self.contained_in_child_of.is_some_and(is_parent)
     }
 
     /// Returns the value for [`VARIABLE`].

@@ -25,7 +25,7 @@
 //! While no check has begun in the process, each call costs one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
@@ -35,6 +35,9 @@ use crate::quiet::{Quiet, quiet, quiet_if_heard};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
+
+/// What to call before the first report.
+static BEFORE: OnceLock<fn()> = OnceLock::new();
 
 /// The source folders of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
@@ -180,6 +183,9 @@ pub(crate) fn allocated(
     let Some(layer) = layer(source) else {
         return;
     };
+    if let Some(before) = BEFORE.get() {
+        before();
+    }
     let place = place();
     ledger::live().apply(&Event::Created(Creation {
         key: key(source, layer, Some(place), address),
@@ -244,6 +250,12 @@ pub(crate) fn heard() -> Option<Quiet> {
 /// attributed to the next owner of the address.
 pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
+}
+
+/// Calls `before` ahead of each report of an allocation. It must be quick after the first one, and
+/// must not report anything itself. Only the first function that is set takes effect.
+pub(crate) fn before_each_allocation(before: fn()) {
+    let _ = BEFORE.set(before);
 }
 
 /// Returns the source folders of the allocators that have reported.

@@ -87,7 +87,7 @@ pub enum OnLeak {
 /// `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allow {
-    /// `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or
+    /// `at:`, `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or
     /// `fingerprint:` followed by a fingerprint from a report.
     pub pattern: &'static str,
     /// Why it may stay; shown in reports.

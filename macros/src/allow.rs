@@ -9,7 +9,7 @@ use crate::paths::Paths;
 use crate::value::{Value, size};
 
 /// The prefixes that a pattern can have.
-const SORTS: [&str; 4] = ["fn:", "file:", "lib:", "fingerprint:"];
+const SORTS: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
 
 const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"…\")`";
 
@@ -65,7 +65,9 @@ impl Allow {
                 }
             }
         }
-        let Some(reason) = reason.filter(|reason| !reason.value().trim().is_empty()) else {
+        let Some(reason) =
+            reason.filter(|reason| reason.value().chars().any(char::is_alphanumeric))
+        else {
             return Err(syn::Error::new(
                 parentheses.span.join(),
                 format!("a reason is missing: {USAGE}"),

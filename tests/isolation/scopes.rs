@@ -306,6 +306,25 @@ fn a_stretch_tells_what_its_own_work_left() {
     run("has_stretches").assert_clean();
 }
 
+#[ignore = "run by others"]
+#[test]
+fn asserts_what_it_cannot_see() {
+    Scope::open("nothing").finish().assert_clean();
+}
+
+#[test]
+fn a_scope_that_sees_nothing_fails_where_a_gpu_is_required() {
+    if gpu_leak_check::gpu_available() {
+        return;
+    }
+    let passes = |mode: &str| {
+        let run = Run::of("isolation::scopes::asserts_what_it_cannot_see");
+        run.env("GPU_LEAK_CHECK", mode).run().status.success()
+    };
+    assert!(passes("auto"));
+    assert!(!passes("require"));
+}
+
 /// Like one scope for each request of a server.
 #[gpu_leak_check(confirm = false)]
 #[ignore = "run by others"]

@@ -1,53 +1,133 @@
-//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run.
+//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each is about one
+//! call site and has what it leaves today as its bounds, so that more of it fails.
 
-use std::collections::BTreeMap;
+mod diff;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::model::{Finding, FindingKind, Left};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 use tempfile::Builder;
-use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
 
 use crate::arguments::Allow;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::{print, say, test_names};
+use crate::output::{print, say};
 use crate::overview::{Group, Overview};
 use crate::run::{self, Run};
 use crate::workspace::{self, CONFIG};
 
-/// The reason of a new entry, which the user fills in.
-const REASON: &str = "…";
-/// How many tests the comment of an entry names.
-const MAX_NAMES: usize = 3;
-
 pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
     let run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
     let overview = Overview::of(&run);
-    let (allowable, others): (Vec<_>, Vec<_>) = overview
+    let others: Vec<_> = overview
         .groups
         .iter()
-        .filter(|group| group.finding.kind.is_failure())
-        .partition(|group| can_be_allowed(group));
+        .filter(|group| group.finding.kind.is_failure() && site_of(&group.finding).is_none())
+        .collect();
     for sentence in refused(&others) {
         say(format_args!("note: {sentence}"));
     }
+    let sites = leaking_sites(&run);
+    let reason = asked.reason.as_deref().unwrap_or_default();
     if asked.write {
-        append(&allowable)?;
+        if !reason.chars().any(char::is_alphanumeric) {
+            return Err(Failure::usage("--reason must say why this may stay"));
+        }
+        write(&sites, reason)?;
     } else {
         let mut document = DocumentMut::new();
-        add(&mut document, &allowable).map_err(Failure::usage)?;
+        merge(&mut document, &sites, reason).map_err(Failure::usage)?;
         print(document.to_string().trim_start());
     }
     Ok(Exit::Clean)
 }
 
-fn can_be_allowed(group: &Group<'_>) -> bool {
-    let finding = &group.finding;
-    matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew)
-        && !finding.site.fingerprint.is_empty()
+/// What an entry matches: its key and the value.
+type SiteKey = (&'static str, String);
+
+/// A call site that leaks.
+#[derive(Debug, Default)]
+struct LeakingSite {
+    /// What each test with a leak there leaves.
+    left: BTreeMap<String, Left>,
+    /// The worst of its findings: `leaked: 4.00 KiB device memory`.
+    description: String,
+    /// Its lines.
+    locations: BTreeSet<String>,
+    /// Whether a program under `exec` leaks there: its name is its command line, which may change.
+    in_a_program: bool,
+}
+
+impl LeakingSite {
+    /// The most that one test leaves.
+    fn bounds(&self) -> Left {
+        let mut bounds = Left::default();
+        for left in self.left.values() {
+            bounds.count = bounds.count.max(left.count);
+            bounds.bytes = bounds.bytes.max(left.bytes);
+        }
+        bounds
+    }
+}
+
+/// The call site of a finding that an entry can allow: its function or, without symbols, the fingerprint
+/// of its stack.
+fn site_of(finding: &Finding) -> Option<SiteKey> {
+    let can_be_allowed = matches!(
+        finding.kind,
+        FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
+    );
+    let site = &finding.site;
+    if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
+        return None;
+    }
+    let function = site.user_frame().and_then(|frame| frame.function.clone());
+    Some(match function {
+        Some(function) => ("at", function),
+        None => ("fingerprint", site.fingerprint.clone()),
+    })
+}
+
+/// The call sites with leaks. What is first use there counts for the bounds, because the entry matches it
+/// too.
+fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
+    let mut sites: BTreeMap<SiteKey, LeakingSite> = BTreeMap::new();
+    for report in run.reports() {
+        let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
+        for finding in &report.findings {
+            if let Some(site) = site_of(finding) {
+                in_this_test.entry(site).or_default().push(finding);
+            }
+        }
+        for (key, findings) in in_this_test {
+            let Some(worst) = findings.iter().find(|finding| finding.kind.is_failure()) else {
+                continue;
+            };
+            let site = sites.entry(key).or_default();
+            if site.description.is_empty() {
+                site.description = format!("{}: {}", worst.kind.name(), what(worst));
+            }
+            site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
+            site.locations
+                .extend(findings.iter().map(|finding| finding.site.location()));
+            let sum = findings.iter().fold(Left::default(), |sum, finding| {
+                sum.plus(Left {
+                    count: finding.count,
+                    bytes: finding.bytes,
+                })
+            });
+            // Two programs may have tests of the same name.
+            let left = site.left.entry(report.test.clone()).or_default();
+            left.count = left.count.max(sum.count);
+            left.bytes = left.bytes.max(sum.bytes);
+        }
+    }
+    sites
 }
 
 /// Why there are no entries for these findings, and what to do instead.
@@ -73,8 +153,9 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     sentences.collect()
 }
 
-/// Appends entries to the configuration file of the workspace, which is created if there is none.
-fn append(groups: &[&Group<'_>]) -> Outcome<()> {
+/// Writes entries to the configuration file of the workspace, which is created if there is none, and shows
+/// what changes.
+fn write(sites: &BTreeMap<SiteKey, LeakingSite>, reason: &str) -> Outcome<()> {
     let path =
         workspace::configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
     let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
@@ -84,8 +165,8 @@ fn append(groups: &[&Group<'_>]) -> Outcome<()> {
         String::new()
     };
     let mut document: DocumentMut = text.parse().map_err(|why| wrong(format!("{why}")))?;
-    let added = add(&mut document, groups).map_err(&wrong)?;
-    if added > 0 {
+    let merged = merge(&mut document, sites, reason).map_err(&wrong)?;
+    if merged.added + merged.raised > 0 {
         let written = document.to_string();
         // Each entry begins with an empty line, which is not needed at the beginning of a file.
         let written = if text.is_empty() {
@@ -94,22 +175,35 @@ fn append(groups: &[&Group<'_>]) -> Outcome<()> {
             &written
         };
         replace(&path, written).map_err(|why| wrong(why.to_string()))?;
+        print(&diff::lines(&text, written));
     }
-    say(appended(&path, added, groups.len() - added));
+    say(format_args!("{}: {}", path.display(), merged.summary()));
     Ok(())
 }
 
-fn appended(path: &Path, added: usize, before: usize) -> String {
-    let path = path.display();
-    match (added, before) {
-        (0, 0) => format!(
-            "{path}: nothing to add, since that run has no failure that an entry could allow"
-        ),
-        (0, before) => format!("{path}: nothing to add, {before} already there"),
-        (added, before) => format!(
-            "{path}: {} added, {before} already there; fill in the reasons",
-            quantity(added as u64, "entry")
-        ),
+/// How many entries changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Merged {
+    added: usize,
+    raised: usize,
+}
+
+impl Merged {
+    fn summary(self) -> String {
+        let Self { added, raised } = self;
+        let entries = |number: usize| quantity(number as u64, "entry");
+        match (added, raised) {
+            (0, 0) => "nothing to add: the run has no failure that an entry could allow".to_owned(),
+            (added, 0) => format!("{} added", entries(added)),
+            (0, raised) => format!("the bounds of {} raised", entries(raised)),
+            (added, raised) => {
+                format!(
+                    "{} added, the bounds of {} raised",
+                    entries(added),
+                    entries(raised)
+                )
+            }
+        }
     }
 }
 
@@ -130,8 +224,16 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Adds an entry for each of `groups` that has none, and returns how many were added.
-fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, String> {
+/// Adds an entry for each site that has none, and raises the bounds of the others.
+fn merge(
+    document: &mut DocumentMut,
+    sites: &BTreeMap<SiteKey, LeakingSite>,
+    reason: &str,
+) -> Result<Merged, String> {
+    let mut merged = Merged::default();
+    if sites.is_empty() {
+        return Ok(merged);
+    }
     // A comment at the end of the file stays above the entries that follow it.
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
     let entries = document
@@ -140,45 +242,66 @@ fn add(document: &mut DocumentMut, groups: &[&Group<'_>]) -> Result<usize, Strin
     let entries = entries
         .as_array_of_tables_mut()
         .ok_or("`allow` is a value in this file; write it as [[allow]] tables")?;
-    let mut known: Vec<String> = entries
-        .iter()
-        .filter_map(|entry| Some(entry.get("fingerprint")?.as_str()?.to_owned()))
-        .collect();
-    let mut added = 0;
-    for group in groups {
-        let fingerprint = &group.finding.site.fingerprint;
-        // A call site that leaks on several devices needs one entry.
-        if known.contains(fingerprint) {
+    for ((key, matched), site) in sites {
+        let is_it = |entry: &&mut Table| {
+            let matches = entry.get(key).and_then(Item::as_str);
+            matches == Some(matched) && entry.contains_key("up_to_count")
+        };
+        if let Some(entry) = entries.iter_mut().find(is_it) {
+            raise(entry, site);
+            merged.raised += 1;
             continue;
         }
-        known.push(fingerprint.clone());
+        let Left { count, bytes } = site.bounds();
         let mut entry = Table::new();
-        entry.insert("fingerprint", value(fingerprint));
-        entry.insert("reason", value(REASON));
+        entry.insert(key, value(matched));
+        if !site.in_a_program {
+            entry.insert("tests", value(Array::from_iter(site.left.keys())));
+        }
+        entry.insert("up_to", value(number(bytes)));
+        entry.insert("up_to_count", value(number(count)));
+        entry.insert("reason", value(reason));
         let above = std::mem::take(&mut above);
-        entry.decor_mut().set_prefix(above + &comment(group));
+        entry.decor_mut().set_prefix(above + &comment(site));
         entries.push(entry);
-        added += 1;
+        merged.added += 1;
     }
-    if added > 0 {
+    if merged.added > 0 {
         document.set_trailing("");
     }
-    Ok(added)
+    Ok(merged)
 }
 
-/// The comment above an entry, which describes the finding.
-fn comment(group: &Group<'_>) -> String {
-    let finding = &group.finding;
+/// Raises the bounds of an entry to what `site` leaves now, and adds its tests.
+fn raise(entry: &mut Table, site: &LeakingSite) {
+    let Left { count, bytes } = site.bounds();
+    for (key, now) in [("up_to", number(bytes)), ("up_to_count", number(count))] {
+        // A size in words is the user's own.
+        let before = entry.get(key).and_then(Item::as_integer);
+        if before.is_some_and(|before| before < now) {
+            entry.insert(key, value(now));
+        }
+    }
+    if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
+        for test in site.left.keys() {
+            if !tests.iter().any(|known| known.as_str() == Some(test)) {
+                tests.push(test);
+            }
+        }
+    }
+}
+
+/// TOML's integers have a sign.
+fn number(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// The comment above an entry, which describes the call site.
+fn comment(site: &LeakingSite) -> String {
+    let locations: Vec<_> = site.locations.iter().map(String::as_str).collect();
     let lines = [
-        format!("{}: {}", finding.kind.name(), what(finding)),
-        format!(
-            "at {}",
-            finding
-                .site
-                .user_frame()
-                .map_or_else(String::new, |frame| frame.shown())
-        ),
-        format!("in {}", test_names(&group.tests, MAX_NAMES)),
+        site.description.clone(),
+        format!("at {}", locations.join(", ")),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
     format!("\n{}", lines.concat())
@@ -192,23 +315,38 @@ mod tests {
     use gpu_leak_check::report::model::{Finding, FindingKind, Site};
     use toml_edit::DocumentMut;
 
-    use super::{add, can_be_allowed, refused, replace};
+    use super::{Merged, leaking_sites, merge, refused, replace, site_of};
     use crate::overview::Overview;
     use crate::render::sample;
 
+    const WHY: &str = "known before";
+
     #[test]
-    fn an_entry_says_what_it_is_about_and_leaves_all_else_as_it_was() {
+    fn an_entry_has_the_bounds_of_its_call_site_and_leaves_all_else_as_it_was() {
         let run = sample::mixed();
-        let overview = Overview::of(&run);
         let text = "# ours\n[run]\nmode = \"require\"   # in CI\n";
         let mut document: DocumentMut = text.parse().expect("TOML");
-        assert_eq!(add(&mut document, &[&overview.groups[0]]), Ok(1));
+        let sites = leaking_sites(&run);
+        let added = Merged {
+            added: 1,
+            raised: 0,
+        };
+        assert_eq!(merge(&mut document, &sites, WHY), Ok(added));
         insta::assert_snapshot!(document.to_string());
-        assert_eq!(
-            add(&mut document, &[&overview.groups[0]]),
-            Ok(0),
-            "it is there already"
-        );
+    }
+
+    #[test]
+    fn an_entry_that_is_there_is_raised_and_keeps_its_reason() {
+        let text = "[[allow]]\nat = \"optim::Adam::step\"\ntests = [\"trains\"]\nup_to = 1\n\
+                    up_to_count = 9\nreason = \"mine\"\n";
+        let mut document: DocumentMut = text.parse().expect("TOML");
+        let raised = Merged {
+            added: 0,
+            raised: 1,
+        };
+        let sites = leaking_sites(&sample::mixed());
+        assert_eq!(merge(&mut document, &sites, WHY), Ok(raised));
+        insta::assert_snapshot!(document.to_string());
     }
 
     #[cfg(unix)]
@@ -245,7 +383,8 @@ mod tests {
         );
         let run = sample::run(vec![sample::with("a", &[probed, reserve])]);
         let overview = Overview::of(&run);
-        assert!(!overview.groups.iter().any(can_be_allowed));
+        let mut findings = overview.groups.iter().map(|group| &group.finding);
+        assert!(findings.all(|finding| site_of(finding).is_none()));
         let sentences = refused(&overview.groups.iter().collect::<Vec<_>>());
         assert_eq!(sentences.len(), 2, "{sentences:?}");
         assert!(sentences[0].contains("(leaked)") && sentences[0].contains("`tolerance`"));
@@ -257,15 +396,14 @@ mod tests {
     #[test]
     fn a_hostile_name_stays_inside_its_comment() {
         let run = sample::hostile();
-        let overview = Overview::of(&run);
         let mut document = DocumentMut::new();
-        let groups: Vec<_> = overview.groups.iter().collect();
-        add(&mut document, &groups).expect("entries");
+        let sites = leaking_sites(&run);
+        merge(&mut document, &sites, WHY).expect("entries");
         let text = document.to_string();
         let read: DocumentMut = text.parse().expect("TOML");
         assert_eq!(read.len(), 1, "{text}");
         let entries = read["allow"].as_array_of_tables().expect("entries");
-        assert_eq!(entries.len(), 2, "{text}");
-        assert!(entries.iter().all(|entry| entry.len() == 2), "{text}");
+        assert_eq!(entries.len(), sites.len(), "{text}");
+        assert!(entries.iter().all(|entry| entry.len() == 5), "{text}");
     }
 }

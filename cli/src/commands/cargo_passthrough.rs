@@ -1,21 +1,26 @@
 //! `cargo gpu-leak test`, `nextest`, `run` and `bench`: runs cargo's subcommand and sums up its checks.
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use super::every_test;
-use super::own_options::misplaced;
 use crate::arguments::Passing;
-use crate::deny::denied;
+use crate::deny::{Denied, settings};
 use crate::exit::{Exit, Outcome};
 use crate::output::say;
 use crate::overview::Overview;
+use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the arguments asked for. With `every_test`, that many tests at once run each
 /// in a process of its own. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Outcome<u8> {
-    let session = Session::new(name, Workspace::here()?.runs());
+    let session = Session::new(name, Workspace::here()?.runs(), asked.name.as_deref())?;
+    let every_test = match name {
+        "test" if every_test.is_none() && settings()?.every_test => Some(1),
+        _ => every_test,
+    };
     let mut cargo = Command::new(workspace::cargo());
     cargo.arg(name);
     if let Some(jobs) = every_test {
@@ -26,24 +31,83 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         format!("cargo cannot be started: {why}")
     })?;
     let Some(run) = session.read()? else {
-        return Ok(without_checks(name, asked, code));
+        return without_checks(name, asked, code);
     };
     let overview = Overview::of(&run);
     session::sum_up(&overview, [], &asked.outputs)?;
-    let denied = denied(&overview, &asked.judging, &[session.folder()])?;
-    for sentence in &denied {
-        say(format_args!("denied: {sentence}"));
+    let is_part = selects_tests(&asked.cargo);
+    let mut denied = Denied::in_run(&overview, &asked.judging, &[session.folder()], is_part)?;
+    if !overview.has_measured() {
+        denied.add_without_checks(&asked.judging)?;
     }
+    denied.say();
     Ok(match code {
         // A test that ends its process with 0 hides the failures of the tests beside it from cargo.
-        0 if !denied.is_empty() || !overview.aborted.is_empty() => Exit::Findings.code(),
-        0 if asked.judging.require_measured && overview.is_blind() => Exit::Unmeasured.code(),
+        0 if !overview.aborted.is_empty() => Exit::Findings.code(),
+        0 => denied.exit().code(),
         code => code,
     })
 }
 
+/// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
+fn selects_tests(cargos: &[OsString]) -> bool {
+    /// What changes how the suite is built, run or shown.
+    const HARMLESS: [&str; 22] = [
+        "--workspace",
+        "--all",
+        "--all-targets",
+        "--all-features",
+        "--no-default-features",
+        "--features",
+        "--release",
+        "--profile",
+        "--target",
+        "--target-dir",
+        "--no-fail-fast",
+        "--locked",
+        "--offline",
+        "--frozen",
+        "--quiet",
+        "--verbose",
+        "--color",
+        "--jobs",
+        "--nocapture",
+        "--no-capture",
+        "--show-output",
+        "--test-threads",
+    ];
+    /// Those of them whose value may be the next word.
+    const WITH_VALUE: [&str; 10] = [
+        "--features",
+        "--profile",
+        "--target",
+        "--target-dir",
+        "--color",
+        "--jobs",
+        "--test-threads",
+        "-F",
+        "-j",
+        "--config",
+    ];
+    let mut words = cargos.iter().map(|word| word.to_str().unwrap_or_default());
+    while let Some(word) = words.next() {
+        if WITH_VALUE.contains(&word) {
+            words.next();
+            continue;
+        }
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
+        // `run` is the subcommand of nextest.
+        let is_harmless =
+            HARMLESS.contains(&name) || ["--", "-q", "-v", "-vv", "run"].contains(&name);
+        if !is_harmless {
+            return true;
+        }
+    }
+    false
+}
+
 /// Explains why there is nothing to sum up, and returns the exit code.
-fn without_checks(name: &str, asked: &Passing, code: u8) -> u8 {
+fn without_checks(name: &str, asked: &Passing, code: u8) -> Outcome<u8> {
     let why = match (code, name) {
         (0, "test" | "nextest") => {
             "no check ran: no test under #[gpu_leak_check] was among those that ran. Put it on tests, \
@@ -57,17 +121,11 @@ fn without_checks(name: &str, asked: &Passing, code: u8) -> u8 {
         _ => "no check ran",
     };
     say(format_args!("gpu-leak-check: {why}"));
-    // If cargo succeeded, it has passed the options on to a program that accepted them.
-    if code != 0 {
-        for option in misplaced(name, &asked.cargo) {
-            say(format_args!(
-                "help: {option} is an option of `cargo gpu-leak {name}`, not of cargo; the command's own \
-                 options come first: cargo gpu-leak {name} {option} …"
-            ));
-        }
-    }
-    match code {
-        0 if asked.judging.require_measured => Exit::Unmeasured.code(),
+    session::write_all(&Overview::of(&Run::default()), &asked.outputs)?;
+    let denied = Denied::without_checks(&asked.judging)?;
+    denied.say();
+    Ok(match code {
+        0 => denied.exit().code(),
         code => code,
-    }
+    })
 }

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::process;
 
-use gpu_leak_check::__command::{allow_entries, variables};
+use gpu_leak_check::__command::{allow_entries, machine, variables};
 use gpu_leak_check::__inject::Settings;
 use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::{escape, help};
@@ -32,7 +32,7 @@ const EXACT: [(&str, &str); 3] = [
 /// Runs the program and sums up what it left. The exit code is the program's, unless that is 0.
 pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     check_settings()?;
-    let session = Session::new("exec", workspace::runs()?);
+    let session = Session::new("exec", workspace::runs()?, asked.name.as_deref())?;
     let settings = Settings {
         again: Some(again(asked)),
         every_ms: asked
@@ -55,6 +55,7 @@ pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
             "gpu-leak-check: {}",
             not_measured(program, asked.no_children)
         ));
+        session::write_all(&Overview::of(&Run::default()), &asked.outputs)?;
         return Ok(match code {
             0 => Exit::Unmeasured.code(),
             code => code,
@@ -112,6 +113,11 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     } else {
         " or any of its child processes"
     };
+    if let Err(why) = machine().driver {
+        return format!(
+            "nothing was measured: there is no CUDA driver that can be used here ({why})"
+        );
+    }
     format!(
         "nothing was measured: no initialisation of the CUDA driver was seen in {program}{children}. \
          A program that is set-uid or statically linked, that clears its environment, or that runs \

@@ -75,7 +75,7 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "not-measured",
         "Nothing could be measured, so nothing is known; it must not be read as clean. The reason has a code of its own.",
-        "Look that code up here: no-gpu, unheard. To make it a failure: GPU_LEAK_CHECK=require, or --require-measured.",
+        "Look that code up here: no-gpu, unheard. To make it a failure: GPU_LEAK_CHECK=require, or `cargo gpu-leak test --strict`.",
     ),
     explanation(
         "aborted",
@@ -156,6 +156,26 @@ const EXPLANATIONS: &[Explanation] = &[
         "only-warned",
         "The check has a finding that fails a test, but the policy of the run lets it pass: `on_leak` is \"warn\".",
         "Fix it, then remove the option. Until then, `cargo gpu-leak report --deny warned` fails on it.",
+    ),
+    explanation(
+        "unchecked",
+        "A test used a GPU, or an allocator that reports, outside every check, in a program that has checked tests. Tests that proptest! or a macro_rules! makes inside a checked module are such tests.",
+        "Put #[gpu_leak_check] on the test, or inside the macro, or run `cargo gpu-leak test --every-test`. `--deny unchecked` fails on it.",
+    ),
+    explanation(
+        "unmatched",
+        "An entry or an override of gpu-leak-check.toml matches nothing in the run, or a budget is for a layer that nobody reported, so it limits nothing.",
+        "Remove it or correct the name: the report lists the layers that were seen. `--deny unmatched` fails on it.",
+    ),
+    explanation(
+        "expired",
+        "An [[allow]] entry is past its `until` date. It still applies.",
+        "Ask its `owner`, then remove the entry or extend the date. `--deny expired` fails on it.",
+    ),
+    explanation(
+        "held-by",
+        "The static, thread-local or stack that still leads to what leaked, found when the check failed; `nothing any more` means that no place leads to it, so it was forgotten.",
+        "Clear that place before the test ends, or drop what it holds.",
     ),
     explanation(
         "flaky",
@@ -239,9 +259,20 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
 ];
 
+/// The numbers of the driver's errors among them, as logs print them.
+const DRIVER_ERRORS: [(&str, &str); 7] = [
+    ("1", "CUDA_ERROR_INVALID_VALUE"),
+    ("3", "CUDA_ERROR_NOT_INITIALIZED"),
+    ("201", "CUDA_ERROR_INVALID_CONTEXT"),
+    ("400", "CUDA_ERROR_INVALID_HANDLE"),
+    ("700", "CUDA_ERROR_ILLEGAL_ADDRESS"),
+    ("709", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
+    ("900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
+];
+
 pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
     let text = match &asked.code {
-        None => all(),
+        None => all(width_of_stdout()),
         Some(code) => one(code, width_of_stdout()).map_err(Failure::usage)?,
     };
     print(&text);
@@ -250,6 +281,8 @@ pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
 
 fn one(code: &str, width: usize) -> Result<String, String> {
     let code = code.trim();
+    let number = DRIVER_ERRORS.iter().find(|(number, _)| *number == code);
+    let code = number.map_or(code, |(_, name)| name);
     let found = EXPLANATIONS
         .iter()
         .find(|word| word.code.eq_ignore_ascii_case(code));
@@ -281,11 +314,19 @@ fn unknown(code: &str) -> String {
     format!("no report uses `{code}`; similar: {}", near.join(", "))
 }
 
-fn all() -> String {
+/// Each term with the beginning of what it means, on one line of this width.
+fn all(width: usize) -> String {
+    let longest = EXPLANATIONS.iter().map(|word| word.code.len()).max();
+    let longest = longest.unwrap_or_default();
     let mut text = String::new();
     for word in EXPLANATIONS {
+        let line = format!("{:longest$}  {}", word.code, word.means);
+        let line = match line.char_indices().nth(width.saturating_sub(1)) {
+            Some((end, _)) => format!("{}…", &line[..end]),
+            None => line,
+        };
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "{}", word.code);
+        let _ = writeln!(text, "{line}");
     }
     text
 }
@@ -323,7 +364,25 @@ mod tests {
         let mut codes: Vec<_> = EXPLANATIONS.iter().map(|word| word.code).collect();
         codes.sort_unstable();
         codes.dedup();
-        assert_eq!(codes.len(), EXPLANATIONS.len(), "{}", all());
+        assert_eq!(codes.len(), EXPLANATIONS.len(), "{}", all(80));
+    }
+
+    #[test]
+    fn the_list_says_what_each_means_and_a_number_is_an_error() {
+        let list = all(80);
+        assert!(
+            list.contains("  Something that the test allocated"),
+            "{list}"
+        );
+        assert!(
+            list.lines().all(|line| line.chars().count() <= 80),
+            "{list}"
+        );
+        let error = one("700", 80).expect("known");
+        assert!(error.starts_with("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        for word in ["held-by", "expired", "unchecked", "unmatched"] {
+            assert!(one(word, 80).is_ok(), "{word}");
+        }
     }
 
     #[test]

@@ -21,23 +21,13 @@ pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
         .into_iter()
         .find(|name| words.get(1).is_some_and(|word| word == name));
     if let Some(name) = passing {
-        let own = own_options(name, &words[2..]);
-        words.insert(2 + own, "--".into());
+        let (own, cargos) = separated(name, &words[2..]);
+        words.truncate(2);
+        words.extend(own);
+        words.push("--".into());
+        words.extend(cargos);
     }
     words
-}
-
-/// The options of the subcommand `name` among cargo's arguments; cargo has no options with these names.
-/// Arguments after a `--` are those of the tests.
-pub(crate) fn misplaced(name: &str, cargos: &[OsString]) -> Vec<String> {
-    let options = options_of(name);
-    let cargos = cargos.iter().filter_map(|word| word.to_str());
-    let own = cargos
-        .take_while(|word| *word != "--")
-        .map(|word| word.split_once('=').map_or(word, |(written, _)| written))
-        .filter(|word| !matches!(*word, "-h" | "--help"))
-        .filter(|word| options.iter().any(|option| is_written(option, word)));
-    own.map(str::to_owned).collect()
 }
 
 /// The options of the subcommand `name`.
@@ -59,29 +49,38 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
     [long, short].iter().flatten().any(|name| name == word)
 }
 
-/// How many of `words` are options of the subcommand `name` or their values.
-fn own_options(name: &str, words: &[OsString]) -> usize {
+/// Separates `words` into options of the subcommand `name` with their values, and cargo's arguments. cargo
+/// has no options of these names, so they are found anywhere before `--`; but what follows the first other
+/// word of `run` may be the program's.
+fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
-    let mut own = 0;
-    while let Some(word) = words.get(own).and_then(|word| word.to_str()) {
-        let (written, has_value) = match word.split_once('=') {
+    let (mut own, mut cargos) = (Vec::new(), Vec::new());
+    let mut rest = words.iter();
+    while let Some(word) = rest.next() {
+        let text = word.to_str().unwrap_or_default();
+        let (written, has_value) = match text.split_once('=') {
             Some((written, _)) => (written, true),
-            None => (word, false),
+            None => (text, false),
         };
-        let option = options.iter().find(|option| is_written(option, written));
-        match option {
-            Some(option)
-                if option.get_action().takes_values()
-                    && !has_value
-                    && !option.is_require_equals_set() =>
-            {
-                own += 2;
+        // cargo's own help follows its own options.
+        let is_help = matches!(written, "-h" | "--help");
+        let is_over = !cargos.is_empty() && (name == "run" || is_help);
+        let mut known = options.iter();
+        let option = known.find(|option| !is_over && is_written(option, written));
+        let Some(option) = option else {
+            cargos.push(word.clone());
+            if text == "--" {
+                cargos.extend(rest.cloned());
+                break;
             }
-            Some(_) => own += 1,
-            None => break,
+            continue;
+        };
+        own.push(word.clone());
+        if option.get_action().takes_values() && !has_value && !option.is_require_equals_set() {
+            own.extend(rest.next().cloned());
         }
     }
-    own.min(words.len())
+    (own, cargos)
 }
 
 #[cfg(test)]
@@ -113,21 +112,40 @@ mod tests {
     }
 
     #[test]
-    fn own_options_come_first_and_everything_else_is_cargos() {
+    fn what_follows_the_first_word_of_run_is_cargos() {
+        let line = ["cargo-gpu-leak", "run", "--strict", "serve", "--name", "a"];
+        let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
+        let Command::Run(passing) = parsed.command else {
+            panic!("{parsed:?}");
+        };
+        assert!(passing.judging.strict && passing.name.is_none());
+        assert_eq!(passing.cargo, ["serve", "--name", "a"]);
+    }
+
+    #[test]
+    fn own_options_stand_anywhere_and_everything_else_is_cargos() {
         for (written, cargos) in [
             (&["test"][..], &[][..]),
             (&["test", "--", "--nocapture"], &["--", "--nocapture"]),
+            (&["test", "-p", "a", "--deny", "new"], &["-p", "a"]),
             (
-                &["test", "-p", "a", "--deny", "new"],
-                &["-p", "a", "--deny", "new"],
+                &["test", "-p", "a", "--help", "--", "--deny", "new"],
+                &["-p", "a", "--help", "--", "--deny", "new"],
+            ),
+            (
+                &[
+                    "nextest",
+                    "run",
+                    "--no-fail-fast",
+                    "--report",
+                    "junit=a.xml",
+                ],
+                &["run", "--no-fail-fast"],
             ),
             (&["test", "--deny", "new", "-p", "a"], &["-p", "a"]),
             (&["test", "--every-test", "-p", "a"], &["-p", "a"]),
             (&["test", "--every-test=4", "name"], &["name"]),
-            (
-                &["test", "--deny=new", "--require-measured", "name"],
-                &["name"],
-            ),
+            (&["test", "--deny=new", "--strict", "name"], &["name"]),
             (
                 &["nextest", "--report", "junit=a.xml", "run", "--", "--exact"],
                 &["run", "--", "--exact"],

@@ -19,6 +19,25 @@ fn a_program_without_cuda_is_told_so_and_not_called_clean() {
     assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
 }
 
+/// A report that was asked for is written even then.
+#[test]
+fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
+    if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("leaks.html");
+    let mut command = command();
+    command.env("GPU_LEAK_CHECK_OUTPUT", folder.path());
+    command
+        .args(["exec", "--report"])
+        .arg(format!("html={}", page.display()));
+    let told = told(command.args(["--", "true"]));
+    assert_eq!(told.code, Some(3), "{told:?}");
+    assert!(told.stderr.contains("there is no CUDA driver"), "{told:?}");
+    assert!(page.is_file());
+}
+
 #[test]
 fn a_static_program_is_one_without_cuda() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -116,7 +135,8 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
     assert_eq!(read.code, Some(1), "{read:?}");
     assert!(read.stdout.contains("1 leaked"), "{read:?}");
 
-    assert_eq!(here(&words(&["allow", "--write"])).code, Some(0));
+    let allow = ["allow", "--write", "--reason", "known before"];
+    assert_eq!(here(&words(&allow)).code, Some(0));
     let doctor = here(&words(&["doctor"]));
     assert!(
         doctor.stdout.contains("gpu-leak-check.toml, with 1 entry"),

@@ -178,6 +178,12 @@ mod symbol {
         static INTERFACE: AtomicPtr<Interface>;
     }
 
+    /// Shows `cargo gpu-leak test --every-test` that a program contains allocators that report.
+    #[used]
+    // SAFETY: the section only holds data, and this has the format of a note.
+    #[unsafe(link_section = ".note.gpu-leak-hooks")]
+    static NOTE: crate::Note = crate::Note::new();
+
     #[inline]
     pub(super) fn shared() -> &'static AtomicPtr<Interface> {
         // SAFETY: it has the size and alignment of a pointer, is zero at first, and is used with

@@ -60,6 +60,31 @@ pub struct Hooks {
     pub freed: fn(&Source, Option<Place>, u64),
 }
 
+/// An ELF note without contents. The name of its section tells what a program contains.
+#[doc(hidden)]
+#[derive(Debug)]
+#[repr(C)]
+pub struct Note {
+    name_length: u32,
+    content_length: u32,
+    kind: u32,
+    name: [u8; 8],
+}
+
+impl Note {
+    /// Creates the note.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            name_length: 8,
+            content_length: 0,
+            kind: 1,
+            name: *b"gpuleak\0",
+        }
+    }
+}
+
 /// The place of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {

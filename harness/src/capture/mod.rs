@@ -25,9 +25,13 @@ use crate::quiet::quiet;
 
 /// Returns the caller, with a backtrace.
 pub(crate) fn caller() -> Caller {
+    let caller = caller_without_stack();
+    if gpu_leak_interpose::token() == 0 {
+        thread::creates_outside(caller.thread);
+    }
     Caller {
         stack: stack(),
-        ..caller_without_stack()
+        ..caller
     }
 }
 
@@ -53,9 +57,13 @@ pub(crate) fn take_stacks_of_frees(take: bool) {
 
 /// Returns the caller of a free.
 pub(crate) fn freeing_caller() -> Caller {
+    let caller = caller_without_stack();
     match STACKS_OF_FREES.load(Ordering::Relaxed) {
-        true => caller(),
-        false => caller_without_stack(),
+        true => Caller {
+            stack: stack(),
+            ..caller
+        },
+        false => caller,
     }
 }
 

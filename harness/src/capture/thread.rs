@@ -11,7 +11,23 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// The names by number, from 1.
 static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 
+/// The threads that created something outside every check.
+static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
+
+/// How a thread stands to checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// It has created nothing outside a check, and has begun no check.
+    Unknown,
+    /// It has created something outside every check.
+    Outside,
+    /// It has begun a check.
+    Checks,
+}
+
 thread_local! {
+    static STANDING: Cell<Standing> = const { Cell::new(Standing::Unknown) };
+
     /// 0 until the thread first enters the harness. It has no destructor, because a wrapper can be
     /// called from the destructor of another thread-local.
     static NUMBER: Cell<u32> = const { Cell::new(0) };
@@ -28,6 +44,36 @@ pub(crate) fn number() -> ThreadNumber {
     NUMBER.set(new);
     register(new, system_name());
     ThreadNumber(new)
+}
+
+/// Records that this thread, `thread`, creates something outside every check.
+pub(crate) fn creates_outside(thread: ThreadNumber) {
+    if STANDING.get() == Standing::Unknown {
+        let _quiet = quiet();
+        STANDING.set(Standing::Outside);
+        locked(&OUTSIDE).push(thread);
+    }
+}
+
+/// Records that this thread begins a check: then what it creates around it does not make it an
+/// unchecked test.
+pub(crate) fn begins_a_check() {
+    if STANDING.replace(Standing::Checks) == Standing::Outside {
+        let _quiet = quiet();
+        let this = number();
+        locked(&OUTSIDE).retain(|thread| *thread != this);
+    }
+}
+
+/// Returns the names of the threads that created something outside every check and began none, without
+/// the initial one. libtest runs each test on a thread with its name, of which Linux keeps 15 bytes.
+pub(crate) fn outside_every_check() -> Vec<String> {
+    let threads = locked(&OUTSIDE).clone();
+    let mut names: Vec<_> = threads.into_iter().map(thread_name).collect();
+    names.retain(|name| name != "main");
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// Whether this is the process's initial thread.

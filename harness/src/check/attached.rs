@@ -1,5 +1,6 @@
 //! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
-//! process.
+//! process. For `cargo gpu-leak test --every-test` the program is one test, and one that contains this
+//! library is also watched from the first report of an allocator on.
 //!
 //! There is no body to run twice and no baseline, only what the process holds at its end. So the
 //! report distinguishes what a library or a caching allocator is known to keep from everything
@@ -13,26 +14,34 @@ use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
 use super::blind;
+use super::outcome;
+use super::process::listen::listen;
+use super::scopes::open::{open_process, process};
+use super::scopes::tree::Lineage;
 use super::session::Session;
 use super::sources;
 use crate::__inject::Settings;
 use crate::api::cuda::{self, Reach};
+use crate::case::Case;
 use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::quiet::quiet;
-use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, RunInput, Subject};
-use crate::ledger::{self, Anomaly, Mark, Record};
+use crate::device::start::BeforeFirstThread;
+use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
 use crate::report::json::ProcessSnapshot;
-use crate::report::model::{CheckStatus, Report};
+use crate::report::model::{AllowedBy, CheckStatus, Report};
 use crate::report::{Sink, headline};
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
+use crate::{observe, registry};
 
 /// The longest name made from a command line, in characters.
 const LONGEST_NAME: usize = 100;
@@ -64,6 +73,7 @@ impl fmt::Display for Cause {
 #[derive(Debug)]
 pub struct Attached {
     every: Option<Duration>,
+    is_test: bool,
     began: Instant,
     state: Mutex<AttachedState>,
 }
@@ -95,20 +105,25 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
+    // Errors in the run's settings are reported with the suppressions.
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
     if cuda::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
-        sink.finished(&Report {
+        let mut report = Report {
             reason: Some(blind::unheard()),
             notes,
             ..Report::about(subject, status)
-        });
+        };
+        report.outcome = settings
+            .is_test
+            .then(|| outcome::weigh(&report, &policy, None));
+        sink.finished(&report);
         return None;
     }
-    // Errors in the run's settings are reported with the suppressions.
-    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
-    let session = Session::new(subject, policy, suppressions, None).of_program();
+    let session = Session::new(subject, policy, suppressions, None).of_process(settings.is_test);
     let attached = Attached {
         every: settings.every_ms.map(Duration::from_millis),
+        is_test: settings.is_test,
         began: Instant::now(),
         state: Mutex::new(AttachedState {
             session: Some(session),
@@ -123,6 +138,38 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         }
     });
     Some(attached)
+}
+
+inventory::submit!(BeforeFirstThread(watch_this_program));
+
+/// Prepares to watch this program, if it is a test that `--every-test` started. One that checks itself
+/// is left alone, and so is one that uses neither the driver nor an allocator that reports.
+fn watch_this_program() {
+    let Some(settings) = Settings::of_this_program() else {
+        return;
+    };
+    let checks_itself = |case: &&Case| settings.name.as_deref() == Some(case.name());
+    if registry::cases().iter().any(checks_itself) {
+        return;
+    }
+    listen(None, "");
+    open_process();
+    exit::at_exit(|| {
+        if let Some(attached) = ATTACHED.get() {
+            attached.finish();
+        }
+    });
+    observe::before_each_allocation(at_first_use);
+    cuda::before_initialisation(at_first_use);
+}
+
+fn at_first_use() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Some(settings) = Settings::of_this_program() {
+            attach(&settings);
+        }
+    });
 }
 
 impl Attached {
@@ -185,7 +232,8 @@ impl Attached {
         session.preview(held_now(state.exit), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
-        report.outcome = None;
+        // The command decides for a program that is not a test.
+        report.outcome = report.outcome.filter(|_| self.is_test);
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
     }
@@ -234,16 +282,33 @@ fn held_now(exit: Option<Mark>) -> RunInput {
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
     let stacks = records.iter().map(|record| record.made.caller.stack);
-    let counted = |stack| Some((stack, ledger.allocations(stack, ledger::ScopeId::NONE)?));
+    let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
     RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
         holdings: ledger.holdings().into_iter().collect(),
         end: sources::read_counters(&[]),
         saw_events: true,
-        live: records.into_iter().map(LiveRecord::own).collect(),
+        live: records.into_iter().map(owned).collect(),
         anomalies,
         ..RunInput::default()
+    }
+}
+
+/// The record with its owner: the process, unless the code under test said that it may stay.
+fn owned(record: Record) -> LiveRecord {
+    let scope = record.made.caller.scope;
+    let reason = process().and_then(|process| Lineage::of(process).reason(scope));
+    match reason {
+        _ if scope == ScopeId::NOBODY => LiveRecord {
+            record,
+            owner: Ownership::HandedOver,
+        },
+        Some(reason) => LiveRecord {
+            record,
+            owner: Ownership::Allowed(AllowedBy::the_code(reason)),
+        },
+        None => LiveRecord::own(record),
     }
 }
 

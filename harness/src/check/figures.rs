@@ -17,7 +17,8 @@ pub fn gpu_available() -> bool {
 
 /// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
 /// [`Probe`](crate::probe::Probe). Like all figures here it covers what was allocated since the
-/// first check of the process began.
+/// first check of the process began, and is 0 where nothing is known: without a check before, or with
+/// a driver whose calls are not heard. [`gpu_available`] tells whether there is a GPU at all.
 ///
 /// ```
 /// use gpu_leak_check::{Place, memory_allocated};
@@ -58,7 +59,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
         .sum()
 }
 
-/// Returns the usage of each device, as the table of a report.
+/// Returns the usage of each device, as the table of a report, or a sentence if nothing is known.
 #[must_use]
 pub fn memory_summary() -> String {
     let usage = sources::read();
@@ -67,7 +68,15 @@ pub fn memory_summary() -> String {
         end: usage,
         ..RunInput::default()
     });
-    text::tables(&judge::device_tables(&input), Style::PLAIN)
+    let tables = text::tables(&judge::device_tables(&input), Style::PLAIN);
+    match tables.is_empty() {
+        true => {
+            "nothing is known to be allocated: no GPU was used and no allocator has reported in a \
+                 check of this process\n"
+                .to_owned()
+        }
+        false => tables,
+    }
 }
 
 fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {

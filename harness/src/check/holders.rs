@@ -11,9 +11,11 @@ use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
 use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
-use crate::ledger::{self, Layer, Record};
+use crate::ledger::{self, Record};
 use crate::report;
-use crate::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot, Report};
+use crate::report::model::{
+    CheckStatus, Finding, FindingKind, Holder, HolderKind, HolderRoot, Report,
+};
 
 /// How many resources of one finding are searched for.
 const MOST: usize = 4096;
@@ -23,28 +25,80 @@ const STACK: usize = 1 << 20;
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
 /// records of each.
 pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
-    if time.is_zero() || !report.findings.iter().any(fails) {
+    let wanted = wanted(report, records);
+    let groups = report.findings.len();
+    let Some(found) = search(groups, time, |record| wanted.get(&record).copied()) else {
         return;
+    };
+    for ((finding, found), records) in report.findings.iter_mut().zip(found).zip(records) {
+        // What a library allocated is in the library's own tables, which are not searched.
+        let may_be_none = records.len() <= MOST && finding.site.library.is_none();
+        let found = found.filter(|found| may_be_none || !found.is_empty());
+        finding.holders = found.map(|found| found.into_iter().map(holder).collect());
     }
-    let _quiet = quiet();
-    let mut finding_of: FxHashMap<u64, usize> = FxHashMap::default();
-    let mut counts = vec![0; report.findings.len()];
-    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
-        if fails(finding) && finding.layer == Layer::DRIVER {
-            counts[at] = records.len();
-            finding_of.extend(records.iter().take(MOST).map(|record| (*record, at)));
+}
+
+/// At the end of a process: takes a leak for first use if a static or a thread-local of the first
+/// thread leads to everything that is left of it, since those are never dropped. Each resource is
+/// searched for by itself. The status of `report` changes with its findings.
+pub(crate) fn take_statics_for_first_use(
+    report: &mut Report,
+    records: &[Vec<u64>],
+    time: Duration,
+) {
+    let wanted = wanted(report, records);
+    let targets: FxHashMap<u64, usize> = wanted.keys().copied().zip(0..).collect();
+    let Some(found) = search(targets.len(), time, |record| targets.get(&record).copied()) else {
+        return;
+    };
+    let is_kept = |record: &u64| {
+        let found = targets
+            .get(record)
+            .and_then(|target| found[*target].as_ref());
+        found.is_some_and(|found| found.iter().any(|it| it.root.kind == RootKind::Static))
+    };
+    for (finding, records) in report.findings.iter_mut().zip(records) {
+        if fails(finding) && !records.is_empty() && records.iter().all(is_kept) {
+            finding.kind = FindingKind::FirstUse;
         }
     }
-    let is_reported = |record: &Record| finding_of.contains_key(&record.sequence);
-    let found = ledger::live().select(is_reported);
+    if matches!(report.status, CheckStatus::Found(_)) {
+        let worst = report.findings.iter().map(|finding| finding.kind).min();
+        report.status = worst.map_or(CheckStatus::Clean, CheckStatus::Found);
+    }
+}
+
+/// Returns the records that are searched for, each with the number of its finding.
+fn wanted(report: &Report, records: &[Vec<u64>]) -> FxHashMap<u64, usize> {
+    let mut wanted = FxHashMap::default();
+    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
+        if fails(finding) {
+            wanted.extend(records.iter().take(MOST).map(|record| (*record, at)));
+        }
+    }
+    wanted
+}
+
+/// Searches for the live records that have a group, within `time`. Returns the holders of each of the
+/// `groups`; `None` if there is nothing to search for.
+fn search(
+    groups: usize,
+    time: Duration,
+    group: impl Fn(u64) -> Option<usize>,
+) -> Option<Vec<Option<Vec<gpu_leak_holders::Holder>>>> {
+    if time.is_zero() || groups == 0 {
+        return None;
+    }
+    let _quiet = quiet();
+    let found = ledger::live().select(|record| group(record.sequence).is_some());
     let targets = found
         .iter()
-        .filter_map(|record| target(record, *finding_of.get(&record.sequence)?));
+        .filter_map(|record| target(record, group(record.sequence)?));
     let targets: Vec<Target> = targets.collect();
     // A copy of an address in the harness's own memory would be found as its holder.
     drop(found);
     if targets.is_empty() {
-        return;
+        return None;
     }
     let maps = mappings::of_this_process();
     let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
@@ -55,25 +109,18 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
         asking_stack: &own_stack(),
         waiting_stack: capture::walk_waiting,
     };
-    let (groups, objects) = (report.findings.len(), objects());
+    let objects = objects();
     let search = || {
         let _quiet = quiet();
         find(targets, groups, objects, program, time)
     };
     // On a separate thread, because a test's stack may be as small as its author likes.
-    let found = thread::scope(|scope| {
+    thread::scope(|scope| {
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);
         let searching = searching.spawn_scoped(scope, search).ok()?;
         searching.join().ok()
-    });
-    let found = found.unwrap_or_else(|| vec![None; groups]);
-    for ((finding, found), count) in report.findings.iter_mut().zip(found).zip(counts) {
-        // What a library allocated is in the library's own tables, which are not searched.
-        let may_be_none = count <= MOST && finding.site.library.is_none();
-        let found = found.filter(|found| may_be_none || !found.is_empty());
-        finding.holders = found.map(|found| found.into_iter().map(holder).collect());
-    }
+    })
 }
 
 /// Whether a finding fails its check and concerns something live.
@@ -82,11 +129,14 @@ fn fails(finding: &Finding) -> bool {
 }
 
 /// Returns the value that refers to a record in memory; `None` if its key is a number of the
-/// ledger, or if it was the program's before the driver knew it.
+/// ledger or an offset in a device's own address space, or if it was the program's before the driver
+/// knew it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value;
     let bytes = match record.made.key.space {
-        Space::DevicePointer | Space::HostPointer | Space::IpcPointer => record.made.bytes.max(1),
+        Space::DevicePointer | Space::HostPointer | Space::IpcPointer | Space::Observed(_) => {
+            record.made.bytes.max(1)
+        }
         Space::Handle(_) => 1,
         _ => return None,
     };

@@ -14,7 +14,7 @@ mod holders;
 mod isolate;
 pub(crate) mod movements;
 mod naming;
-mod outcome;
+pub(crate) mod outcome;
 mod process;
 mod program;
 mod recording;

@@ -148,8 +148,12 @@ impl OpenScope {
         let mut session = self.session;
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
-        // The caller decides the outcome, with `assert_clean`.
-        report.outcome = None;
+        // The caller decides the outcome, with `assert_clean`. Only that nothing could be seen where
+        // that fails a check is known already.
+        let is_blind = report.status.is_unmeasured();
+        report.outcome = report
+            .outcome
+            .filter(|outcome| is_blind && *outcome == Outcome::Fail);
         report
     }
 }
@@ -163,15 +167,17 @@ impl Deref for OpenScope {
 }
 
 impl Report {
-    /// Fails the test if something was left. What could not be measured fails nothing here: see
-    /// [`Report::status`].
+    /// Fails the test if something was left. A scope that could not be measured fails where a check
+    /// would, such as under `GPU_LEAK_CHECK=require`; elsewhere see [`Report::status`].
     ///
     /// # Panics
     ///
-    /// With the whole report, if it has a [failing](Finding::is_failure) finding.
+    /// With the whole report, if it has a [failing](Finding::is_failure) finding, or if the policy of the
+    /// run requires that it could be measured.
     #[track_caller]
     pub fn assert_clean(&self) {
-        if !self.findings.iter().any(Finding::is_failure) {
+        let fails_unseen = self.status.is_unmeasured() && self.outcome == Some(Outcome::Fail);
+        if !fails_unseen && !self.findings.iter().any(Finding::is_failure) {
             return;
         }
         let message = format!("{}\n\n{}", headline(self), outcome::story(self));

@@ -27,6 +27,7 @@ use super::turn::company::Company;
 use super::turn::gate::Turn;
 use super::turn::others::Runner;
 use crate::api::cuda::UnheardBefore;
+use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
@@ -167,13 +168,16 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole program that is watched from outside, and runs nothing twice.
-    pub(crate) fn of_program(mut self) -> Self {
+    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the process
+    /// is a test; then what a static holds is first use.
+    pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
         self.input.facts.confirm = false;
         self.input.trend = Some(Trend::default());
-        self.policy.held_by = Duration::ZERO;
+        if !is_test {
+            self.policy.held_by = Duration::ZERO;
+        }
         self.unfiled()
     }
 
@@ -201,6 +205,7 @@ impl<'gate> Session<'gate> {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
         record_from_here(manifest_dir, &subject.file);
+        thread::begins_a_check();
         self.unheard = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);
@@ -299,6 +304,10 @@ impl<'gate> Session<'gate> {
             .map_or(Amount::default(), |run| run.owner_unknown);
         drop(runs);
         self.pass_on(&result, &mut report);
+        #[cfg(feature = "holders")]
+        if self.input.facts.whole_program {
+            holders::take_statics_for_first_use(&mut report, &result.records, self.policy.held_by);
+        }
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         let outcome = match self.is_confirming && report.status.is_failure() {
             true => Outcome::Pass,

@@ -47,6 +47,8 @@ pub(super) struct RunSettings {
     pub(super) held_by: Option<Duration>,
     #[serde(deserialize_with = "one_of")]
     pub(super) kept_for_the_process: Option<KeptForTheProcess>,
+    /// For the command: what must not pass unmentioned fails it.
+    strict: Option<Flag>,
 }
 
 /// The type by which the file writes an option's value, by its kind in the
@@ -74,6 +76,8 @@ macro_rules! define {
         struct Facts {
             #[serde(deserialize_with = "pattern")]
             test: Option<WildMatch>,
+            /// Only in `[check]`, and for the command: tests without the attribute are checked too.
+            every_test: Option<Flag>,
             $($fact: Option<written!($fact_kind)>,)*
             $($name: Option<written!($kind)>,)*
         }
@@ -95,6 +99,7 @@ gpu_leak_check_options::options!(define);
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Allowed {
+    at: Option<String>,
     #[serde(rename = "fn")]
     function: Option<String>,
     file: Option<String>,
@@ -103,6 +108,9 @@ struct Allowed {
     fingerprint: Option<String>,
     kind: Option<Kind>,
     up_to: Option<WrittenSize>,
+    up_to_count: Option<WrittenNumber<u64>>,
+    #[serde(default)]
+    tests: Vec<String>,
     #[serde(default)]
     reason: String,
     owner: Option<String>,
@@ -147,6 +155,10 @@ impl File {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
         for facts in &file.overrides {
+            if facts.get_ref().every_test.is_some() {
+                let what = "`every_test` is about the whole suite: it belongs in [check]";
+                return Err((facts.span().start, what.to_owned()));
+            }
             if let Some(what) = facts.get_ref().senseless() {
                 return Err((facts.span().start, what.to_owned()));
             }
@@ -178,6 +190,25 @@ impl File {
         self.allow.iter().filter_map(entry).collect()
     }
 
+    /// Whether what must not pass unmentioned fails the command.
+    pub(super) fn strict(&self) -> bool {
+        self.run.strict.is_some_and(|flag| flag.0)
+    }
+
+    /// Whether tests without the attribute are checked too.
+    pub(super) fn every_test(&self) -> bool {
+        self.check.every_test.is_some_and(|flag| flag.0)
+    }
+
+    /// Returns the patterns of the overrides, each with its line.
+    pub(super) fn patterns(&self, text: &str) -> Vec<(usize, WildMatch)> {
+        let pattern = |facts: &Spanned<Facts>| {
+            let (line, _) = place(text, facts.span().start);
+            Some((line, facts.get_ref().test.clone()?))
+        };
+        self.overrides.iter().filter_map(pattern).collect()
+    }
+
     /// Returns the facts about one test: each from the first override that sets it, else from
     /// `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
@@ -195,6 +226,7 @@ impl File {
 impl Allowed {
     fn entry(&self, stands_in: String) -> Result<Suppression, String> {
         let given = [
+            &self.at,
             &self.function,
             &self.file,
             &self.lib,
@@ -211,13 +243,16 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        if self.reason.trim().is_empty() {
+        // `…` is what the documentation's examples have in its place.
+        if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a reason that says something".to_owned());
         }
         Ok(Suppression {
             matches: Pattern::new(word, text)?,
             kind: self.kind,
             up_to: self.up_to.map(|bytes| bytes.0),
+            up_to_count: self.up_to_count.map(|number| number.0),
+            tests: self.tests.clone(),
             reason: self.reason.clone(),
             owner: self.owner.clone(),
             until: self.until,
@@ -319,6 +354,9 @@ mod tests {
             "[[allow]]\nfn = 'a'\nlib = 'b'\nreason = 'c'",
             "[[allow]]\nfn = ''\nreason = 'b'",
             "[[allow]]\nfn = 'a'\nreason = ' '",
+            "[[allow]]\nfn = 'a'\nreason = '…'",
+            "[[override]]\ntest = 'a'\nevery_test = true",
+            "[run]\nstrict = 'yes'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nkind = 'evnt'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = '2026-12-31'",
             "[checks]",
@@ -340,6 +378,8 @@ mod tests {
             "[[override]]\ntest = 'a'\nlayer = ' '",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nup_to = '1 MB'",
             "[[allow]]\nfingerprint = ''\nreason = 'b'",
+            "[[allow]]\nat = 'a'\nreason = 'b'\nup_to_count = '2'",
+            "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 'c'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = 2026-13-01",
         ];
         let told = told.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));

@@ -10,6 +10,7 @@ pub(crate) mod fuzz;
 mod variables;
 mod word;
 
+use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -246,6 +247,54 @@ pub(crate) fn variables_of_this_process() -> Result<(), String> {
 /// What is wrong with the file, and where.
 pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|(_, allowed)| allowed)
+}
+
+/// What the command decides by: the settings of a whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunSettings {
+    /// Whether what cannot be measured fails.
+    pub require: bool,
+    /// Whether what must not pass unmentioned fails.
+    pub strict: bool,
+    /// Whether tests without the attribute are checked too.
+    pub every_test: bool,
+}
+
+/// Returns the settings of a run with the file at `path`, if there is one, which messages call `shown`.
+///
+/// # Errors
+///
+/// What is wrong with a variable or with the file, and where.
+pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> {
+    let variables = variables::of_this_process()?;
+    let file = match file {
+        Some((path, shown)) => File::read(path, shown)?.0,
+        None => File::default(),
+    };
+    Ok(RunSettings {
+        require: variables.mode.or(file.run.mode) == Some(Mode::Require),
+        strict: file.strict(),
+        every_test: file.every_test(),
+    })
+}
+
+/// Returns the patterns of the `[[override]]`s of the file at `path` which match none of `tests`, each
+/// with its location.
+///
+/// # Errors
+///
+/// What is wrong with the file, and where.
+pub fn unmatched_overrides(
+    path: &Path,
+    shown: &str,
+    tests: &[&str],
+) -> Result<Vec<(String, String)>, String> {
+    let (file, _) = File::read(path, shown)?;
+    let text = fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
+    let mut patterns = file.patterns(&text);
+    patterns.retain(|(_, pattern)| !tests.iter().any(|test| pattern.matches(test)));
+    let located = |(line, pattern)| (format!("{shown}:{line}"), format!("{pattern}"));
+    Ok(patterns.into_iter().map(located).collect())
 }
 
 /// Returns the `[[allow]]` entries of the file at `path`, whatever file this process uses.

@@ -29,6 +29,13 @@ inventory::collect!(BeforeFirstThread);
 #[unsafe(link_section = ".init_array.50000")]
 static LEAVE_WORD: extern "C" fn() = leave_word;
 
+/// Shows the command that this program contains the harness: an ELF note without contents.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section only holds data, and this has the format of a note.
+#[unsafe(link_section = ".note.gpu-leak-check")]
+static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
+
 #[cfg_attr(
     not(target_os = "linux"),
     allow(

@@ -131,13 +131,9 @@ pub fn patterns(input: &[u8]) {
         return;
     };
     let entry = Suppression {
-        matches,
-        kind: None,
-        up_to: None,
         reason,
-        owner: None,
-        until: None,
         stands_in: "gpu-leak-check.toml:12".to_owned(),
+        ..Suppression::of_pattern(matches)
     };
     let today = Date::new(2026, 6, 1);
     for until in [None, Some(Date::new(2000, 1, 1))] {
@@ -146,7 +142,12 @@ pub fn patterns(input: &[u8]) {
             until,
             ..entry.clone()
         };
-        let expired = settle(&[entry], today, &mut allowed.iter_mut().collect::<Vec<_>>());
+        let expired = settle(
+            &[entry],
+            today,
+            "a",
+            &mut allowed.iter_mut().collect::<Vec<_>>(),
+        );
         let by = || {
             allowed
                 .iter()

@@ -35,6 +35,8 @@ pub enum Record<'a> {
     Verdict(Cow<'a, Report>),
     /// What threads outside every check allocated while one ran; only if there was any.
     Unowned(Unowned),
+    /// What ran unchecked in this process and created something.
+    Unchecked(Unchecked),
     /// What a check found was freed after its verdict, which stays.
     Late(Late),
     /// What an attached process held at one moment. The newest snapshot is in a separate file
@@ -138,6 +140,14 @@ pub struct Unowned {
     pub bytes: u64,
 }
 
+/// What ran outside every check and used a GPU or an allocator that reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Unchecked {
+    /// The names of the threads, which are those of tests, cut to 15 bytes on Linux.
+    pub threads: Vec<String>,
+}
+
 /// What was freed after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -235,6 +245,8 @@ pub struct RunFile {
     pub aborted: Vec<Began>,
     /// Allocations that belong to no check, by the check that ran meanwhile.
     pub unowned: Vec<Unowned>,
+    /// The names of the threads that ran unchecked and created something.
+    pub unchecked: Vec<String>,
     /// Resources that were freed after their check's verdict.
     pub late: Vec<Late>,
     /// Aborted checks of this or another process that this process has reported.
@@ -326,6 +338,7 @@ impl RunFile {
                 self.reports.push(report.into_owned());
             }
             Ok(Record::Unowned(unowned)) => self.unowned.push(unowned),
+            Ok(Record::Unchecked(unchecked)) => self.unchecked.extend(unchecked.threads),
             Ok(Record::Late(late)) => self.late.push(late),
             Ok(Record::Aborted(aborted)) => self.told.push(aborted),
             Ok(Record::Lost(lost)) => {

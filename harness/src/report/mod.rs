@@ -32,9 +32,10 @@ pub use gpu_leak_core::report::Code;
 pub use headline::headline;
 pub use held_by::held_by;
 pub use help::help;
+pub use run_folder::begin_named;
 pub use sink::Sink;
 pub use style::Style;
-pub use summary::Summary;
+pub use summary::{Summary, thread};
 pub use symbols::site;
 pub use table::{device_title, whole_device};
 

@@ -42,6 +42,9 @@ pub struct Report {
     pub devices: Vec<DeviceTable>,
     /// Notes that fail no test, one sentence each.
     pub notes: Vec<String>,
+    /// The note about a budget for a layer that nobody reported.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unbound: Option<String>,
     /// The configuration file whose settings apply; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_by: Option<String>,
@@ -85,6 +88,7 @@ impl Report {
             findings: Vec::new(),
             devices: Vec::new(),
             notes: Vec::new(),
+            unbound: None,
             configured_by: None,
             meant_to_stay: None,
             primaries: Vec::new(),
@@ -122,6 +126,7 @@ impl Report {
             findings: result.findings.clone(),
             devices: device_tables(input),
             notes: result.notes.clone(),
+            unbound: result.unbound.clone(),
             meant_to_stay,
             primaries: input.first().primaries.clone(),
             timeline: timeline::of_check(input),

@@ -65,6 +65,29 @@ impl RunFolder {
     }
 }
 
+/// Prepares the run `name` in `base` and returns the name of its folder. An earlier run of this name is
+/// removed, so that a run is not mixed with it.
+///
+/// # Errors
+///
+/// If there is something in the folder that is not a run's.
+pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
+    let name = file_name(name);
+    let folder = base.join(&name);
+    if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
+        if folder.join(MARKER).is_file() {
+            remove(&folder);
+        }
+        if fs::read_dir(&folder).is_ok_and(|mut rest| rest.next().is_some()) {
+            return Err(io::Error::other(format!(
+                "{} contains files that are not a run's",
+                folder.display()
+            )));
+        }
+    }
+    Ok(name)
+}
+
 /// Removes the files that this program wrote, then the folder if it is empty.
 fn remove(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else {

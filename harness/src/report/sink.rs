@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::json::{
     Aborted, Attempt, Began, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
-    Unowned, pid_space,
+    Unchecked, Unowned, pid_space,
 };
 use super::model::Report;
 use super::run_folder::{RunFolder, UNFINISHED, run_name};
@@ -83,6 +83,15 @@ impl Sink {
                 test: test.to_owned(),
                 count,
                 bytes,
+            }));
+        }
+    }
+
+    /// Records which threads ran unchecked and created something.
+    pub fn unchecked(&self, threads: &[String]) {
+        if !threads.is_empty() {
+            self.write(&Record::Unchecked(Unchecked {
+                threads: threads.to_vec(),
             }));
         }
     }

@@ -21,6 +21,9 @@ pub struct Summary {
     /// Why some checks came to no result of their own, each once.
     reasons: Vec<(CheckStatus, Reason)>,
     unowned: Amount,
+    /// What ran outside every check and created something.
+    #[serde(default)]
+    unchecked: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
 }
@@ -77,6 +80,9 @@ impl Summary {
             self.add_reason(*status, reason);
         }
         self.unowned = self.unowned.plus(other.unowned);
+        for thread in &other.unchecked {
+            self.add_unchecked(thread);
+        }
         self.allowed = self.allowed.plus(other.allowed);
         for (note, times) in &other.notes {
             for _ in 0..*times {
@@ -105,6 +111,11 @@ impl Summary {
     /// Counts `count` allocations, `bytes` in total, that belong to no check.
     pub fn add_unowned(&mut self, count: u64, bytes: u64) {
         self.unowned = self.unowned.plus(Amount { count, bytes });
+    }
+
+    /// Adds a thread that ran outside every check and created something: a test's, if it has its name.
+    pub fn add_unchecked(&mut self, thread: &str) {
+        add_once(&mut self.unchecked, thread);
     }
 
     /// Adds a sentence, or counts it if it is already there.
@@ -166,10 +177,26 @@ impl Summary {
                 escape::sentence(&told)
             ));
         }
-        if self.unowned.count > 0 {
+        if !self.unchecked.is_empty() {
             lines.push(format!(
-                "{} by threads outside every check: `Scope` takes a test along to them, `isolate` \
-                 gives it a process of its own",
+                "unchecked: {} allocated outside every check: put `#[gpu_leak_check]` on each test, or \
+                 run `cargo gpu-leak test --every-test`",
+                threads(&self.unchecked)
+            ));
+        }
+        if self.unowned.count > 0 {
+            // They may be those of unchecked tests, or work for a checked one.
+            let advice = match self.unchecked.is_empty() {
+                true => {
+                    ": `Scope` takes a test along to them, `isolate` gives it a process of its own"
+                }
+                false => {
+                    " while a check ran: if they work for its test, `Scope` takes it along to them, or \
+                     `isolate` gives it a process of its own"
+                }
+            };
+            lines.push(format!(
+                "{} by threads outside every check{advice}",
                 amount(self.unowned, "allocation")
             ));
         }
@@ -216,6 +243,9 @@ impl Summary {
                 self.why(CheckStatus::NotMeasured)
             );
         }
+        if !self.unchecked.is_empty() {
+            text += &format!("; {} unchecked", count(self.unchecked.len() as u64));
+        }
         text
     }
 
@@ -253,6 +283,21 @@ fn named(tests: &[String]) -> String {
         more => format!(" and {} more", count(more as u64)),
     };
     format!("{}{more}", shown.join(", "))
+}
+
+/// The threads' names; `…` ends one that Linux has cut.
+fn threads(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| thread(name)).collect();
+    named(&names)
+}
+
+/// For example `tests::frees_a_…`: Linux keeps 15 bytes of a thread's name.
+#[must_use]
+pub fn thread(name: &str) -> String {
+    match name.len() {
+        15.. => format!("{name}…"),
+        _ => name.to_owned(),
+    }
 }
 
 /// For example `unheard function` for `unheard-function`.

@@ -3,7 +3,10 @@
 //! cargo runs the test programs through a runner, which is this command, so that folders, variables,
 //! filters and the program's arguments are as always. The runner lists the tests of a program and runs
 //! each one alone, and a test that leaves something fails. A test under `#[gpu_leak_check]` checks
-//! itself; the library does not judge its process.
+//! itself.
+//!
+//! A program that contains the harness watches itself: only that copy hears the allocators that report
+//! through `gpu-leak-hooks`. Other programs are watched by the library that is preloaded into them.
 
 mod run_folder;
 
@@ -12,15 +15,16 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{self, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use gpu_leak_check::__command::{Contents, contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
+use gpu_leak_check::report::model::{CheckStatus, Outcome as Verdict, Report};
 use gpu_leak_check::report::text::{self, Rendering};
-use gpu_leak_check::report::{Sources, headline};
+use gpu_leak_check::report::{Sink, Sources, headline};
 use gpu_leak_check::units::quantity;
 
 use self::run_folder::RunFolder;
@@ -85,15 +89,21 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     for test in &ignored {
         print(&format!("test {test} ... ignored\n"));
     }
+    let contents = contents(program.path);
     let jobs = env::var(JOBS).ok().and_then(|jobs| jobs.parse().ok());
     let progress = progress::Tests::new(to_run.len());
     let results = run_all(&to_run, jobs.unwrap_or(1), |test| {
         progress.begins(test);
-        let result = program.run(test, &folder);
+        let result = program.run(test, contents, &folder);
         progress.ends(test, &format!("test {test} ... {}\n", result.outcome()));
         result
     });
-    Ok(print_results(&results, ignored.len(), has("--show-output")))
+    let code = print_results(&results, ignored.len(), has("--show-output"));
+    let is_deaf = contents.hooks && !contents.harness && !to_run.is_empty();
+    Ok(match is_deaf && program.reports_to_nobody() {
+        true if code == 0 => FAILED,
+        _ => code,
+    })
 }
 
 /// Runs each of `tests` on `jobs` threads and returns the results in the order of the tests.
@@ -157,9 +167,29 @@ impl<'a> TestProgram<'a> {
         Failure::usage(format!("{} cannot be started: {why}", self.path.display()))
     }
 
+    /// Records and says that the allocators of this program report to nobody. Returns whether that is a
+    /// failure.
+    fn reports_to_nobody(&self) -> bool {
+        let path = self.path.display().to_string();
+        let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
+        // cargo adds a hash to the name.
+        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        let report = unheard_allocators(name, &path);
+        let sink = Sink::global();
+        sink.began(&report.test, &report.file, 0);
+        sink.finished(&report);
+        if let Some(reason) = &report.reason {
+            say(format_args!(
+                "note: {name} is not measured: {}; {}",
+                reason.what, reason.remedy
+            ));
+        }
+        report.outcome == Some(Verdict::Fail)
+    }
+
     /// Runs one test in a process of its own.
-    fn run(&self, test: &str, folder: &RunFolder) -> TestResult {
-        match self.run_watched(test, folder) {
+    fn run(&self, test: &str, contents: Contents, folder: &RunFolder) -> TestResult {
+        match self.run_watched(test, contents, folder) {
             Ok((output, report)) => TestResult {
                 test: test.to_owned(),
                 passed: output.status.success(),
@@ -178,10 +208,13 @@ impl<'a> TestProgram<'a> {
     fn run_watched(
         &self,
         test: &str,
+        contents: Contents,
         folder: &RunFolder,
     ) -> Result<(Output, Option<Report>), String> {
         let settings = Settings {
             name: Some(test.to_owned()),
+            is_test: true,
+            contained_in_child_of: contents.harness.then(process::id),
             again: Some(format!(
                 "cargo gpu-leak test --every-test -- --exact {test}"
             )),
@@ -279,16 +312,16 @@ struct TestResult {
 }
 
 impl TestResult {
-    fn leaks(&self) -> bool {
-        let warns = env::var_os("GPU_LEAK_CHECK_ON_LEAK").is_some_and(|value| value == "warn");
-        let mut findings = self.report.iter().flat_map(|report| &report.findings);
-        !warns && findings.any(Finding::is_failure)
+    /// Whether the test fails by what its process left, or because that could not be seen.
+    fn is_denied(&self) -> bool {
+        let outcome = self.report.as_ref().and_then(|report| report.outcome);
+        outcome == Some(Verdict::Fail)
     }
 
     fn outcome(&self) -> String {
         match &self.report {
             _ if !self.passed => "FAILED".to_owned(),
-            Some(report) if self.leaks() => format!("FAILED: {}", headline(report)),
+            Some(report) if self.is_denied() => format!("FAILED: {}", headline(report)),
             Some(report) if report.status != CheckStatus::Clean => {
                 format!("ok, {}", report.status.name())
             }
@@ -299,7 +332,7 @@ impl TestResult {
 
 /// Prints the failures and the last line as libtest does, and returns its exit code.
 fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 {
-    let is_failed = |result: &&TestResult| !result.passed || result.leaks();
+    let is_failed = |result: &&TestResult| !result.passed || result.is_denied();
     if shows_all {
         print("\nsuccesses:\n");
         for result in results.iter().filter(|result| !is_failed(result)) {
@@ -321,7 +354,9 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
         if !result.passed {
             print(&String::from_utf8_lossy(&result.output));
         }
-        if let Some(report) = result.report.as_ref().filter(|_| result.leaks()) {
+        // A test that checks itself has printed its report.
+        let report = result.report.as_ref();
+        if let Some(report) = report.filter(|it| result.is_denied() && it.is_of_a_program()) {
             print(&text::to_string(report, &how));
         }
     }

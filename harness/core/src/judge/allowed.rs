@@ -33,7 +33,8 @@ pub(crate) fn by_suppressions<'a>(
     found: impl Iterator<Item = &'a mut Found>,
 ) -> Vec<String> {
     let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
-    settle(&input.suppressions, input.today, &mut findings)
+    let test = &input.subject.test;
+    settle(&input.suppressions, input.today, test, &mut findings)
 }
 
 /// Applies the shipped suppressions to what a whole program left. What grew is not kept: it is
@@ -44,7 +45,12 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .collect();
     // Shipped entries do not expire.
-    settle(&input.kept_for_the_process, input.today, &mut leaked);
+    settle(
+        &input.kept_for_the_process,
+        input.today,
+        &input.subject.test,
+        &mut leaked,
+    );
 }
 
 /// Compares what a test left with what it is expected to leave. What was left as expected is

@@ -62,6 +62,8 @@ pub struct CheckResult {
     pub records: Vec<Vec<u64>>,
     /// Notes that fail nothing, one sentence each.
     pub notes: Vec<String>,
+    /// What limits nothing because nobody reported its layer, as a sentence.
+    pub unbound: Option<String>,
     /// How the leak differs from what the test expects.
     pub unmet: Option<String>,
 }
@@ -135,6 +137,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         findings,
         records,
         notes,
+        unbound: budget::unbound(input),
         unmet: unmet.filter(|_| is_measured),
     }
 }

@@ -11,8 +11,7 @@ pub use self::date::Date;
 use crate::call_site::allocators;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
-use crate::units::exact_size;
-use crate::units::total;
+use crate::units::{count, exact_size, total};
 
 /// One thing that may stay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -23,6 +22,11 @@ pub struct Suppression {
     pub kind: Option<Kind>,
     /// No more than these bytes in one test, inclusive.
     pub up_to: Option<u64>,
+    /// No more than this number of resources in one test, inclusive.
+    pub up_to_count: Option<u64>,
+    /// Only in tests whose name matches one of these patterns; in every test if there is none.
+    #[serde(default)]
+    pub tests: Vec<String>,
     /// Why it may stay.
     pub reason: String,
     /// Who is responsible for it.
@@ -37,6 +41,8 @@ pub struct Suppression {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
+    /// The function of the line that the report points at.
+    Site(String),
     /// A function of the stack.
     Function(String),
     /// A source file of the stack.
@@ -51,7 +57,7 @@ pub enum Pattern {
 
 impl Pattern {
     /// The prefix of every kind of pattern.
-    pub const WORDS: [&str; 5] = ["fn", "file", "lib", "allocator", "fingerprint"];
+    pub const WORDS: [&str; 6] = ["at", "fn", "file", "lib", "allocator", "fingerprint"];
 
     /// Creates the pattern `text` of the kind that `word` names.
     ///
@@ -63,6 +69,7 @@ impl Pattern {
             return Err(format!("an empty `{word}` matches nothing"));
         }
         match word {
+            "at" => Ok(Self::Site(text.to_owned())),
             "fn" => Ok(Self::Function(text.to_owned())),
             "file" => Ok(Self::File(text.to_owned())),
             "lib" => Ok(Self::Library(text.to_owned())),
@@ -85,6 +92,11 @@ impl Pattern {
             names.any(|name| pattern.matches(name))
         };
         match self {
+            Self::Site(pattern) => site.user_frame().is_some_and(|frame| {
+                let name = frame.function.as_ref();
+                name.is_some_and(|name| WildMatch::new(pattern).matches(name))
+                    || inlined::is_of(pattern, frame)
+            }),
             Self::Function(pattern) => {
                 any(pattern, |frame| frame.function.as_ref())
                     || site
@@ -127,11 +139,18 @@ impl Suppression {
             matches,
             kind: None,
             up_to: None,
+            up_to_count: None,
+            tests: Vec::new(),
             reason: String::new(),
             owner: None,
             until: None,
             stands_in: "the attribute".to_owned(),
         }
+    }
+
+    fn is_for(&self, test: &str) -> bool {
+        let is_named = |pattern: &String| WildMatch::new(pattern).matches(test);
+        self.tests.is_empty() || self.tests.iter().any(is_named)
     }
 
     fn is_about(&self, finding: &Finding) -> bool {
@@ -168,11 +187,19 @@ impl Suppression {
     }
 }
 
-/// Turns every finding that an entry allows into one that is [allowed](FindingKind::Allowed). The
+/// Turns every finding of `test` that an entry allows into one that is [allowed](FindingKind::Allowed). The
 /// first entry that matches a finding decides, even if its limits are too small. Returns notes
 /// about expired entries.
-pub fn settle(entries: &[Suppression], today: Date, findings: &mut [&mut Finding]) -> Vec<String> {
-    let first = |finding: &Finding| entries.iter().position(|entry| entry.is_about(finding));
+pub fn settle(
+    entries: &[Suppression],
+    today: Date,
+    test: &str,
+    findings: &mut [&mut Finding],
+) -> Vec<String> {
+    let first = |finding: &Finding| {
+        let is_about = |entry: &Suppression| entry.is_for(test) && entry.is_about(finding);
+        entries.iter().position(is_about)
+    };
     let of_each: Vec<_> = findings.iter().map(|finding| first(finding)).collect();
     let mut expired = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -184,19 +211,24 @@ pub fn settle(entries: &[Suppression], today: Date, findings: &mut [&mut Finding
         }
         expired.extend(entry.expired(today));
         let bytes = total(own.iter().map(|finding| finding.bytes));
-        let too_much = entry.up_to.filter(|limit| bytes > *limit);
+        let number = total(own.iter().map(|finding| finding.count));
+        let too_large = entry.up_to.filter(|limit| bytes > *limit);
+        let too_many = entry.up_to_count.filter(|limit| number > *limit);
+        let limits = [
+            too_large.map(|limit| (exact_size(limit), exact_size(bytes))),
+            too_many.map(|limit| (count(limit), count(number))),
+        ];
+        let exceeded: Vec<_> = limits.into_iter().flatten().collect();
         for finding in own {
-            match too_much {
-                None => {
-                    finding.kind = FindingKind::Allowed;
-                    finding.allowed_by = Some(entry.allows(today));
-                }
-                Some(limit) => finding.notes.push(format!(
-                    "{} allows up to {}, and these are {}",
-                    entry.stands_in,
-                    exact_size(limit),
-                    exact_size(bytes)
-                )),
+            for (limit, reached) in &exceeded {
+                finding.notes.push(format!(
+                    "{} allows up to {limit}, and these are {reached}",
+                    entry.stands_in
+                ));
+            }
+            if exceeded.is_empty() {
+                finding.kind = FindingKind::Allowed;
+                finding.allowed_by = Some(entry.allows(today));
             }
         }
     }

@@ -46,6 +46,8 @@ fn entry(word: &str, text: &str) -> Suppression {
         matches: Pattern::new(word, text).unwrap(),
         kind: None,
         up_to: None,
+        up_to_count: None,
+        tests: Vec::new(),
         reason: "a table for the whole process".into(),
         owner: None,
         until: None,
@@ -59,11 +61,51 @@ fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
-    settle(entries, TODAY, &mut findings.iter_mut().collect::<Vec<_>>())
+    settle(
+        entries,
+        TODAY,
+        "train::steps",
+        &mut findings.iter_mut().collect::<Vec<_>>(),
+    )
 }
 
 fn is_allowed(entry: Suppression) -> bool {
     settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
+}
+
+#[test]
+fn a_call_site_is_matched_by_its_own_function_alone() {
+    assert!(is_allowed(entry("at", "train::optim::Adam::step")));
+    assert!(is_allowed(entry("at", "*::step")));
+    assert!(!is_allowed(entry("at", "train::main")), "it only calls it");
+}
+
+#[test]
+fn no_more_than_the_number_in_the_entry_may_stay() {
+    let up_to = |number| Suppression {
+        up_to_count: Some(number),
+        ..entry("at", "*::step")
+    };
+    let both = || vec![leak(10), leak(10)];
+    let kinds = |entry| settled(entry, both()).into_iter().map(|it| it.kind);
+    assert!(kinds(up_to(2)).all(|kind| kind == FindingKind::Allowed));
+    assert!(kinds(up_to(1)).all(|kind| kind == FindingKind::Leaked));
+    let told = settled(up_to(1), both());
+    assert_eq!(
+        told[0].notes,
+        ["gpu.toml:3 allows up to 1, and these are 2"]
+    );
+}
+
+#[test]
+fn an_entry_can_be_about_some_tests_only() {
+    let of = |tests: &[&str]| Suppression {
+        tests: tests.iter().map(|test| (*test).to_owned()).collect(),
+        ..entry("fn", "*::step")
+    };
+    assert!(is_allowed(of(&["train::*"])));
+    assert!(is_allowed(of(&["other", "train::steps"])));
+    assert!(!is_allowed(of(&["other"])));
 }
 
 #[test]

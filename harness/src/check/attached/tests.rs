@@ -6,6 +6,7 @@ use super::{Attached, AttachedState, Cause, shortened};
 fn attached() -> Attached {
     Attached {
         every: None,
+        is_test: false,
         began: Instant::now(),
         state: Mutex::new(AttachedState {
             session: None,

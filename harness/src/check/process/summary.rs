@@ -4,13 +4,18 @@ use std::env;
 use std::sync::{LazyLock, Once};
 
 use crate::capture::record::{Recorder, recorder_of_this_process};
+use crate::capture::thread;
+use crate::check::scopes::hooks;
+use crate::check::scopes::open::process;
 use crate::check::turn::company;
 use crate::device::exit;
+use crate::device::start::BeforeFirstThread;
 use crate::judge::Amount;
 use crate::report::json::{self, Aborted, RunFile};
 use crate::report::model::Report;
 use crate::report::{Sink, Summary};
 use crate::sync::{Mutex, locked};
+use crate::{observe, registry};
 
 static SUMMARY: LazyLock<Mutex<Summary>> = LazyLock::new(Mutex::default);
 
@@ -99,6 +104,9 @@ fn tell() {
         true => Vec::new(),
         false => std::mem::take(&mut *locked(&UNDER_WAY)),
     };
+    for thread in unchecked_threads() {
+        summary.add_unchecked(&thread);
+    }
     if summary.is_empty() && aborted.is_empty() {
         return;
     }
@@ -113,6 +121,29 @@ fn tell() {
     note_what_is_missing(&mut summary);
     if let Some(text) = summary.text() {
         eprintln!("\n{text}");
+    }
+}
+
+inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
+
+/// In a test program with checked tests, hears what the others do from the beginning: what runs
+/// unchecked and creates something is listed at the end and in the run file.
+fn watch_unchecked_tests() {
+    if registry::cases().is_empty() || company::is_isolated() {
+        return;
+    }
+    observe::listen();
+    hooks::install();
+    tell_at_exit();
+    exit::at_exit(|| Sink::global().unchecked(&unchecked_threads()));
+}
+
+/// What ran unchecked and created something. In a process that is judged as a whole nothing is
+/// unchecked.
+fn unchecked_threads() -> Vec<String> {
+    match process().is_some() || registry::cases().is_empty() {
+        true => Vec::new(),
+        false => thread::outside_every_check(),
     }
 }
 

@@ -3,7 +3,7 @@
 use gpu_leak_hooks::Hooks;
 use gpu_leak_interpose as threads;
 
-use super::open::current;
+use super::open::{current, process};
 use super::tree;
 use crate::device::exit;
 use crate::ledger;
@@ -30,13 +30,15 @@ pub(crate) fn install() {
 const NOTHING_BEGUN: u64 = 0;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
-/// check everything created is baseline, and nothing begins.
+/// check, and in a process that is not judged as a whole, everything created is baseline, and nothing
+/// begins.
 fn begin_allow(reason: &'static str) -> u64 {
     // In a forked child the ledger's locks may be held by threads that do not exist there.
     if exit::forked() {
         return NOTHING_BEGUN;
     }
-    let part = current().and_then(|outer| tree::part(outer, reason));
+    let outer = current().or_else(process);
+    let part = outer.and_then(|outer| tree::part(outer, reason));
     part.map_or(NOTHING_BEGUN, |part| threads::set_token(u64::from(part.0)))
 }
 

@@ -1,9 +1,25 @@
 //! Open scopes, and the one that a thread works in.
 
+use std::sync::OnceLock;
+
 use gpu_leak_interpose as threads;
 
 use super::tree;
 use crate::ledger::{Amount, ScopeId};
+
+/// The scope of a process that is judged as a whole.
+static PROCESS: OnceLock<Open> = OnceLock::new();
+
+/// Opens the scope of this process, which is judged as a whole.
+pub(crate) fn open_process() {
+    PROCESS.get_or_init(|| Open::new(false));
+}
+
+/// Returns the scope of this process, if it is judged as a whole. Threads do not work in it, so that
+/// checks inside are not nested.
+pub(crate) fn process() -> Option<ScopeId> {
+    PROCESS.get().map(Open::scope)
+}
 
 /// Whether this thread works for a check in progress. A thread of a pool may still have the token
 /// of one that is over.
