@@ -72,7 +72,7 @@ pub(crate) struct Passing {
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
 
-    /// The name of the run, which `report`, `diff` and `allow` take [default: GPU_LEAK_CHECK_RUN, or a new
+    /// The name of the run, which `report`, `diff` and `allow` take [default: `GPU_LEAK_CHECK_RUN`, or a new
     /// name]; an earlier run of this name is removed
     #[arg(long, value_name = "RUN")]
     pub(crate) name: Option<String>,

@@ -91,7 +91,7 @@ impl AtBegin {
             // A thread that starts while the others are counted may be missing from every count. If
             // only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
-                || (!is_starting && counts() == (started, waiting));
+                || (!is_starting && is_alone.is_some() && counts() == (started, waiting));
             let longest = if is_starting {
                 LONGEST_START
             } else {
@@ -99,7 +99,7 @@ impl AtBegin {
             };
             if is_known || begin.elapsed() > longest {
                 return Self {
-                    is_alone: is_alone && is_known,
+                    is_alone: is_known && is_alone == Some(true),
                     waiting,
                     started,
                     unowned,
@@ -138,14 +138,15 @@ impl AtBegin {
     }
 }
 
-/// Whether only the thread that runs the check and those of scopes can do anything.
-fn is_alone(waiting: u64) -> bool {
+/// Whether only the thread that runs the check and those of scopes can do anything; `None` if the
+/// threads changed while they were counted.
+fn is_alone(waiting: u64) -> Option<bool> {
     // Whatever runs there was started by this test.
     if concurrency() == Concurrency::OneTest {
-        return true;
+        return Some(true);
     }
     if !threads::inherits() {
-        return one_test_at_a_time();
+        return Some(one_test_at_a_time());
     }
     // A test that libtest starts later changes the number of started threads.
     let runners = RUNNERS.load(Ordering::Relaxed);
@@ -153,18 +154,20 @@ fn is_alone(waiting: u64) -> bool {
     let own = 1 + runners + waiting + u64::from(is_counted_thread());
     let with_scope = threads::threads_with_token();
     let Some(all) = count_threads() else {
-        return one_test_at_a_time();
+        return Some(one_test_at_a_time());
     };
     // The count alone is enough if no thread with a scope came or went around it.
     if all <= own + with_scope.len() as u64 && with_scope == threads::threads_with_token() {
-        return true;
+        return Some(true);
     }
     // Threads with a scope are read after all threads: one that ends in between counts as one without
     // a scope, never the other way round.
-    let mut others = living_threads();
+    let mut others = list_threads()?;
     let with_scope = threads::threads_with_token();
-    others.retain(|thread| !with_scope.contains(thread) && !is_drivers_own(*thread));
-    others.len() as u64 <= own
+    others.retain(|thread| {
+        !with_scope.contains(thread) && !is_drivers_own(*thread) && is_living(*thread)
+    });
+    Some(others.len() as u64 <= own)
 }
 
 /// Returns how many threads this process has; `None` if it cannot be determined.
@@ -181,23 +184,27 @@ fn count_threads() -> Option<u64> {
     None
 }
 
-/// Returns the threads of this process that can still do something. The kernel counts a thread for
-/// a moment after it was joined.
-fn living_threads() -> Vec<i32> {
-    /// `PF_EXITING` in Linux.
-    const EXITING: u64 = 4;
-    let is_living = |thread: &i32| {
-        let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
-        // After the name, which may contain anything: state, five numbers, flags.
-        let flags = status.ok().and_then(|status| {
-            let (_, fields) = status.rsplit_once(") ")?;
-            fields.split(' ').nth(6)?.parse::<u64>().ok()
-        });
-        flags.is_some_and(|flags| flags & EXITING == 0)
-    };
+/// Returns the threads of this process; `None` if one began or ended meanwhile. If one ends while
+/// the kernel lists them, the list may lack another.
+fn list_threads() -> Option<Vec<i32>> {
+    let count = count_threads();
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
     let threads = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    threads.filter(is_living).collect()
+    let threads: Vec<i32> = threads.collect();
+    (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
+}
+
+/// Whether a thread can still do something. The kernel lists one for a moment after it was joined.
+fn is_living(thread: i32) -> bool {
+    /// `PF_EXITING` in Linux.
+    const EXITING: u64 = 4;
+    let status = fs::read_to_string(format!("/proc/self/task/{thread}/stat"));
+    // After the name, which may contain anything: state, five numbers, flags.
+    let flags = status.ok().and_then(|status| {
+        let (_, fields) = status.rsplit_once(") ")?;
+        fields.split(' ').nth(6)?.parse::<u64>().ok()
+    });
+    flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
 /// Whether a thread has the name of one of the driver's threads, which only act on request.
