@@ -41,11 +41,11 @@ pub enum Backend<'a> {
 }
 
 impl Device {
-    /// An embedded device as [`EmbeddedConfig::default`] describes it.
+    /// Creates an embedded device with [`EmbeddedConfig::default`].
     ///
     /// # Errors
     ///
-    /// As [`Self::embedded_with`].
+    /// See [`Self::embedded_with`].
     pub fn embedded() -> Result<Self> {
         Self::embedded_with(EmbeddedConfig::default())
     }

@@ -96,7 +96,7 @@ fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
     Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 
-/// `leaked: 2 × 512 KiB device memory, stream-ordered`
+/// Returns the title of a group: `leaked: 2 × 512 KiB device memory, stream-ordered`.
 fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), what(&group.finding))
 }

@@ -12,7 +12,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, program, ran_with};
 
-/// Compiles `source`; none if there is no such compiler.
+/// Compiles `source` and returns the program's path; `None` if the compiler is missing or fails.
 fn built(
     folder: &Path,
     name: &str,

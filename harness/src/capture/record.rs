@@ -253,8 +253,9 @@ impl Recorder {
 }
 
 impl RecorderState {
-    /// Returns the lines of the backtraces since the last call. It uses their numbers, not those in
-    /// the event, because an event's backtrace existed before it.
+    /// Returns the recording's lines for the backtraces that were interned since the last call. It
+    /// goes by their numbers, not by the events that refer to them, because a backtrace is interned
+    /// before its event.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
         self.late.extend(self.next_stack..end);

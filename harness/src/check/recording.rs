@@ -53,7 +53,7 @@ struct Written {
 
 static WRITTEN: LazyLock<Mutex<Written>> = LazyLock::new(Mutex::default);
 
-/// Returns the addresses in the backtraces so far that have not been recorded yet.
+/// Returns the recording's lines for the addresses of backtraces that are not in it yet.
 fn new_symbols() -> Vec<Line<Event>> {
     let mut written = locked(&WRITTEN);
     let own_sources = observe::own_sources();

@@ -89,7 +89,7 @@ pub(crate) struct AdamParameter<'a> {
     pub(crate) step_size: f32,
     /// `√(1 − beta2^step)`.
     pub(crate) square_correction: f32,
-    /// The moments have no content yet and count as 0.
+    /// Whether this is the first step: the moments are uninitialised and are treated as 0.
     pub(crate) first: bool,
 }
 
@@ -158,7 +158,8 @@ pub(crate) trait Kernels {
         out: Operand<'_>,
     ) -> Result<()>;
 
-    /// From the gradient of the result and the result itself; all contiguous.
+    /// Computes the gradient of the input from the result and its gradient. All operands are
+    /// contiguous.
     fn softmax_backward(
         &self,
         kind: SoftmaxKind,

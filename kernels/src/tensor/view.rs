@@ -61,11 +61,12 @@ impl Tensor {
         self.narrow(0, range)
     }
 
-    /// The same elements in another shape: a view of a contiguous tensor, else a copy.
+    /// Returns the same elements in a different shape: a view of a contiguous tensor, otherwise a
+    /// copy.
     ///
     /// # Errors
     ///
-    /// When the new shape has another number of elements.
+    /// If the new shape has a different number of elements.
     pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         let shape = Layout::contiguous("reshape", shape.as_ref())?.shape;
         if shape.iter().product::<usize>() != self.numel() {

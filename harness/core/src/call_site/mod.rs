@@ -34,7 +34,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
         frames.pop();
     }
     frames.drain(..capture(&frames));
-    // A block inside a test has harness frames further out.
+    // If a block runs inside a test, the harness is among the outer callers as well.
     frames.retain(|frame| frame.owner != Owner::Harness);
     for function in frames
         .iter_mut()

@@ -334,7 +334,7 @@ impl Table {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns one figure.
+    /// Returns the usage that is counted under `key`.
     pub(super) fn usage_of(&self, key: UsageKey) -> Counted {
         let _all = self.lock_all();
         let gauge = self.gauges().get(&key).cloned();

@@ -38,12 +38,12 @@ pub struct TimelineRun {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RunPurpose {
-    /// To judge it.
+    /// Its result is judged.
     #[default]
     Judged,
-    /// To confirm the findings of the previous run.
+    /// It confirms the findings of the previous run.
     Confirming,
-    /// One of several rounds that are judged together.
+    /// It is one of several rounds that are judged together.
     Round,
 }
 
@@ -51,7 +51,7 @@ pub enum RunPurpose {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Course {
-    /// Where.
+    /// The device, or the host.
     pub place: Place,
     /// As in [`Row::layer`].
     pub layer: String,

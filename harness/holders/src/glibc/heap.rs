@@ -1,9 +1,9 @@
 //! Recognises heap blocks in the layout of glibc's allocator.
 //!
-//! Every block is preceded by a word with its length and whether the previous block is in use; see
-//! [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing else identifies a
-//! block, so an address counts as a block's only if several headers in a row are consistent: blocks
-//! of an allocator with another layout are not followed.
+//! Each block is preceded by a word that holds its length and whether the previous block is in use;
+//! see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing else identifies
+//! a block, so an address is accepted as a block only if several headers in a row are consistent:
+//! blocks of an allocator with a different layout are not followed.
 
 use std::ops::Range;
 

@@ -1,11 +1,11 @@
-//! The table of watched functions: all functions of the driver that create, free or count
-//! something.
+//! The table of watched functions: all functions of the driver that create or free a resource, or
+//! change its reference count.
 //!
 //! A row has the names of a function's variants, each with the first CUDA version for which
 //! `cuGetProcAddress` returns it, the signature that they share, and what a call does. A wrapper
 //! for each name and driver, and the slot for the real function, are generated from it; a new
 //! function is a new row. Signatures are those of `cuda.h`, with every handle, and every pointer
-//! that is not read, as `u64`. A variant with other parameters has its own row: programs ask the
+//! that is not read, as `u64`. A variant with different parameters has its own row: programs ask the
 //! driver for the variant of the version that they were built for.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with

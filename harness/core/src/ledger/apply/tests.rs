@@ -390,7 +390,8 @@ fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
     assert_figures(&world.0);
 }
 
-/// The driver ends the context between a call's work and its return on another thread.
+/// A call on another thread has done its work and not yet returned when the driver destroys the
+/// context.
 #[test]
 fn nothing_enters_a_context_that_has_ended() {
     let world = World::new();
