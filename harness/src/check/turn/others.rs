@@ -64,7 +64,7 @@ fn is_counted_thread() -> bool {
 /// until a new thread runs. After that the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
-/// How long the threads are counted again while other tests start some.
+/// How long the threads are counted again while others begin and end.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
 /// What was known when a run began.
@@ -82,6 +82,7 @@ impl AtBegin {
     pub(crate) fn now(company: Company<'_>) -> Self {
         let unowned = ledger::live().unowned();
         let begin = Instant::now();
+        let mut all_started = begin;
         loop {
             let counts = || (threads::started_without_token(), company.waiting());
             let (started, waiting) = counts();
@@ -92,12 +93,11 @@ impl AtBegin {
             // only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting && is_alone.is_some() && counts() == (started, waiting));
-            let longest = if is_starting {
-                LONGEST_START
-            } else {
-                LONGEST_COUNT
-            };
-            if is_known || begin.elapsed() > longest {
+            if is_starting {
+                all_started = Instant::now();
+            }
+            let is_over = begin.elapsed() > LONGEST_START || all_started.elapsed() > LONGEST_COUNT;
+            if is_known || is_over {
                 return Self {
                     is_alone: is_known && is_alone == Some(true),
                     waiting,
