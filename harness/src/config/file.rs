@@ -22,7 +22,7 @@ use crate::suppressions::{Date, Pattern, Suppression};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    pub(super) run: RunSettings,
+    pub(super) run: RunSection,
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
@@ -32,7 +32,7 @@ pub(super) struct File {
 /// `[run]`: settings of the whole run.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct RunSettings {
+pub(super) struct RunSection {
     #[serde(deserialize_with = "one_of")]
     pub(super) mode: Option<Mode>,
     #[serde(deserialize_with = "one_of")]
