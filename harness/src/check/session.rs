@@ -36,7 +36,6 @@ use crate::judge::{
 };
 use crate::ledger::{self, ScopeId};
 use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
-
 use crate::report::{Code, Sink, headline};
 use crate::suppressions::{Date, Suppression};
 
