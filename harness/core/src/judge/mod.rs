@@ -5,6 +5,7 @@
 
 mod advice;
 mod allowed;
+mod bound;
 mod broken_context;
 mod budget;
 mod confirm;
