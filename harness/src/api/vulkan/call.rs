@@ -10,7 +10,7 @@ use crate::ledger::Kind;
 
 /// What a call does.
 #[derive(Clone, Copy)]
-pub(super) enum Call {
+pub(super) enum VulkanCall {
     /// Creates an instance.
     CreatesInstance(Out),
     /// Lists the physical devices of an instance: how many, and their handles.
@@ -18,9 +18,9 @@ pub(super) enum Call {
     /// Opens a physical device.
     CreatesDevice(u64, Out),
     /// Creates objects that belong to a device or an instance.
-    Creates(Creates),
+    Creates(ObjectsCreated),
     /// Destroys or frees objects.
-    Destroys(Destroys),
+    Destroys(ObjectsDestroyed),
     /// Destroys a pool of a device, or resets it: its objects end.
     EmptiesPool {
         device: u64,
@@ -36,32 +36,32 @@ pub(super) enum Call {
     Binds(u64, Bound, Bindings),
 }
 
-impl From<Creates> for Call {
-    fn from(create: Creates) -> Self {
+impl From<ObjectsCreated> for VulkanCall {
+    fn from(create: ObjectsCreated) -> Self {
         Self::Creates(create)
     }
 }
 
-impl From<Destroys> for Call {
-    fn from(destroy: Destroys) -> Self {
+impl From<ObjectsDestroyed> for VulkanCall {
+    fn from(destroy: ObjectsDestroyed) -> Self {
         Self::Destroys(destroy)
     }
 }
 
 /// A call that creates objects.
 #[derive(Clone, Copy)]
-pub(super) struct Creates {
+pub(super) struct ObjectsCreated {
     pub(super) kind: Kind,
     /// The device or instance to which they belong.
     pub(super) owner: u64,
     /// Their handles.
     pub(super) made: Out,
-    pub(super) how: How,
+    pub(super) how: Created,
 }
 
 /// How many objects a call creates, and from what.
 #[derive(Clone, Copy)]
-pub(super) enum How {
+pub(super) enum Created {
     /// One object.
     One,
     /// This many. Those that could not be created have no handle, and the others are there even if
@@ -81,7 +81,7 @@ pub(super) enum How {
 
 /// A call that destroys or frees objects of one kind.
 #[derive(Clone, Copy)]
-pub(super) struct Destroys {
+pub(super) struct ObjectsDestroyed {
     pub(super) kind: Kind,
     /// The device or instance to which they belong.
     pub(super) owner: u64,
@@ -122,13 +122,13 @@ pub(super) enum Bindings {
 }
 
 /// Creates one object from a device or an instance.
-pub(super) fn creates(kind: Kind, owner: u64, made: Out) -> Creates {
-    creates_by(How::One, kind, owner, made)
+pub(super) fn creates(kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
+    creates_by(Created::One, kind, owner, made)
 }
 
 /// Creates objects from a device.
-pub(super) fn creates_by(how: How, kind: Kind, owner: u64, made: Out) -> Creates {
-    Creates {
+pub(super) fn creates_by(how: Created, kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
+    ObjectsCreated {
         kind,
         owner,
         made,
@@ -137,8 +137,8 @@ pub(super) fn creates_by(how: How, kind: Kind, owner: u64, made: Out) -> Creates
 }
 
 /// Destroys one object of a device or an instance.
-pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> Destroys {
-    Destroys {
+pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> ObjectsDestroyed {
+    ObjectsDestroyed {
         kind,
         owner,
         what: What::This(handle),
@@ -146,8 +146,14 @@ pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> Destroys {
 }
 
 /// Frees objects that belong to a pool of a device.
-pub(super) fn frees(kind: Kind, device: u64, pool: u64, count: u32, handles: In<u64>) -> Destroys {
-    Destroys {
+pub(super) fn frees(
+    kind: Kind,
+    device: u64,
+    pool: u64,
+    count: u32,
+    handles: In<u64>,
+) -> ObjectsDestroyed {
+    ObjectsDestroyed {
         kind,
         owner: device,
         what: What::OfPool(pool, count, handles),

@@ -20,7 +20,9 @@ use std::mem;
 
 use gpu_leak_interpose::{Slot, WatchedFunction};
 
-use super::call::{Bindings, Bound, Call, Creates, How, creates, creates_by, destroys, frees};
+use super::call::{
+    Bindings, Bound, Created, ObjectsCreated, VulkanCall, creates, creates_by, destroys, frees,
+};
 use super::heard::{VkResult, heard};
 use super::look_up;
 use super::structures::{
@@ -44,9 +46,9 @@ macro_rules! functions {
     ) => {
         #[expect(non_camel_case_types, reason = "named as the functions are")]
         #[derive(Clone, Copy)]
-        enum Id { $($create, $destroy,)* $($name,)* }
+        enum FunctionId { $($create, $destroy,)* $($name,)* }
 
-        const COUNT: usize = [$(Id::$create, Id::$destroy,)* $(Id::$name),*].len();
+        const COUNT: usize = [$(FunctionId::$create, FunctionId::$destroy,)* $(FunctionId::$name),*].len();
 
         /// The slots, by target and function.
         static SLOTS: [[Slot; COUNT]; TARGETS] =
@@ -82,7 +84,7 @@ macro_rules! functions {
 
         /// What each row says about a call whose parameters are all zero.
         #[cfg(test)]
-        pub(super) fn calls() -> Vec<(&'static str, Call)> {
+        pub(super) fn calls() -> Vec<(&'static str, VulkanCall)> {
             vec![
                 $(
                     // SAFETY: a null pointer, which is not read.
@@ -112,7 +114,7 @@ macro_rules! row {
                 Err(_) => panic!("a name has no zero byte inside"),
             },
             wrappers::$name::<$target> as *const (),
-            &SLOTS[$target][Id::$name as usize],
+            &SLOTS[$target][FunctionId::$name as usize],
         )
     };
 }
@@ -132,17 +134,17 @@ macro_rules! wrapper {
         pub(super) unsafe extern "C" fn $name<const TARGET: usize>(
             $($parameter: $type),*
         ) -> $result {
-            type Real = unsafe extern "C" fn($($type),*) -> $result;
-            let function = SLOTS[TARGET][Id::$name as usize].real();
+            type Wrapped = unsafe extern "C" fn($($type),*) -> $result;
+            let function = SLOTS[TARGET][FunctionId::$name as usize].real();
             // SAFETY: the slot holds a function of this name, which has these parameters in every
             // library.
-            let real = unsafe { mem::transmute::<*const (), Real>(function) };
+            let real = unsafe { mem::transmute::<*const (), Wrapped>(function) };
             // SAFETY: this is the caller's own call, forwarded unchanged.
             let forward = || unsafe { real($($parameter),*) };
             if !is_listening() {
                 return forward();
             }
-            Answer::of(heard(&Call::from($does), function, &mut || forward().code()))
+            Answer::of(heard(&VulkanCall::from($does), function, &mut || forward().code()))
         }
     };
 }
@@ -177,13 +179,13 @@ macro_rules! with_zeros {
         // SAFETY: every parameter is a number, or a pointer that may be null.
         #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
         let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
-        Call::from($does)
+        VulkanCall::from($does)
     }};
 }
 
 /// Creates pipelines: those that could be created are there even if the call failed.
-fn pipelines(device: u64, count: u32, made: Out) -> Creates {
-    creates_by(How::Each(count), Kind::Pipeline, device, made)
+fn pipelines(device: u64, count: u32, made: Out) -> ObjectsCreated {
+    creates_by(Created::Each(count), Kind::Pipeline, device, made)
 }
 
 functions! {
@@ -235,32 +237,32 @@ functions! {
     calls {
         // https://docs.vulkan.org/spec/latest/chapters/initialization.html
         vkCreateInstance(info: u64, allocator: u64, instance: Out) -> VkResult =
-            Call::CreatesInstance(instance);
-        vkDestroyInstance(instance: u64, allocator: u64) = Call::DestroysInstance(instance);
+            VulkanCall::CreatesInstance(instance);
+        vkDestroyInstance(instance: u64, allocator: u64) = VulkanCall::DestroysInstance(instance);
         // https://docs.vulkan.org/spec/latest/chapters/devsandqueues.html
         vkEnumeratePhysicalDevices(instance: u64, count: Out<u32>, devices: Out) -> VkResult =
-            Call::ListsDevices(instance, count, devices);
+            VulkanCall::ListsDevices(instance, count, devices);
         vkCreateDevice(physical: u64, info: u64, allocator: u64, device: Out) -> VkResult =
-            Call::CreatesDevice(physical, device);
-        vkDestroyDevice(device: u64, allocator: u64) = Call::DestroysDevice(device);
+            VulkanCall::CreatesDevice(physical, device);
+        vkDestroyDevice(device: u64, allocator: u64) = VulkanCall::DestroysDevice(device);
         // https://docs.vulkan.org/spec/latest/chapters/memory.html
         vkAllocateMemory(
             device: u64, info: In<AllocateMemory>, allocator: u64, memory: Out
-        ) -> VkResult = creates_by(How::Memory(info), Kind::Memory, device, memory);
+        ) -> VkResult = creates_by(Created::Memory(info), Kind::Memory, device, memory);
         vkFreeMemory(device: u64, memory: u64, allocator: u64) =
             destroys(Kind::Memory, device, memory);
         vkBindBufferMemory(device: u64, buffer: u64, memory: u64, offset: u64) -> VkResult =
-            Call::Binds(device, Bound::Buffer, Bindings::One(buffer, memory));
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::One(buffer, memory));
         vkBindBufferMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            Call::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
         vkBindBufferMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            Call::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
         vkBindImageMemory(device: u64, image: u64, memory: u64, offset: u64) -> VkResult =
-            Call::Binds(device, Bound::Image, Bindings::One(image, memory));
+            VulkanCall::Binds(device, Bound::Image, Bindings::One(image, memory));
         vkBindImageMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            Call::Binds(device, Bound::Image, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
         vkBindImageMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            Call::Binds(device, Bound::Image, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
         vkCreateAccelerationStructure2KHR(
             device: u64, info: u64, allocator: u64, made: Out
         ) -> VkResult = creates(Kind::AccelerationStructure, device, made);
@@ -284,36 +286,36 @@ functions! {
         vkCreatePipelineBinariesKHR(
             device: u64, info: u64, allocator: u64, made: Out<PipelineBinaries>
         ) -> VkResult = creates_by(
-            How::PipelineBinaries(made), Kind::PipelineBinary, device, made.cast()
+            Created::PipelineBinaries(made), Kind::PipelineBinary, device, made.cast()
         );
         vkDestroyPipelineBinaryKHR(device: u64, binary: u64, allocator: u64) =
             destroys(Kind::PipelineBinary, device, binary);
         vkCreateShadersEXT(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
-        ) -> VkResult = creates_by(How::Each(count), Kind::Shader, device, made);
+        ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
         vkDestroyShaderEXT(device: u64, shader: u64, allocator: u64) =
             destroys(Kind::Shader, device, shader);
         // Pools. What belongs to one ends with it.
         vkCreateDescriptorPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
             creates(Kind::DescriptorPool, device, pool);
-        vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = Call::EmptiesPool {
+        vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::DescriptorPool),
         };
         vkResetDescriptorPool(device: u64, pool: u64, flags: u32) -> VkResult =
-            Call::EmptiesPool { device, pool, destroys: None };
+            VulkanCall::EmptiesPool { device, pool, destroys: None };
         vkAllocateDescriptorSets(device: u64, info: In<DescriptorSets>, sets: Out) -> VkResult =
-            creates_by(How::DescriptorSets(info), Kind::DescriptorSet, device, sets);
+            creates_by(Created::DescriptorSets(info), Kind::DescriptorSet, device, sets);
         vkFreeDescriptorSets(device: u64, pool: u64, count: u32, sets: In<u64>) -> VkResult =
             frees(Kind::DescriptorSet, device, pool, count, sets);
         vkCreateCommandPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
             creates(Kind::CommandPool, device, pool);
-        vkDestroyCommandPool(device: u64, pool: u64, allocator: u64) = Call::EmptiesPool {
+        vkDestroyCommandPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::CommandPool),
         };
         vkAllocateCommandBuffers(
             device: u64, info: In<CommandBuffers>, buffers: Out
         ) -> VkResult =
-            creates_by(How::CommandBuffers(info), Kind::CommandBuffer, device, buffers);
+            creates_by(Created::CommandBuffers(info), Kind::CommandBuffer, device, buffers);
         vkFreeCommandBuffers(device: u64, pool: u64, count: u32, buffers: In<u64>) =
             frees(Kind::CommandBuffer, device, pool, count, buffers);
         vkCreateDeferredOperationKHR(device: u64, allocator: u64, made: Out) -> VkResult =
@@ -327,7 +329,7 @@ functions! {
         ) -> VkResult = creates(Kind::Fence, device, fence);
         vkCreateSharedSwapchainsKHR(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
-        ) -> VkResult = creates_by(How::All(count), Kind::Swapchain, device, made);
+        ) -> VkResult = creates_by(Created::All(count), Kind::Swapchain, device, made);
         // Surfaces of an instance, each for one window system.
         vkCreateXlibSurfaceKHR(
             instance: u64, info: u64, allocator: u64, surface: Out

@@ -15,9 +15,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::call::{Bindings, Bound, Call, Creates, Destroys, How, What};
+use super::call::{Bindings, Bound, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
 use super::owners::{self, Owner};
-use super::structures::{Header, IMPORTS, OF_A_PLANE};
+use super::structures::{Chained, IMPORTS, OF_A_PLANE};
 use super::{pools, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{broken, initialises, unbroken};
@@ -38,7 +38,7 @@ const DEFERRED: VkResult = 1_000_268_002;
 /// Makes the program's call with `forward`, which calls `real`, and reports it.
 #[inline(never)]
 pub(super) fn heard(
-    call: &Call,
+    call: &VulkanCall,
     real: *const (),
     forward: &mut dyn FnMut() -> VkResult,
 ) -> VkResult {
@@ -51,24 +51,24 @@ pub(super) fn heard(
         return forward();
     };
     state::prepare();
-    let listener = Listener {
+    let reporter = Reporter {
         ledger: ledger::live(),
     };
-    let mut begun = Begun::default();
+    let mut begun = BegunCall::default();
     // SAFETY: `call` is built from the parameters of a call that is about to be made.
-    let is_reported = unbroken(|| unsafe { listener.began(call, &mut begun) });
+    let is_reported = unbroken(|| unsafe { reporter.began(call, &mut begun) });
     let result = forward();
     if is_reported {
         let _at_work = quiet();
         // SAFETY: that call has returned `result`.
-        unbroken(|| unsafe { listener.ended(call, begun, result, real) });
+        unbroken(|| unsafe { reporter.ended(call, begun, result, real) });
     }
     result
 }
 
 /// What the end of a call needs from its beginning.
 #[derive(Default)]
-struct Begun {
+struct BegunCall {
     /// The ticket of what the call destroys.
     ticket: Option<Ticket>,
     /// Those of more objects.
@@ -77,7 +77,7 @@ struct Begun {
     ending: Option<Owner>,
 }
 
-impl Begun {
+impl BegunCall {
     fn add(&mut self, ticket: Option<Ticket>) {
         match self.ticket {
             None => self.ticket = ticket,
@@ -89,11 +89,11 @@ impl Begun {
 /// Whether a live object ever had the handle of another one: only then are there copies to be found.
 static HAS_COPIES: AtomicBool = AtomicBool::new(false);
 
-struct Listener<'a> {
+struct Reporter<'a> {
     ledger: &'a Ledger,
 }
 
-impl Listener<'_> {
+impl Reporter<'_> {
     /// Applies an event to the ledger.
     fn tell(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
@@ -104,12 +104,12 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// `call` is built from the call's parameters.
-    unsafe fn began(&self, call: &Call, begun: &mut Begun) {
+    unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
         match *call {
-            Call::CreatesInstance(_) => initialises(),
+            VulkanCall::CreatesInstance(_) => initialises(),
             // SAFETY: the caller's promise.
-            Call::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
-            Call::EmptiesPool {
+            VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
+            VulkanCall::EmptiesPool {
                 device,
                 pool,
                 destroys,
@@ -124,13 +124,13 @@ impl Listener<'_> {
                     begun.add(self.release_began(key));
                 }
             }
-            Call::DestroysDevice(device) if device != 0 => {
+            VulkanCall::DestroysDevice(device) if device != 0 => {
                 begun.ending = owners::ends(device);
                 let instance = begun.ending.map_or(0, |owner| owner.instance());
                 let key = self.key_of_live(Kind::Device, owners::get(instance).uid, device);
                 begun.add(self.release_began(key));
             }
-            Call::DestroysInstance(instance) if instance != 0 => {
+            VulkanCall::DestroysInstance(instance) if instance != 0 => {
                 begun.ending = owners::ends(instance);
                 begun.add(self.release_began(instance_key(instance)));
             }
@@ -143,7 +143,7 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// As for [`Self::began`], which filled `begun`; `real` is the function that was called.
-    unsafe fn ended(&self, call: &Call, begun: Begun, result: VkResult, real: *const ()) {
+    unsafe fn ended(&self, call: &VulkanCall, begun: BegunCall, result: VkResult, real: *const ()) {
         let error = if result < 0 {
             result.cast_unsigned()
         } else {
@@ -155,9 +155,9 @@ impl Listener<'_> {
         }
         match *call {
             // SAFETY: the caller's promise.
-            Call::Creates(ref create) => unsafe { self.creation_ended(create, result) },
+            VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
             _ if error != 0 => {}
-            Call::CreatesInstance(made) => {
+            VulkanCall::CreatesInstance(made) => {
                 state::used();
                 // SAFETY: the call has returned success.
                 if let Some(handle) = unsafe { made.read() } {
@@ -172,7 +172,7 @@ impl Listener<'_> {
                     );
                 }
             }
-            Call::ListsDevices(instance, count, devices) => {
+            VulkanCall::ListsDevices(instance, count, devices) => {
                 // SAFETY: the call has returned success, and has written this many handles.
                 let handles = unsafe {
                     let count = count.read().unwrap_or(0) as usize;
@@ -180,7 +180,7 @@ impl Listener<'_> {
                 };
                 owners::listed(instance, handles);
             }
-            Call::CreatesDevice(physical, made) => {
+            VulkanCall::CreatesDevice(physical, made) => {
                 // SAFETY: the call has returned success.
                 if let Some(handle) = unsafe { made.read() } {
                     let owner = owners::device_created(handle, physical);
@@ -190,13 +190,15 @@ impl Listener<'_> {
                 }
             }
             // SAFETY: the call has returned success.
-            Call::Binds(device, bound, bindings) => unsafe { self.bound(device, bound, bindings) },
-            Call::DestroysDevice(_) => {
+            VulkanCall::Binds(device, bound, bindings) => unsafe {
+                self.bound(device, bound, bindings)
+            },
+            VulkanCall::DestroysDevice(_) => {
                 if let Some(device) = begun.ending {
                     self.owner_ended(&device, ContextEnd::DeviceDestroyed);
                 }
             }
-            Call::DestroysInstance(handle) => {
+            VulkanCall::DestroysInstance(handle) => {
                 if let Some(instance) = begun.ending {
                     for device in owners::instance_ended(handle) {
                         self.owner_ended(&device, ContextEnd::InstanceDestroyed);
@@ -204,7 +206,7 @@ impl Listener<'_> {
                     self.owner_ended(&instance, ContextEnd::InstanceDestroyed);
                 }
             }
-            Call::Destroys(_) | Call::EmptiesPool { .. } => {}
+            VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
         }
     }
 
@@ -220,13 +222,13 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// The call that `create` describes has returned `result`.
-    unsafe fn creation_ended(&self, create: &Creates, result: VkResult) {
+    unsafe fn creation_ended(&self, create: &ObjectsCreated, result: VkResult) {
         let owner = owners::get(create.owner);
         let is_success = result >= 0;
         if !is_success {
             let bytes = match create.how {
                 // SAFETY: the driver has read the requested size.
-                How::Memory(asked) => unsafe { asked.read() }.map_or(0, |asked| asked.bytes),
+                Created::Memory(asked) => unsafe { asked.read() }.map_or(0, |asked| asked.bytes),
                 _ => 0,
             };
             self.tell(Event::CreationFailed {
@@ -241,27 +243,27 @@ impl Listener<'_> {
         // written if it was successful.
         let count = unsafe {
             match create.how {
-                How::Each(_) if result == DEFERRED => 0,
-                How::Each(count) => count,
+                Created::Each(_) if result == DEFERRED => 0,
+                Created::Each(count) => count,
                 _ if !is_success => 0,
-                How::One | How::Memory(_) => 1,
-                How::All(count) => count,
-                How::DescriptorSets(asked) => asked.read().map_or(0, |asked| {
+                Created::One | Created::Memory(_) => 1,
+                Created::All(count) => count,
+                Created::DescriptorSets(asked) => asked.read().map_or(0, |asked| {
                     pool = asked.pool;
                     asked.count
                 }),
-                How::CommandBuffers(asked) => asked.read().map_or(0, |asked| {
+                Created::CommandBuffers(asked) => asked.read().map_or(0, |asked| {
                     pool = asked.pool;
                     asked.count
                 }),
-                How::PipelineBinaries(binaries) => binaries.read().map_or(0, |binaries| {
+                Created::PipelineBinaries(binaries) => binaries.read().map_or(0, |binaries| {
                     made = binaries.handles;
                     binaries.count
                 }),
             }
         };
         let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
-        if let How::Memory(asked) = create.how
+        if let Created::Memory(asked) = create.how
             // SAFETY: the driver has read it.
             && let Some(asked) = unsafe { asked.read() }
         {
@@ -348,7 +350,7 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// `destroy` is built from the parameters of a call that is about to be made.
-    unsafe fn destruction_began(&self, destroy: &Destroys, begun: &mut Begun) {
+    unsafe fn destruction_began(&self, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
         let uid = owners::get(destroy.owner).uid;
         let mut release = |handle| {
             let key = self.key_of_live(destroy.kind, uid, handle);
@@ -413,8 +415,8 @@ impl Listener<'_> {
 /// # Safety
 ///
 /// A call has read the chain.
-unsafe fn extends(first: Header, structures: &[u32]) -> bool {
-    let mut next: In<Header> = first.next;
+unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
+    let mut next: In<Chained> = first.next;
     // SAFETY: the caller's promise.
     while let Some(header) = unsafe { next.read() } {
         if structures.contains(&header.structure) {

@@ -11,12 +11,11 @@ use std::mem;
 use gpu_leak_interpose::{Slot, wrapper_by_address};
 
 use super::functions::TARGETS;
+use super::owners::GetAddress;
 
 /// The slots by target.
 pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
 pub(super) static OF_DEVICE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
-
-type GetAddress = unsafe extern "C" fn(u64, *const c_char) -> *const ();
 
 /// The wrapper of `vkGetInstanceProcAddr`.
 pub(super) unsafe extern "C" fn of_instance<const TARGET: usize>(

@@ -18,7 +18,8 @@ use crate::ledger::Place;
 use crate::ledger::event::ContextUid;
 use crate::sync::{Mutex, MutexGuard, locked};
 
-type GetAddress = unsafe extern "C" fn(u64, *const c_char) -> *const ();
+/// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr`.
+pub(super) type GetAddress = unsafe extern "C" fn(u64, *const c_char) -> *const ();
 type GetProperties = unsafe extern "C" fn(u64, *mut DeviceProperties);
 type GetMemoryProperties = unsafe extern "C" fn(u64, *mut MemoryProperties);
 type GetRequirements = unsafe extern "C" fn(u64, u64, *mut Requirements);
@@ -90,13 +91,13 @@ struct Physical {
 
 /// What is known. There are few of each, and they change rarely.
 #[derive(Debug)]
-struct Known {
+struct KnownOwners {
     owners: Vec<Owner>,
     physical: Vec<Physical>,
     names: Vec<(Place, String)>,
 }
 
-static KNOWN: Mutex<Known> = Mutex::new(Known {
+static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
     owners: Vec::new(),
     physical: Vec::new(),
     names: Vec::new(),
@@ -108,7 +109,7 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// The numbers of CUDA's contexts are below.
 const FIRST_UID: u32 = 1 << 31;
 
-fn known() -> MutexGuard<'static, Known> {
+fn known() -> MutexGuard<'static, KnownOwners> {
     locked(&KNOWN)
 }
 

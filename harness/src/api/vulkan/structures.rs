@@ -6,7 +6,7 @@ use crate::api::pointer::In;
 /// The first fields of every structure that another one can extend.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(super) struct Header {
+pub(super) struct Chained {
     /// `sType`
     pub(super) structure: u32,
     /// `pNext`
@@ -17,7 +17,7 @@ pub(super) struct Header {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct AllocateMemory {
-    pub(super) header: Header,
+    pub(super) header: Chained,
     pub(super) bytes: u64,
     pub(super) memory_type: u32,
 }
@@ -47,7 +47,7 @@ pub(super) const OF_A_PLANE: u32 = 1_000_156_002;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct DescriptorSets {
-    pub(super) header: Header,
+    pub(super) header: Chained,
     pub(super) pool: u64,
     pub(super) count: u32,
 }
@@ -56,7 +56,7 @@ pub(super) struct DescriptorSets {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct CommandBuffers {
-    pub(super) header: Header,
+    pub(super) header: Chained,
     pub(super) pool: u64,
     pub(super) level: u32,
     pub(super) count: u32,
@@ -66,7 +66,7 @@ pub(super) struct CommandBuffers {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct PipelineBinaries {
-    pub(super) header: Header,
+    pub(super) header: Chained,
     pub(super) count: u32,
     pub(super) handles: In<u64>,
 }
@@ -75,7 +75,7 @@ pub(super) struct PipelineBinaries {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct BindMemory {
-    pub(super) header: Header,
+    pub(super) header: Chained,
     pub(super) object: u64,
     pub(super) memory: u64,
     pub(super) offset: u64,

@@ -1,6 +1,6 @@
 use std::collections::HashSet;
 
-use super::call::{Call, How};
+use super::call::{Created, VulkanCall};
 use super::functions::{FUNCTIONS, TARGETS, calls};
 use crate::ledger::Kind;
 
@@ -18,9 +18,9 @@ fn whatever_can_be_created_can_be_destroyed_and_the_other_way_round() {
     let (mut made, mut destroyed) = (HashSet::new(), HashSet::new());
     for (_, call) in calls() {
         match call {
-            Call::Creates(create) => made.insert(create.kind),
-            Call::Destroys(destroy) => destroyed.insert(destroy.kind),
-            Call::EmptiesPool {
+            VulkanCall::Creates(create) => made.insert(create.kind),
+            VulkanCall::Destroys(destroy) => destroyed.insert(destroy.kind),
+            VulkanCall::EmptiesPool {
                 destroys: Some(kind),
                 ..
             } => destroyed.insert(kind),
@@ -33,8 +33,8 @@ fn whatever_can_be_created_can_be_destroyed_and_the_other_way_round() {
 #[test]
 fn only_memory_is_measured() {
     for (name, call) in calls() {
-        if let Call::Creates(create) = call {
-            let is_memory = matches!(create.how, How::Memory(_));
+        if let VulkanCall::Creates(create) = call {
+            let is_memory = matches!(create.how, Created::Memory(_));
             assert_eq!(is_memory, !create.kind.is_handle(), "{name}");
             assert_eq!(is_memory, create.kind == Kind::Memory, "{name}");
         }

@@ -1,9 +1,11 @@
 use std::ptr;
 
-use super::{Begun, Listener, VkResult};
+use super::{BegunCall, Reporter, VkResult};
 use crate::api::pointer::Pointer;
-use crate::api::vulkan::call::{Bindings, Bound, Call, How, creates, creates_by, destroys, frees};
-use crate::api::vulkan::structures::{AllocateMemory, CommandBuffers, Header, IMPORTS};
+use crate::api::vulkan::call::{
+    Bindings, Bound, Created, VulkanCall, creates, creates_by, destroys, frees,
+};
+use crate::api::vulkan::structures::{AllocateMemory, Chained, CommandBuffers, IMPORTS};
 use crate::ledger::{Kind, Ledger, Place};
 
 /// A device that was opened before the harness listened.
@@ -14,13 +16,13 @@ fn out(handles: &[u64]) -> Pointer<u64> {
 }
 
 /// Reports a call that returns `result`.
-fn call(ledger: &Ledger, call: impl Into<Call>, result: VkResult) {
-    let (listener, call) = (Listener { ledger }, call.into());
-    let mut begun = Begun::default();
+fn call(ledger: &Ledger, call: impl Into<VulkanCall>, result: VkResult) {
+    let (reporter, call) = (Reporter { ledger }, call.into());
+    let mut begun = BegunCall::default();
     // SAFETY: the pointers in `call` are those of live arrays and structures.
     unsafe {
-        listener.began(&call, &mut begun);
-        listener.ended(&call, begun, result, ptr::null());
+        reporter.began(&call, &mut begun);
+        reporter.ended(&call, begun, result, ptr::null());
     }
 }
 
@@ -60,16 +62,16 @@ fn a_call_that_fails_creates_nothing_but_pipelines() {
     const DEFERRED: VkResult = 1_000_268_002;
     let ledger = Ledger::new();
     call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), REFUSED);
-    let all = creates_by(How::All(2), Kind::Swapchain, DEVICE, out(&[7, 8]));
+    let all = creates_by(Created::All(2), Kind::Swapchain, DEVICE, out(&[7, 8]));
     call(&ledger, all, REFUSED);
     assert_eq!(live(&ledger), []);
     let made = [7, 0, 9];
-    let pipelines = creates_by(How::Each(3), Kind::Pipeline, DEVICE, out(&made));
+    let pipelines = creates_by(Created::Each(3), Kind::Pipeline, DEVICE, out(&made));
     call(&ledger, pipelines, DEFERRED);
     assert_eq!(live(&ledger), []);
     call(&ledger, pipelines, REFUSED);
     assert_eq!(live(&ledger), [(Kind::Pipeline, 7), (Kind::Pipeline, 9)]);
-    let other = creates_by(How::Each(2), Kind::Pipeline, DEVICE, out(&[0, 11]));
+    let other = creates_by(Created::Each(2), Kind::Pipeline, DEVICE, out(&[0, 11]));
     call(&ledger, other, COMPILE_REQUIRED);
     assert_eq!(live(&ledger).len(), 3);
 }
@@ -81,14 +83,14 @@ fn what_is_destroyed_with_null_is_nothing() {
     let none = Pointer(ptr::null());
     call(&ledger, frees(Kind::DescriptorSet, DEVICE, 5, 0, none), 0);
     call(&ledger, creates(Kind::Fence, DEVICE, none), 0);
-    call(&ledger, Call::DestroysDevice(0), 0);
-    call(&ledger, Call::DestroysInstance(0), 0);
+    call(&ledger, VulkanCall::DestroysDevice(0), 0);
+    call(&ledger, VulkanCall::DestroysInstance(0), 0);
     assert_eq!(live(&ledger), []);
 }
 
 #[test]
 fn a_pool_takes_what_it_has_with_it() {
-    let header = Header {
+    let header = Chained {
         structure: 40,
         next: Pointer(ptr::null()),
     };
@@ -99,14 +101,14 @@ fn a_pool_takes_what_it_has_with_it() {
         count: 3,
     };
     let ledger = Ledger::new();
-    let pool = |destroys| Call::EmptiesPool {
+    let pool = |destroys| VulkanCall::EmptiesPool {
         device: DEVICE,
         pool: 5,
         destroys,
     };
     call(&ledger, creates(Kind::CommandPool, DEVICE, out(&[5])), 0);
     let made = [21, 22, 23];
-    let how = How::CommandBuffers(Pointer(&raw const asked));
+    let how = Created::CommandBuffers(Pointer(&raw const asked));
     let buffers = creates_by(how, Kind::CommandBuffer, DEVICE, out(&made));
     call(&ledger, buffers, 0);
     assert_eq!(live(&ledger).len(), 4);
@@ -120,11 +122,11 @@ fn a_pool_takes_what_it_has_with_it() {
 #[test]
 fn memory_that_another_has_allocated_is_imported() {
     let ledger = Ledger::new();
-    let import = Header {
+    let import = Chained {
         structure: IMPORTS[0],
         next: Pointer(ptr::null()),
     };
-    let between = Header {
+    let between = Chained {
         structure: 1_000_127_001,
         next: Pointer(&raw const import),
     };
@@ -133,11 +135,11 @@ fn memory_that_another_has_allocated_is_imported() {
         (Pointer(&raw const between), Kind::Imported),
     ] {
         let asked = AllocateMemory {
-            header: Header { structure: 5, next },
+            header: Chained { structure: 5, next },
             bytes: 640,
             memory_type: 0,
         };
-        let how = How::Memory(Pointer(&raw const asked));
+        let how = Created::Memory(Pointer(&raw const asked));
         let memory = creates_by(how, Kind::Memory, DEVICE, out(&[7]));
         call(&ledger, memory, 0);
         let [record] = ledger.select(|_| true)[..] else {
@@ -153,7 +155,7 @@ fn memory_that_another_has_allocated_is_imported() {
 fn an_object_knows_the_memory_that_is_bound_to_it() {
     let ledger = Ledger::new();
     call(&ledger, creates(Kind::Buffer, DEVICE, out(&[7])), 0);
-    let bind = |memory| Call::Binds(DEVICE, Bound::Buffer, Bindings::One(7, memory));
+    let bind = |memory| VulkanCall::Binds(DEVICE, Bound::Buffer, Bindings::One(7, memory));
     let bound = || ledger.select(|_| true)[0].made.pool;
     call(&ledger, bind(0), 0);
     call(&ledger, bind(30), -1);
