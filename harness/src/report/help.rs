@@ -78,6 +78,11 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                  check, do so in a function under #[gpu_leak_check::warmup]{entry}"
             )
         }
+        FindingKind::Deferred if report.is_of_a_program() => {
+            "reported, and fails nothing: the program can drop it once it is no longer needed. To \
+             fail what grows, run with --every"
+                .to_owned()
+        }
         FindingKind::Deferred => {
             "it is freed only by the next run, typically what a static keeps until it is replaced: \
              reported, and fails nothing"
