@@ -39,7 +39,7 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 /// What to call before the first report.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 
-/// The source folders of every allocator that has reported.
+/// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// An allocator that reports what it hands out, as the layer `allocator:NAME`. The same as
@@ -258,7 +258,7 @@ pub(crate) fn before_each_allocation(before: fn()) {
     let _ = BEFORE.set(before);
 }
 
-/// Returns the source folders of the allocators that have reported.
+/// Returns the source directories of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
     let _quiet = quiet();
     OWN_SOURCES

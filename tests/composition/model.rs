@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{
+    CheckStatus, Confirmation, Finding, FindingKind, Report,
+};
 
 use super::allocators::{Allocator, Sum};
 use super::sites;

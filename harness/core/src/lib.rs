@@ -24,7 +24,7 @@ pub mod ledger;
 pub mod quiet;
 pub mod report;
 #[cfg(feature = "schemars")]
-mod schema;
+mod run_file_schema;
 pub mod suppressions;
 #[doc(hidden)]
 pub mod sync;

@@ -3,7 +3,7 @@
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::api::cuda::{Hearing, UnheardBefore, hearing};
 use crate::capture::thread::thread_name;
-use crate::device::{pools, quiesce};
+use crate::device::{pools, synchronise};
 use crate::ledger::{self, Anomaly, Kind, Place};
 use crate::report::symbols;
 
@@ -189,7 +189,7 @@ fn what_a_capture_takes_and_frees_is_the_graph_s() {
         let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
         assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
         assert_eq!(
-            quiesce::synchronise(|_| true),
+            synchronise::contexts(|_| true),
             [],
             "and the capture goes on"
         );
