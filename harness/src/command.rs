@@ -22,7 +22,8 @@ use crate::report::check_report::{CheckStatus, Reason, Report};
 /// An `[[allow]]` entry of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
-    /// Its location, in the form of [`AllowedBy::stands_in`](crate::report::check_report::AllowedBy::stands_in):
+    /// Its location, in the form of
+    /// [`AllowedBy::stands_in`](crate::report::check_report::AllowedBy::stands_in):
     /// `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why it may stay.

@@ -31,7 +31,7 @@ use crate::capture;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
-use crate::quiet::{Quiet, quiet, quiet_if_heard};
+use crate::recursion_guard::{RecursionGuard, quiet, quiet_if_heard};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -238,7 +238,7 @@ fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, addr
 
 /// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not
 /// reach the ledger.
-pub(crate) fn heard() -> Option<Quiet> {
+pub(crate) fn heard() -> Option<RecursionGuard> {
     // In a forked child the ledger's locks may be held by threads that no longer exist.
     if exit::forked() {
         return None;

@@ -107,7 +107,7 @@ fn directory() -> PathBuf {
 }
 
 /// Writes the libraries to a directory in `directory`; `own` is the value of `$LIB` for 64-bit
-/// programs. Each file is replaced at once, since other commands may be doing the same.
+/// programs. Each file is replaced in one step, since other commands may be doing the same.
 fn write_to(directory: &Path, own: &Path) -> io::Result<PathBuf> {
     let create = |directory: &Path| {
         DirBuilder::new()

@@ -21,7 +21,7 @@ pub mod escape;
 pub mod judge;
 pub mod ledger;
 #[doc(hidden)]
-pub mod quiet;
+pub mod recursion_guard;
 pub mod report;
 #[cfg(feature = "schemars")]
 mod run_file_schema;

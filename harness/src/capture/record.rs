@@ -14,10 +14,10 @@ use serde::Serialize;
 use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
 use crate::device::contexts::{device_name, missing};
 use crate::device::driver;
-use crate::device::quiet::quiet;
 use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
+use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
 /// The variable that asks for a recording.

@@ -9,9 +9,9 @@ use rustc_hash::FxHashMap;
 
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
-use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
 use crate::ledger::{self, Record};
+use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
     CheckStatus, Finding, FindingKind, Holder, HolderKind, HolderRoot, Report,

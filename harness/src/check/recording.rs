@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use crate::capture::record::recorder_of_this_process as recorder;
 use crate::capture::recording::{Line, RecordedSymbol};
-use crate::device::quiet::quiet;
 use crate::judge::{CheckInput, Subject};
 use crate::ledger::event::Event;
 use crate::ledger::{self, StackId};
 use crate::observe;
+use crate::recursion_guard::quiet;
 use crate::report::check_report::Frame;
 use crate::report::symbols;
 use crate::sync::{Mutex, locked};

@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 
 use super::dl::{self, Library};
 use super::exit;
-use super::quiet::quiet;
 use crate::ledger::event::CuResult;
+use crate::recursion_guard::quiet;
 use gpu_leak_core::ledger::sticky_error;
 
 /// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.

@@ -22,4 +22,4 @@ pub(crate) mod pools;
 pub(crate) mod start;
 pub(crate) mod synchronise;
 
-pub(crate) use crate::quiet;
+pub(crate) use crate::recursion_guard as quiet;

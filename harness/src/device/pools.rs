@@ -12,10 +12,10 @@ use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver};
 use super::exclusion::CONTEXTS_AND_POOLS;
-use super::quiet::quiet;
 use crate::judge::{LayerName, LayerUsage};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{self, Kind, Place, PoolName};
+use crate::recursion_guard::quiet;
 
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
 const RESERVED: c_int = 5;

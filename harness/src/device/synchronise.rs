@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
-use super::quiet::quiet;
 use crate::judge::ContextError;
 use crate::ledger::event::CuResult;
 use crate::ledger::{self, ContextEntry, Kind, Record};
+use crate::recursion_guard::quiet;
 
 /// `CU_STREAM_LEGACY`
 const LEGACY_STREAM: u64 = 1;

@@ -1,7 +1,7 @@
 //! Turns a finished check into what people and programs read.
 //!
-//! [`check_report`] is the only input of the renderers; [`site`](fn@site) turns raw return addresses into
-//! its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
+//! [`check_report`] is the only input of the renderers; [`site`](fn@site) turns raw return
+//! addresses into its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
 pub(crate) mod again;
 pub mod check_report;

@@ -44,7 +44,7 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Keeps the newest runs and removes the others. Other processes may do the same at once, so
+    /// Keeps the newest runs and removes the others. Other processes may do the same meanwhile, so
     /// missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {

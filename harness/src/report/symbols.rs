@@ -18,7 +18,7 @@ use crate::capture::modules::Module;
 use crate::device::dl;
 use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
 /// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`

@@ -48,7 +48,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             else {
                 continue;
             };
-            // The runtime unloads a program's code at its end, which is not a defect of the program.
+            // The runtime unloads a program's code at its end, which is not a defect of the
+            // program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
                 continue;
             }

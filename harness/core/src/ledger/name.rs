@@ -9,7 +9,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 
 /// A growing list of names; a name's number never changes.
 ///

@@ -171,7 +171,10 @@ fn an_address_given_out_again_before_its_free_returns_keeps_its_new_record() {
             });
             cuda!(fake_cuda_wait_held(c"cuMemFree_v2".as_ptr() => *const i8));
             let new = allocate(64);
-            assert_eq!(new, old, "the stand-in gives an address out again at once");
+            assert_eq!(
+                new, old,
+                "the stand-in gives an address out again immediately"
+            );
             cuda!(fake_cuda_release(c"cuMemFree_v2".as_ptr() => *const i8));
             assert_eq!(freeing.join().unwrap(), 0);
         });
