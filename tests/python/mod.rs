@@ -5,18 +5,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::{Sources, Style, text};
 use gpu_leak_tests::fake::Fake;
 
-/// This folder.
-fn folder() -> PathBuf {
+/// This directory.
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Returns the report of `python3` on a machine with a GPU, for a program in this folder into which
-/// the driver has loaded the library; none if there is no `python3`.
+/// Returns the report of `python3` on a machine with a GPU, for a program in this directory into
+/// which the driver has loaded the library; none if there is no `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     let tried = Command::new("python3")
@@ -32,13 +32,13 @@ fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     let machine = Fake::new();
     let library = env::current_exe().expect("this program's path");
     let library = library.with_file_name("libgpu_leak_injected.so");
-    let files = machine.folder().join("run");
+    let files = machine.directory().join("run");
     // In a workspace, paths would be relative to it.
-    let work = tempfile::tempdir().expect("a temporary folder");
+    let work = tempfile::tempdir().expect("a temporary directory");
     let copy = work
         .path()
         .join(Path::new(program).file_name().expect("a file"));
-    fs::copy(folder().join(program), &copy).expect("a copy");
+    fs::copy(directory().join(program), &copy).expect("a copy");
     let output = Command::new("python3")
         .arg(copy.file_name().expect("a file"))
         .args(arguments)
@@ -56,7 +56,7 @@ fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     let [file] = &written[..] else {
         panic!("one process writes one file: {written:?}\n{wrong}")
     };
-    let mut file = json::read(file).expect("a run's file");
+    let mut file = run_file::read(file).expect("a run's file");
     let report = file.reports.pop().expect("a report");
     let how = text::Rendering {
         style: Style::PLAIN,
@@ -66,12 +66,14 @@ fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     Some((report, told))
 }
 
-fn json_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = folder.read_dir().into_iter().flatten();
+fn json_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().into_iter().flatten();
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
     let is_lines = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "jsonl");
-    let inside = folders.iter().flat_map(|folder| json_files(folder));
+    let inside = directories
+        .iter()
+        .flat_map(|directory| json_files(directory));
     inside.chain(files.into_iter().filter(is_lines)).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
 use super::shelf::take;
@@ -11,8 +11,8 @@ use super::{headline, run_with};
 
 /// Runs a test with a configuration file that contains `text`.
 pub(super) fn configured(test: &str, text: &str) -> Checked {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gpu.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gpu.toml");
     fs::write(&file, text).unwrap();
     let file = file.to_str().expect("a path in UTF-8");
     run_with(test, &[("GPU_LEAK_CHECK_CONFIG", file)])

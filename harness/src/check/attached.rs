@@ -31,13 +31,13 @@ use crate::api::cuda::{self, Reach};
 use crate::case::Case;
 use crate::config::{self, Policy};
 use crate::device::exit;
-use crate::device::quiet::quiet;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
-use crate::report::json::ProcessSnapshot;
-use crate::report::model::{AllowedBy, CheckStatus, Report};
+use crate::recursion_guard::quiet;
+use crate::report::check_report::{AllowedBy, CheckStatus, Report};
+use crate::report::run_file::ProcessSnapshot;
 use crate::report::{Sink, headline};
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
@@ -261,8 +261,11 @@ impl Attached {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
         let what = match taken < ENOUGH_SNAPSHOTS as u64 {
-            true => format!("too few to tell what grows, which takes {ENOUGH_SNAPSHOTS}"),
-            false => format!("what gained in each of the last {ENOUGH_SNAPSHOTS} grew"),
+            true => format!("too few to detect growth, which takes {ENOUGH_SNAPSHOTS}"),
+            false => format!(
+                "what increased in each of the last {ENOUGH_SNAPSHOTS} is reported \
+                              as grown"
+            ),
         };
         Some(format!("{taken_so_far}, one every {every}: {what}"))
     }
@@ -346,7 +349,7 @@ fn command_line() -> String {
     shortened(&line).unwrap_or_else(executable)
 }
 
-/// Returns the words of a command line, each ended by a zero byte, with the program's folders
+/// Returns the words of a command line, each ended by a zero byte, with the program's directories
 /// removed; `None` if nothing is left. A program may have overwritten its command line with
 /// anything.
 fn shortened(line: &[u8]) -> Option<String> {

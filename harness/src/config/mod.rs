@@ -101,8 +101,9 @@ impl Policy {
         let policy = Self::combine(variables, options, file, test)?;
         if policy.facts.rounds == 2 {
             return Err(
-                "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
-                    .to_owned(),
+                "two rounds cannot show growth: set `rounds` to 3 or more, or to 1 for a single \
+                 run"
+                .to_owned(),
             );
         }
         Ok(policy)
@@ -175,7 +176,7 @@ fn layer_called(name: &str) -> Result<Layer, String> {
     match name.strip_prefix("allocator:").unwrap_or(name) {
         "driver" => Ok(Layer::DRIVER),
         allocator => Layer::try_allocator(allocator)
-            .ok_or_else(|| format!("too many allocators have names: {allocator:?} gets none")),
+            .ok_or_else(|| format!("too many allocators: {allocator:?} cannot be added")),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::check_report::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use super::escape;
-use super::model::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use crate::ledger::Amount;
 use crate::units::{amount, count};
 
@@ -143,7 +143,8 @@ impl Summary {
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
-    ///   3 allocations, 1.00 MiB by threads outside every check: `Scope` takes a test along to …
+    /// 3 allocations, 1.00 MiB by threads outside every check: `Scope` assigns their allocations to
+    /// a test, …
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -178,7 +179,9 @@ impl Summary {
         let mut lines = Vec::new();
         if !self.warned.is_empty() {
             let tests = named(&self.warned);
-            lines.push(format!("only warned, for `on_leak` is \"warn\": {tests}"));
+            lines.push(format!(
+                "warned only, because `on_leak` is \"warn\": {tests}"
+            ));
         }
         for (_, reason) in &self.reasons {
             let told = format!("{}; {}", reason.what, reason.remedy);
@@ -206,11 +209,12 @@ impl Summary {
             // They may be those of unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
                 true => {
-                    ": `Scope` takes a test along to them, `isolate` gives it a process of its own"
+                    ": `Scope` assigns their allocations to a test, and `isolate` runs the test \
+                     in its own process"
                 }
                 false => {
-                    " while a check ran: if they work for its test, `Scope` takes it along to them, or \
-                     `isolate` gives it a process of its own"
+                    " while a check ran: if they work for its test, `Scope` assigns their \
+                     allocations to it, or `isolate` runs it in its own process"
                 }
             };
             lines.push(format!(

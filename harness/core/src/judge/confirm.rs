@@ -19,7 +19,7 @@ use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};
 
 /// The most runs that a check without `rounds` makes of its body.
-pub(crate) const MOST_RUNS: usize = 3;
+pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must
 /// decide.
@@ -122,7 +122,7 @@ impl ClassHistory<'_> {
     /// them.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
-        self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
+        self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
     }
 
     /// Whether each of three runs left as much as the first, although call sites alone do not
@@ -133,7 +133,7 @@ impl ClassHistory<'_> {
             return false;
         };
         let is_as_much = |run: &Amount| run.count >= first.count && run.bytes >= first.bytes;
-        self.residual.len() == MOST_RUNS
+        self.residual.len() == MAX_RUNS
             && self.residual.iter().all(|it| !it.is_zero())
             && later.iter().all(is_as_much)
     }
@@ -239,7 +239,8 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     }
     if own.count < first.amount.count {
         leaked.finding.notes.push(format!(
-            "each run left as much, not always by the same way: the last one {}, in all",
+            "each run left as much, but not always at the same call site; the last run left {} in \
+             total",
             amount(all, "object")
         ));
     }
@@ -313,7 +314,7 @@ fn by_class(
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
-            "each run left some at another call site: the last one {}, mostly at {}",
+            "each run left resources at a different call site; the last run left {}, mostly at {}",
             amount(sum, "object"),
             location(&input.names, other)
         ));
@@ -357,8 +358,8 @@ fn unconfirmed(
         let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
         if run != 0 {
             once.finding.notes.push(format!(
-                "left by run {} of {} alone: a test that does not do the same each time is not \
-                 confirmed by further runs",
+                "left by run {} of {} only: findings cannot be confirmed if the test behaves \
+                 differently in each run",
                 run + 1,
                 kept_in.len()
             ));
