@@ -1,12 +1,13 @@
 //! Builds the library that `exec` preloads and the harness that it loads. The command contains both as
 //! bytes.
 //!
-//! cargo has no stable way to depend on the shared library of another package (artifact dependencies are
-//! unstable), so this script runs cargo with a separate target folder, because the outer cargo has
-//! locked the other one. The libraries are optimised even in debug builds, though less, because they slow
-//! down other programs. With a normal dependency cargo would build the library only once, but its path
-//! would depend on the undocumented layout of the target folder, and `cargo check` does not build it. The
-//! sources are found through a build dependency, so that it works for a command from a registry too.
+//! cargo has no stable way to depend on the shared library of another package (artifact
+//! dependencies are unstable), so this script runs cargo with a separate target directory, because
+//! the outer cargo has locked the other one. The libraries are optimised even in debug builds,
+//! though less, because they slow down other programs. With a normal dependency cargo would build
+//! the library only once, but its path would depend on the undocumented layout of the target
+//! directory, and `cargo check` does not build it. The sources are found through a build
+//! dependency, so that it works for a command from a registry too.
 
 use std::env;
 use std::fs;
@@ -77,15 +78,15 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
         return;
     }
     // Shared by all builds of the outer cargo, such as those of clippy.
-    let folder = out.ancestors().nth(3).unwrap_or(&out).join("carried");
+    let directory = out.ancestors().nth(3).unwrap_or(&out).join("carried");
     let flag = library.static_unwinder.then(|| static_unwinder(&out));
-    let is_built = flag.is_some_and(|flag| build(library, target, &folder, &flag));
+    let is_built = flag.is_some_and(|flag| build(library, target, &directory, &flag));
     assert!(
-        is_built || build(library, target, &folder, ""),
+        is_built || build(library, target, &directory, ""),
         "{} cannot be built",
         library.manifest
     );
-    let built = folder.join(target).join("release").join(library.file);
+    let built = directory.join(target).join("release").join(library.file);
     let bytes = fs::read(&built).unwrap_or_else(|why| panic!("{}: {why}", built.display()));
     write(&embedded, &bytes);
     watch_sources(&built.with_extension("d"), library.manifest);
@@ -94,16 +95,16 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
 /// The flag with which the linker finds the archive of the unwinder instead of the shared library that the
 /// standard library asks for.
 fn static_unwinder(out: &Path) -> String {
-    let folder = out.join("unwinder");
-    let script = folder.join("libgcc_s.so");
+    let directory = out.join("unwinder");
+    let script = directory.join("libgcc_s.so");
     let written =
-        fs::create_dir_all(&folder).and_then(|()| fs::write(&script, "INPUT(-lgcc_eh)\n"));
+        fs::create_dir_all(&directory).and_then(|()| fs::write(&script, "INPUT(-lgcc_eh)\n"));
     written.unwrap_or_else(|why| panic!("{}: {why}", script.display()));
-    format!(" -L native={}", folder.display())
+    format!(" -L native={}", directory.display())
 }
 
 /// Builds a library with an additional flag, and returns whether that succeeded.
-fn build(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
+fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool {
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["rustc", "--release", "--lib", "--quiet"])
@@ -112,7 +113,7 @@ fn build(library: &Library, target: &str, folder: &Path, flag: &str) -> bool {
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
         .arg("--target-dir")
-        .arg(folder)
+        .arg(directory)
         .env("RUSTFLAGS", format!("{}{flag}", library.flags));
     let settings = ["strip=\"symbols\"", "debug=false"];
     let fast_build = (variable("PROFILE") != "release").then_some("opt-level=1");
@@ -138,7 +139,7 @@ fn watch_sources(dependencies: &Path, manifest: &str) {
     println!("cargo::rerun-if-changed={manifest}");
     let locks = Path::new(manifest)
         .ancestors()
-        .map(|folder| folder.join("Cargo.lock"));
+        .map(|directory| directory.join("Cargo.lock"));
     for lock in locks.filter(|lock| lock.is_file()) {
         println!("cargo::rerun-if-changed={}", lock.display());
     }

@@ -12,7 +12,7 @@ use std::error::Error;
 use std::sync::{Mutex, OnceLock};
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_examples::lesson::{self, Checked};
 use gpu_leak_examples::{device_named, option};
 use gpu_leak_kernels::nn::Module;

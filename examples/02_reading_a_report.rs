@@ -17,7 +17,7 @@ use std::mem::forget;
 use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_examples::{device_named, lesson, option};
 use gpu_leak_kernels::{Device, Result, Tensor};
 

@@ -7,9 +7,9 @@ use std::panic::catch_unwind;
 use std::process::ExitCode;
 
 use gpu_leak_check::registry;
-use gpu_leak_check::report::model::{Outcome, Report};
+use gpu_leak_check::report::check_report::{Outcome, Report};
 use gpu_leak_check::report::text::{self, Rendering};
-use gpu_leak_check::report::{Sink, json};
+use gpu_leak_check::report::{Sink, run_file};
 
 /// The result of one test.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
 fn last_report() -> Result<Report, Box<dyn Error>> {
     let path = Sink::global()
         .path()
-        .ok_or("no results: set GPU_LEAK_CHECK_OUTPUT to a folder that can be written")?;
-    let mut reports = json::read(&path)?.reports;
+        .ok_or("no results: set GPU_LEAK_CHECK_OUTPUT to a writable directory")?;
+    let mut reports = run_file::read(&path)?.reports;
     reports.pop().ok_or_else(|| "the results are empty".into())
 }

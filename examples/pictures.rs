@@ -4,7 +4,7 @@
 //! scripts/pictures
 //! ```
 //!
-//! Writes `report-light.svg` and `report-dark.svg` into the given folder, and beside them the
+//! Writes `report-light.svg` and `report-dark.svg` into the given directory, and beside them the
 //! recorded checks as a run file, for `cargo gpu-leak report`.
 
 use std::borrow::Cow;
@@ -16,14 +16,14 @@ use std::path::{Path, PathBuf};
 use anstyle::{AnsiColor, RgbColor};
 use anstyle_svg::{Term, VGA};
 use gpu_leak_check::recording;
-use gpu_leak_check::report::json::{Header, Record, SCHEMA};
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
+use gpu_leak_check::report::run_file::{Header, Record, SCHEMA};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, Style, headline};
 
 /// The check whose report is shown.
 const SHOWN: &str = "h200-candle_forgets_a_tensor";
-/// The folder of its sources.
+/// The directory of its sources.
 const SOURCES: &str = "clients/candle";
 /// The width of the terminal.
 const COLUMNS: usize = 110;
@@ -38,7 +38,7 @@ const OTHERS: [&str; 6] = [
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let out = env::args().nth(1).ok_or("pictures FOLDER")?;
+    let out = env::args().nth(1).ok_or("pictures DIRECTORY")?;
     let out = PathBuf::from(out);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let replayed = |name: &str| -> Result<Vec<Report>, Box<dyn Error>> {

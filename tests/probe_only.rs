@@ -9,7 +9,7 @@ use cudarc::driver::{CudaContext, result};
 
 use gpu_leak_check::ledger::{Kind, Layer};
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::{CheckStatus, Confirmation, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, FindingKind};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked;
 
@@ -233,7 +233,7 @@ fn the_same_loss_in_every_round_grows() {
     assert_eq!((grown.kind, grown.bytes), (FindingKind::Grew, 3 * 4096));
     let bytes: Vec<_> = grown.rounds.iter().map(|left| left.bytes).collect();
     assert_eq!(bytes, [4096, 2 * 4096, 3 * 4096], "{story}");
-    let text = "4.00 KiB, 8.00 KiB, 12.0 KiB left after each: 4.00 KiB more a round";
+    let text = "4.00 KiB, 8.00 KiB, 12.0 KiB left after each: 4.00 KiB more per round";
     assert!(checked.child.stderr.contains(text), "{story}");
 }
 

@@ -45,8 +45,8 @@ const LEFT: usize = 123_457;
 #[test]
 fn checks_of_every_sort_come_to_their_end() {
     for test in ["leaves_a_block", "goes_through_all_sorts"] {
-        let folder = tempfile::tempdir().unwrap();
-        let recording = folder.path().join("gpu.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let recording = directory.path().join("gpu.jsonl");
         for run in [
             Run::of(test),
             Run::of(test).in_company(),

@@ -18,40 +18,40 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).expect(path)
 }
 
-/// A folder whose modules are arranged in floors.
+/// A directory whose modules are arranged in floors.
 struct House {
     /// The chapter of ARCHITECTURE.md that has its table.
     chapter: &'static str,
-    folder: &'static str,
+    directory: &'static str,
     /// The prefix of paths to its modules, from anywhere and from those modules themselves.
     prefixes: [&'static str; 2],
 }
 
 const HARNESS: House = House {
     chapter: "## Inside the harness",
-    folder: "harness/src",
+    directory: "harness/src",
     prefixes: ["crate::", "crate::"],
 };
 const CORE: House = House {
     chapter: "## Inside the core",
-    folder: "harness/core/src",
+    directory: "harness/core/src",
     prefixes: ["crate::", "crate::"],
 };
 const CHECK: House = House {
     chapter: "## Inside a check",
-    folder: "harness/src/check",
+    directory: "harness/src/check",
     prefixes: ["crate::check::", "super::"],
 };
 
 const COMMAND: House = House {
     chapter: "## Inside the command",
-    folder: "cli/src",
+    directory: "cli/src",
     prefixes: ["crate::", "crate::"],
 };
 
 const KERNELS: House = House {
     chapter: "## Inside the kernels",
-    folder: "kernels/src",
+    directory: "kernels/src",
     prefixes: ["crate::", "crate::"],
 };
 
@@ -69,9 +69,9 @@ fn floors(house: &House) -> BTreeMap<String, usize> {
     names.collect()
 }
 
-/// The Rust files below `folder`.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").flatten();
+/// The Rust files below `directory`.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
     let paths = entries.map(|entry| entry.path());
     paths
         .flat_map(|path| match path.extension() {
@@ -86,7 +86,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 /// The files that are compiled as part of `path`, wherever they are.
 fn compiled_with(path: &Path) -> Vec<PathBuf> {
     let text = fs::read_to_string(path).expect("a file");
-    let folder = path.parent().expect("a folder");
+    let directory = path.parent().expect("a directory");
     let named = text.lines().filter_map(|line| {
         let declared = line.trim().strip_suffix(';')?;
         let (before, name) = declared.rsplit_once("mod ").unwrap_or(("//", ""));
@@ -95,27 +95,28 @@ fn compiled_with(path: &Path) -> Vec<PathBuf> {
     let inside = path.with_extension("");
     let named = named.flat_map(|name| {
         let face = Path::new(name).join("mod.rs");
-        [folder, &inside].map(|base| [base.join(name).with_extension("rs"), base.join(&face)])
+        [directory, &inside].map(|base| [base.join(name).with_extension("rs"), base.join(&face)])
     });
     let pointed_at = text.split("path = \"").skip(1);
-    let pointed_at = pointed_at.map(|after| folder.join(after.split('"').next().unwrap_or(after)));
+    let pointed_at =
+        pointed_at.map(|after| directory.join(after.split('"').next().unwrap_or(after)));
     named.flatten().chain(pointed_at).collect()
 }
 
 /// Whether cargo treats a file as the root of a program or library.
 fn is_a_target(path: &Path) -> bool {
-    let folder = path.parent().expect("a folder");
+    let directory = path.parent().expect("a directory");
     let stem = path.file_stem().and_then(|stem| stem.to_str());
     let is_found_by_cargo = ["tests", "benches"]
         .iter()
-        .any(|name| folder.ends_with(name))
-        && folder.with_file_name("Cargo.toml").is_file()
-        && !folder.join("Cargo.toml").is_file();
+        .any(|name| directory.ends_with(name))
+        && directory.with_file_name("Cargo.toml").is_file()
+        && !directory.join("Cargo.toml").is_file();
     let is_listed = || {
-        let manifest = folder.ancestors().map(|above| above.join("Cargo.toml"));
+        let manifest = directory.ancestors().map(|above| above.join("Cargo.toml"));
         let manifest = manifest.into_iter().find(|path| path.is_file());
         let manifest = manifest.expect("a package");
-        let inside = path.strip_prefix(manifest.parent().expect("a folder"));
+        let inside = path.strip_prefix(manifest.parent().expect("a directory"));
         let inside = inside.expect("below it").display().to_string();
         let manifest = fs::read_to_string(manifest).expect("a file");
         manifest.contains(&format!("path = \"{inside}\""))
@@ -162,7 +163,7 @@ fn named(code: &str, prefix: &str) -> Vec<String> {
 /// floor.
 fn wrong(house: &House) -> Vec<String> {
     let floors = floors(house);
-    let sources = root().join(house.folder);
+    let sources = root().join(house.directory);
     let mut wrong = Vec::new();
     for path in files(&sources) {
         let inside = path.strip_prefix(&sources).expect("below it");
@@ -221,7 +222,7 @@ fn each_floor_of_the_kernels_imports_only_from_below() {
 #[test]
 fn every_floor_is_there() {
     for house in [HARNESS, CORE, CHECK, COMMAND, KERNELS] {
-        let sources = root().join(house.folder);
+        let sources = root().join(house.directory);
         for name in floors(&house).keys() {
             let module = sources.join(name);
             let is_there = module.is_dir() || module.with_extension("rs").is_file();
@@ -237,8 +238,8 @@ fn every_file_is_compiled() {
     let known = all.iter().flat_map(|path| compiled_with(path));
     let known: BTreeSet<_> = known.filter_map(|path| path.canonicalize().ok()).collect();
     // These files are passed to the compiler separately, and a report quotes this one.
-    let apart = ["tests/ui", "tests/output/fixtures"].map(|folder| root.join(folder));
-    let is_apart = |path: &Path| apart.iter().any(|folder| path.starts_with(folder));
+    let apart = ["tests/ui", "tests/output/fixtures"].map(|directory| root.join(directory));
+    let is_apart = |path: &Path| apart.iter().any(|directory| path.starts_with(directory));
     let orphans: Vec<_> = all
         .iter()
         .filter(|path| !known.contains(*path) && !is_a_target(path) && !is_apart(path))
@@ -273,9 +274,9 @@ fn every_package_is_named() {
     let (_, members) = workspace.split_once("members = [").expect("members");
     let (members, _) = members.split_once(']').expect("their end");
     for member in members.split('"').skip(1).step_by(2) {
-        let folder = member.strip_prefix("tests/fake-driver/");
-        let folder = folder.map_or(member, |_| "tests/fake-driver");
-        assert!(page.contains(&format!("| `{folder}/` |")), "{member}");
+        let directory = member.strip_prefix("tests/fake-driver/");
+        let directory = directory.map_or(member, |_| "tests/fake-driver");
+        assert!(page.contains(&format!("| `{directory}/` |")), "{member}");
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) enum Command {
 }
 
 const PASSING_HELP: &str = "\
-The command's own options may stand anywhere before `--`, those of `run` before cargo's arguments.
+The command's own options can appear anywhere before `--`; those of `run` precede cargo's arguments.
 The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
 or not measured.
 
@@ -137,7 +137,10 @@ fn unknown_format(word: &str) -> String {
     let names =
         formats.filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()));
     let names: Vec<_> = names.collect();
-    format!("{word} is not a format; there are {}", names.join(", "))
+    format!(
+        "{word} is not a format; the formats are {}",
+        names.join(", ")
+    )
 }
 
 /// Runs an unmodified program in any language and reports the GPU memory and objects that it leaves
@@ -237,7 +240,7 @@ Example:
   cargo gpu-leak test --name branch    on the other one
   cargo gpu-leak diff main branch")]
 pub(crate) struct Diff {
-    /// The older run: its name or its folder
+    /// The older run: its name or its directory
     pub(crate) old: PathBuf,
     /// The newer run
     pub(crate) new: PathBuf,
@@ -255,7 +258,7 @@ Examples:
 
 The run should include all tests: `cargo gpu-leak test --no-fail-fast`.")]
 pub(crate) struct Allow {
-    /// The run, by its name or its folder [default: the newest]
+    /// The run, by its name or its directory [default: the newest]
     #[arg(long, value_name = "RUN")]
     pub(crate) from: Vec<PathBuf>,
 
@@ -301,8 +304,8 @@ Examples:
   cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
   cargo gpu-leak report --strict --deny expired,new")]
 pub(crate) struct Report {
-    /// The name or the folder of a run, a folder that contains a single run, or single files, recordings
-    /// included. Several are merged [default: the newest run]
+    /// The name or the directory of a run, a directory that contains a single run, or single files,
+    /// recordings included. Several are merged [default: the newest run]
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
 

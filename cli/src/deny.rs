@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings, unmatched_overrides};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, FindingKind, Outcome as Verdict, Report,
 };
 use gpu_leak_check::report::{escape, thread};
@@ -27,12 +27,12 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// What is denied in a run that was read from `folders`. `is_part`: whether it is a part of the
-    /// suite only, in which entries of the configuration file may match nothing.
+    /// What is denied in a run that was read from `directories`. `is_part`: whether it is a part of
+    /// the suite only, in which entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
-        folders: &[PathBuf],
+        directories: &[PathBuf],
         is_part: bool,
     ) -> Outcome<Self> {
         let run = overview.run;
@@ -45,7 +45,7 @@ impl Denied {
                 Deny::Unmatched => denied.findings.extend(unmatched(overview, is_part)?),
                 Deny::Aborted => denied.findings.extend(aborted(overview)),
                 Deny::New => {
-                    let new = new(overview, judging.against.as_deref(), folders)?;
+                    let new = new(overview, judging.against.as_deref(), directories)?;
                     denied.findings.extend(new);
                 }
                 Deny::Expired => denied.findings.extend(expired(run)),
@@ -210,11 +210,11 @@ fn expired(run: &Run) -> Vec<String> {
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
-    folders: &[PathBuf],
+    directories: &[PathBuf],
 ) -> Outcome<Vec<String>> {
     let older = match against {
-        Some(folder) => folder.to_owned(),
-        None => run_before(folders)?,
+        Some(directory) => directory.to_owned(),
+        None => run_before(directories)?,
     };
     let older = Run::read(&[older])?;
     Ok(added(overview, &Overview::of(&older)))
@@ -237,16 +237,16 @@ fn added(overview: &Overview<'_>, older: &Overview<'_>) -> Vec<String> {
     sentences.collect()
 }
 
-/// The newest run of the workspace that is not one of `folders`.
-fn run_before(folders: &[PathBuf]) -> Outcome<PathBuf> {
+/// The newest run of the workspace that is not one of `directories`.
+fn run_before(directories: &[PathBuf]) -> Outcome<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
-    let these: Vec<_> = folders.iter().map(absolute).collect();
+    let these: Vec<_> = directories.iter().map(absolute).collect();
     let runs = run::newest_first(&workspace::runs()?);
     let mut others = runs
         .into_iter()
         .filter(|run| !these.contains(&absolute(run)));
     others.next().ok_or_else(|| {
-        Failure::usage("there is no run before this one: name one with --against FOLDER")
+        Failure::usage("there is no run before this one: name one with --against DIRECTORY")
     })
 }
 
@@ -256,7 +256,7 @@ fn warned(run: &Run) -> Vec<String> {
     warned
         .map(|report| {
             format!(
-                "{}: {}, and `on_leak` only warns about it",
+                "{}: {}, but `on_leak` is \"warn\"",
                 escape::name(&report.test),
                 report.status.name()
             )
@@ -283,8 +283,9 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
     };
     if is_part || overview.is_blind() || !overview.aborted.is_empty() {
         say(format_args!(
-            "note: whether all of {shown} is matched is not known: this run is a part of the suite, or has \
-             checks that did not end, did not measure or cannot be read"
+            "note: it is unknown whether every entry of {shown} matches something: this run is \
+             only part of the suite, or some of its checks did not end, measured nothing or \
+             cannot be read"
         ));
         return Ok(sentences);
     }
@@ -312,7 +313,7 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::model::{Finding, FindingKind, Site};
+    use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
 
     use super::added;
     use crate::overview::Overview;

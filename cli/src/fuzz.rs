@@ -12,9 +12,9 @@ use crate::run::Run;
 
 /// Renders a run file in every format.
 pub(crate) fn renderers(input: &[u8]) {
-    let folder = std::env::temp_dir().join(format!("gpu-leak-renderers-{}", std::process::id()));
-    let file = folder.join("train-1.jsonl");
-    fs::create_dir_all(&folder).expect("a folder for the run");
+    let directory = std::env::temp_dir().join(format!("gpu-leak-renderers-{}", std::process::id()));
+    let file = directory.join("train-1.jsonl");
+    fs::create_dir_all(&directory).expect("a directory for the run");
     fs::write(&file, input).expect("a run file");
     let run = read(&file);
     let shown = |format, run: &Run| {
@@ -49,7 +49,7 @@ pub(crate) fn renderers(input: &[u8]) {
         let count = |page: &str| page.matches(markup).count();
         assert_eq!(count(&page), count(&empty), "{markup}: {page}");
     }
-    let _ = fs::remove_dir_all(&folder);
+    let _ = fs::remove_dir_all(&directory);
 }
 
 fn read(file: &Path) -> Run {

@@ -6,7 +6,7 @@ use std::iter;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Report,
 };
 use gpu_leak_check::units::{count, size};
@@ -75,7 +75,7 @@ impl<'run> Overview<'run> {
         for (_, thread) in run.unchecked() {
             summary.add_unchecked(thread);
         }
-        run.late().for_each(|late| summary.note(&late.told()));
+        run.late().for_each(|late| summary.note(&late.sentence()));
         for sentence in flaky_tests(run) {
             summary.note(&sentence);
         }

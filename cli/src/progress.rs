@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use gpu_leak_check::report::{escape, json};
+use gpu_leak_check::report::{escape, run_file};
 use gpu_leak_check::units::{count, quantity, size};
 
 use crate::output::{print, say};
@@ -109,8 +109,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Reports the snapshots in `folder`, if any are taken and standard error is a terminal.
-    pub(crate) fn watch(folder: PathBuf, takes_snapshots: bool) -> Self {
+    /// Reports the snapshots in `directory`, if any are taken and standard error is a terminal.
+    pub(crate) fn watch(directory: PathBuf, takes_snapshots: bool) -> Self {
         if !takes_snapshots || !io::stderr().is_terminal() {
             return Self { reporter: None };
         }
@@ -119,7 +119,7 @@ impl Program {
         let thread = thread::spawn(move || {
             let mut last = None;
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                let held = held(&folder);
+                let held = held(&directory);
                 if held.is_some() && held != last {
                     last = held;
                     say(sentence(began.elapsed(), held.unwrap_or_default()));
@@ -143,11 +143,11 @@ impl Drop for Program {
 }
 
 /// How many resources and bytes the newest snapshots of all processes hold; none without snapshots.
-fn held(folder: &Path) -> Option<(u64, u64)> {
-    let files = fs::read_dir(folder).ok()?.flatten();
+fn held(directory: &Path) -> Option<(u64, u64)> {
+    let files = fs::read_dir(directory).ok()?.flatten();
     let files = files.map(|file| file.path());
     let runs = files.filter(|file| file.extension().is_some_and(|end| end == "jsonl"));
-    let snapshots = runs.filter_map(|file| json::read(&file).ok()?.snapshot);
+    let snapshots = runs.filter_map(|file| run_file::read(&file).ok()?.snapshot);
     let held = snapshots.map(|snapshot| {
         let findings = snapshot.report.findings.iter();
         let held = findings.map(|finding| (finding.count, finding.bytes));

@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 
 use gpu_leak_check::__command::{is_recording, renew_fingerprints};
 use gpu_leak_check::recording;
-use gpu_leak_check::report::json::{
+use gpu_leak_check::report::check_report::{CheckStatus, Reason, Report};
+use gpu_leak_check::report::run_file::{
     self, Attempt, Began, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
-use gpu_leak_check::report::model::{CheckStatus, Reason, Report};
 use gpu_leak_check::report::{Code, escape};
 
 use crate::exit::{Failure, Outcome};
@@ -70,14 +70,15 @@ impl Process {
 }
 
 impl Run {
-    /// Reads the runs in `folders` as one. A file that cannot be read is a problem of the run; a folder
-    /// without files is an error.
-    pub(crate) fn read(folders: &[PathBuf]) -> Outcome<Self> {
+    /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run;
+    /// a directory without files is an error.
+    pub(crate) fn read(directories: &[PathBuf]) -> Outcome<Self> {
         let mut files = Vec::new();
-        for folder in folders {
-            files.extend(files_of(folder)?);
+        for directory in directories {
+            files.extend(files_of(directory)?);
         }
-        // The order must not depend on how the folders are written. `add` skips copies of a file.
+        // The order must not depend on how the directories are written. `add` skips copies of a
+        // file.
         files.sort_by_cached_key(|path| fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let mut run = Self::default();
         for path in files {
@@ -85,7 +86,7 @@ impl Run {
                 run.recordings.push(path.clone());
                 replay(&path)
             } else {
-                json::read(&path)
+                run_file::read(&path)
             };
             match read {
                 Ok(file) => run.add(&path, file),
@@ -151,7 +152,7 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "{} of {} is still running: read the run again when it has ended",
+                    "{} of {} is still running: read the run again when it ends",
                     tests(&running),
                     path.display()
                 ));
@@ -184,7 +185,7 @@ impl Run {
         }
         if file.torn {
             self.problems.push(format!(
-                "the last line of {shown} is cut off: the process ended while it wrote, or the \
+                "the last line of {shown} is cut off: the process ended while writing it, or the \
                  disk was full"
             ));
         }
@@ -255,7 +256,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
     });
     Ok(RunFile {
         header: Some(Header {
-            schema: json::SCHEMA,
+            schema: run_file::SCHEMA,
             version: replay.header.version,
             run: path.display().to_string(),
             pid: replay.header.pid,
@@ -301,39 +302,39 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     }
     let runs = workspace::runs()?;
     let newest = newest_first(&runs).into_iter().next();
-    newest.map(|folder| vec![folder]).ok_or_else(|| {
+    newest.map(|directory| vec![directory]).ok_or_else(|| {
         let runs = runs.display();
         match Workspace::here() {
             Ok(_) => Failure::unmeasured(format!(
                 "there is no run in {runs}: run checked tests first, such as with `cargo gpu-leak test`"
             )),
             Err(failure) => Failure::usage(format!(
-                "there is no run in {runs}, so name the folder of one; {}",
+                "there is no run in {runs}: name the directory of one; {}",
                 failure.what
             )),
         }
     })
 }
 
-/// The folders of the runs in `base`, the newest first.
+/// The directories of the runs in `base`, the newest first.
 pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
         .map(|entry| entry.path())
-        .filter_map(|folder| {
-            let files = jsonl_in(&folder).ok()?;
+        .filter_map(|directory| {
+            let files = jsonl_in(&directory).ok()?;
             let written = files
                 .iter()
                 .filter_map(|file| file.metadata().ok()?.modified().ok());
-            Some((written.max()?, folder))
+            Some((written.max()?, directory))
         })
         .collect();
     runs.sort_by(|left, right| right.cmp(left));
-    runs.into_iter().map(|(_, folder)| folder).collect()
+    runs.into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// `path` itself, or the files of the run in that folder. A folder with a single run in it, such as
-/// `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
+/// `path` itself, or the files of the run in that directory. A directory with a single run in it,
+/// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
     let named = workspace::runs()
         .ok()
@@ -358,14 +359,14 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
             newest.display()
         ))),
         [] => Err(Failure::usage(format!(
-            "{shown} has no .jsonl files: name the folder of a run, such as \
+            "{shown} has no .jsonl files: name the directory of a run, such as \
              target/gpu-leak-check/4711-1234"
         ))),
     }
 }
 
-fn jsonl_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let paths = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
     Ok(paths
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl") && path.is_file())
         .collect())

@@ -21,7 +21,7 @@ use crate::workspace;
 /// The variable with the name of the run that a process belongs to.
 const OUTER: &str = "GPU_LEAK_SESSION";
 
-/// One run of a program under the command: the folder that its processes write their files to.
+/// One run of a program under the command: the directory that its processes write their files to.
 #[derive(Debug)]
 pub(crate) struct Session {
     runs: PathBuf,
@@ -29,8 +29,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new run of the subcommand `kind`, whose folder will be in `runs`. It is called `name`, or as
-    /// `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed.
+    /// A new run of the subcommand `kind`, whose directory will be in `runs`. It is called `name`,
+    /// or as `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed.
     pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>) -> Outcome<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run inside another one, such as in a test, is not that run.
@@ -45,7 +45,7 @@ impl Session {
     }
 
     /// Where this run's files are; missing as long as no check has begun.
-    pub(crate) fn folder(&self) -> PathBuf {
+    pub(crate) fn directory(&self) -> PathBuf {
         self.runs.join(&self.name)
     }
 
@@ -60,17 +60,17 @@ impl Session {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
             .env(OUTER, &self.name)
-            // Set even for cargo, which may have been told to build in another folder.
+            // Set even for cargo, which may have been told to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
-        let _progress = progress::Program::watch(self.folder(), takes_snapshots);
+        let _progress = progress::Program::watch(self.directory(), takes_snapshots);
         Ok(code_of(launch::run(command, not_started)?))
     }
 
     /// What the processes of this run wrote; none if there was no check in any of them.
     pub(crate) fn read(&self) -> Outcome<Option<Run>> {
-        let folder = self.folder();
-        match folder.is_dir() {
-            true => Run::read(&[folder]).map(Some),
+        let directory = self.directory();
+        match directory.is_dir() {
+            true => Run::read(&[directory]).map(Some),
             false => Ok(None),
         }
     }

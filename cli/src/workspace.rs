@@ -41,10 +41,10 @@ impl Workspace {
         })
     }
 
-    /// Where the checks of this workspace write a folder for each run.
+    /// Where the checks of this workspace write a directory for each run.
     pub(crate) fn runs(&self) -> PathBuf {
         match variable("GPU_LEAK_CHECK_OUTPUT") {
-            Some(folder) => self.workspace_root.join(folder),
+            Some(directory) => self.workspace_root.join(directory),
             None => self.target_directory.join("gpu-leak-check"),
         }
     }
@@ -95,9 +95,9 @@ pub(crate) fn configuration() -> Option<(PathBuf, String)> {
         None => {
             let inside = here
                 .ancestors()
-                .take_while(|folder| folder.starts_with(&root));
+                .take_while(|directory| directory.starts_with(&root));
             inside
-                .map(|folder| folder.join(CONFIG))
+                .map(|directory| directory.join(CONFIG))
                 .find(|path| path.is_file())
         }
     };

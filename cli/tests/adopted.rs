@@ -34,13 +34,16 @@ leaks! {
 }
 
 /// Runs `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
-fn gpu_leak(folder: &Path, words: &[&str], tests: &[&str]) -> Told {
+fn gpu_leak(directory: &Path, words: &[&str], tests: &[&str]) -> Told {
     let mut command: Command = command();
     command
         .args(words)
-        .env("CARGO", cargo_that_runs_this_program(folder))
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.join("runs"))
-        .env("GPU_LEAK_CHECK_CONFIG", folder.join("gpu-leak-check.toml"));
+        .env("CARGO", cargo_that_runs_this_program(directory))
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
+        .env(
+            "GPU_LEAK_CHECK_CONFIG",
+            directory.join("gpu-leak-check.toml"),
+        );
     if words[0] == "test" {
         command
             .args(["--", "--exact", "--ignored", "--test-threads=1"])
@@ -51,24 +54,24 @@ fn gpu_leak(folder: &Path, words: &[&str], tests: &[&str]) -> Told {
 
 #[test]
 fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let folder = folder.path();
-    let config = folder.join("gpu-leak-check.toml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let config = directory.join("gpu-leak-check.toml");
     fs::write(&config, "").expect("a file");
     let (known, with_one_more) = (&LEAKS[..37], LEAKS);
 
-    let first = gpu_leak(folder, &["test"], known);
+    let first = gpu_leak(directory, &["test"], known);
     assert_eq!(first.code, Some(101), "{first:?}");
     assert!(first.stdout.contains("37 checked: 37 leaked"), "{first:?}");
 
     let allow = ["allow", "--write", "--reason", "known before"];
-    let allowed = gpu_leak(folder, &allow, known);
+    let allowed = gpu_leak(directory, &allow, known);
     assert_eq!(allowed.code, Some(0), "{allowed:?}");
     assert!(allowed.stderr.contains("37 entries added"), "{allowed:?}");
     let entries = fs::read_to_string(&config).expect("the file");
     assert!(entries.starts_with("# leaked: "), "{entries}");
 
-    let adopted = gpu_leak(folder, &["test"], known);
+    let adopted = gpu_leak(directory, &["test"], known);
     assert_eq!(adopted.code, Some(0), "{adopted:?}");
     assert!(
         adopted.stdout.contains("37 checked: 37 allowed"),
@@ -79,7 +82,7 @@ fn a_suite_with_37_leaks_is_adopted_in_three_commands_and_fails_on_the_38th_only
         "{adopted:?}"
     );
 
-    let new = gpu_leak(folder, &["test"], with_one_more);
+    let new = gpu_leak(directory, &["test"], with_one_more);
     assert_eq!(new.code, Some(101), "{new:?}");
     assert!(
         new.stdout.contains("38 checked: 1 leaked, 37 allowed"),

@@ -7,7 +7,7 @@ use crate::support::{checked, checked_in, checked_with, command, gpu_leak, told}
 
 #[test]
 fn what_is_allowed_passes_and_only_what_is_new_fails() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     fs::write(&config, "# ours\n").expect("a file");
     let old = checked(base.path(), "old", &["keeps_a_tensor"]);
@@ -51,7 +51,7 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
 /// The bounds are those of one test: neither more in the same test nor the same in another one passes.
 #[test]
 fn more_of_what_is_allowed_fails() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     let run = |name: &str, many: &str, tests: &[&str]| {
         let config = config.is_file().then_some(&*config);
@@ -92,7 +92,7 @@ fn more_of_what_is_allowed_fails() {
 
 #[test]
 fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     let text = "[[allow]]\nfn = \"*keep*\"\nreason = \"old\"\nuntil = 2020-01-01\n\n\
                 [[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n\n\
@@ -127,7 +127,7 @@ fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
 
 #[test]
 fn nothing_is_called_unmatched_where_checks_did_not_end() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     fs::write(&config, "[[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n").expect("a file");
     let tests = ["ends_the_process"];
@@ -139,12 +139,15 @@ fn nothing_is_called_unmatched_where_checks_did_not_end() {
         !told.stderr.lines().any(|line| line.starts_with("denied: ")),
         "{told:?}"
     );
-    assert!(told.stderr.contains("is matched is not known"), "{told:?}");
+    assert!(
+        told.stderr.contains("it is unknown whether every entry"),
+        "{told:?}"
+    );
 }
 
 #[test]
 fn two_runs_differ_by_what_is_new_and_fixed() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let old = checked(base.path(), "old", &["keeps_a_tensor", "gives_back"]);
     let new = checked(base.path(), "new", &["keeps_two_tensors", "gives_back"]);
     let diff = gpu_leak(["diff".as_ref(), old.as_os_str(), new.as_os_str()]);

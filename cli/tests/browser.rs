@@ -49,7 +49,7 @@ impl Chromium {
             println!("skipped: chromium is not installed");
             return None;
         };
-        let profile = tempfile::tempdir().expect("a folder");
+        let profile = tempfile::tempdir().expect("a directory");
         let options = LaunchOptions {
             path: Some(path),
             sandbox: false,
@@ -172,14 +172,14 @@ impl View {
             .expect("a size");
     }
 
-    /// A screenshot as PNG, which is also written to the folder that `SCREENSHOTS` names.
+    /// A screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
     pub(crate) fn screenshot(&self, name: &str) -> Vec<u8> {
         let format = Page::CaptureScreenshotFormatOption::Png;
         let image = self.tab.capture_screenshot(format, None, None, true);
         let image = image.expect("a picture");
-        if let Some(folder) = env::var_os("SCREENSHOTS") {
-            let file = PathBuf::from(folder).join(format!("{name}.png"));
-            fs::write(file, &image).expect("a folder for screenshots");
+        if let Some(directory) = env::var_os("SCREENSHOTS") {
+            let file = PathBuf::from(directory).join(format!("{name}.png"));
+            fs::write(file, &image).expect("a directory for screenshots");
         }
         image
     }
@@ -210,6 +210,6 @@ fn installed() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     let names = ["chromium", "chromium-browser", "google-chrome"];
     env::split_paths(&path)
-        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .flat_map(|directory| names.map(|name| directory.join(name)))
         .find(|file| file.is_file())
 }

@@ -13,13 +13,13 @@ use std::time::Duration;
 use crate::support::{Told, command, told};
 
 /// The command with a cargo that runs the planted `test` and exits with `code`.
-fn with_cargo(folder: &Path, test: &str, code: u8) -> Command {
-    with_cargo_that(folder, test, &format!("exit {code}"))
+fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
+    with_cargo_that(directory, test, &format!("exit {code}"))
 }
 
 /// The command with a cargo that runs the planted `test` and then these lines of a shell script.
-fn with_cargo_that(folder: &Path, test: &str, then: &str) -> Command {
-    let script = folder.join("cargo");
+fn with_cargo_that(directory: &Path, test: &str, then: &str) -> Command {
+    let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let this = env::current_exe().expect("this program");
     let text = format!(
@@ -28,7 +28,7 @@ fn with_cargo_that(folder: &Path, test: &str, then: &str) -> Command {
          printf '%s\\n' \"$@\" > '{}'\n\
          if [ -n '{test}' ]; then '{}' --exact --ignored 'planted::{test}' >/dev/null 2>&1; fi\n\
          {then}\n",
-        folder.join("given").display(),
+        directory.join("given").display(),
         this.display(),
     );
     fs::write(&script, text).expect("a script");
@@ -36,38 +36,39 @@ fn with_cargo_that(folder: &Path, test: &str, then: &str) -> Command {
     let mut command = command();
     command
         .env("CARGO", script)
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.join("runs"));
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"));
     command
 }
 
 #[test]
 fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut command = with_cargo(folder.path(), "keeps_a_tensor", 101);
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
     let words = ["test", "--deny=expired", "-p", "optim", "--", "--nocapture"];
     let Told { code, stdout, .. } = told(command.args(words));
     assert_eq!(code, Some(101), "{stdout}");
-    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert_eq!(given, "test\n-p\noptim\n--\n--nocapture\n");
     assert!(stdout.contains("1 checked: 1 leaked"), "{stdout}");
 }
 
 #[test]
 fn each_call_sums_up_its_own_run_only() {
-    let folder = tempfile::tempdir().expect("a folder");
-    told(with_cargo(folder.path(), "keeps_a_tensor", 101).arg("test"));
-    let second = told(with_cargo(folder.path(), "gives_back", 0).arg("nextest"));
+    let directory = tempfile::tempdir().expect("a directory");
+    told(with_cargo(directory.path(), "keeps_a_tensor", 101).arg("test"));
+    let second = told(with_cargo(directory.path(), "gives_back", 0).arg("nextest"));
     assert_eq!(second.code, Some(0), "{second:?}");
     assert!(second.stdout.contains("1 checked: 1 clean"), "{second:?}");
 }
 
 #[test]
 fn outputs_are_written_beside_the_text() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("leaks.xml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("leaks.xml");
     let output = format!("junit={}", out.display());
-    let told =
-        told(with_cargo(folder.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]));
+    let told = told(
+        with_cargo(directory.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]),
+    );
     assert!(told.stdout.contains("1 leaked"), "{told:?}");
     let junit = fs::read_to_string(out).expect("a file");
     assert!(junit.contains("type=\"leaked\""), "{junit}");
@@ -75,9 +76,14 @@ fn outputs_are_written_beside_the_text() {
 
 #[test]
 fn without_a_check_the_exit_code_is_cargos_unless_one_is_required() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let told_of =
-        |options: &[&str]| told(with_cargo(folder.path(), "", 0).arg("bench").args(options));
+    let directory = tempfile::tempdir().expect("a directory");
+    let told_of = |options: &[&str]| {
+        told(
+            with_cargo(directory.path(), "", 0)
+                .arg("bench")
+                .args(options),
+        )
+    };
     let silent = told_of(&[]);
     assert_eq!(silent.code, Some(0), "{silent:?}");
     assert!(silent.stderr.contains("no check ran"), "{silent:?}");
@@ -88,26 +94,26 @@ fn without_a_check_the_exit_code_is_cargos_unless_one_is_required() {
 
 #[test]
 fn a_test_that_ends_its_process_is_no_success_whatever_cargo_says() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let told = told(with_cargo(folder.path(), "ends_the_process", 0).arg("test"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = told(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(told.stdout.contains("1 aborted"), "{told:?}");
 }
 
 #[test]
 fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let then = format!(
         "trap 'exit 143' TERM\n\
          : > '{}'\n\
          for step in $(seq 600); do sleep 0.05; done\n\
          exit 1",
-        folder.path().join("waits").display()
+        directory.path().join("waits").display()
     );
-    let mut command = with_cargo_that(folder.path(), "keeps_a_tensor", &then);
+    let mut command = with_cargo_that(directory.path(), "keeps_a_tensor", &then);
     command.arg("run").stdout(Stdio::piped());
     let mut command = command.spawn().expect("the command runs");
-    while !folder.path().join("waits").exists() {
+    while !directory.path().join("waits").exists() {
         let ended = command.try_wait().expect("a child");
         assert!(ended.is_none(), "{ended:?}");
         thread::sleep(Duration::from_millis(10));
@@ -123,11 +129,11 @@ fn cargo_gets_the_signal_that_ends_the_command_and_its_run_is_summed_up() {
 
 #[test]
 fn the_file_can_make_every_run_strict() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("gpu-leak-check.toml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("gpu-leak-check.toml");
     fs::write(&config, "[run]\nstrict = true\n").expect("a file");
     let run = |test: &str| {
-        let mut command = with_cargo(folder.path(), test, 0);
+        let mut command = with_cargo(directory.path(), test, 0);
         told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config))
     };
     assert_eq!(run("gives_back").code, Some(0));
@@ -149,21 +155,21 @@ fn the_file_can_make_every_run_strict() {
 /// `every_test` in the file is what the option is.
 #[test]
 fn the_file_can_watch_every_test() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let config = folder.path().join("gpu-leak-check.toml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("gpu-leak-check.toml");
     fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
-    let mut command = with_cargo(folder.path(), "", 0);
+    let mut command = with_cargo(directory.path(), "", 0);
     told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config));
-    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert!(given.contains("runner=["), "{given}");
 }
 
 #[test]
 fn a_named_run_is_found_by_its_name_and_begins_anew() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let runs = folder.path().join("runs");
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
     let run = |name: &str, test: &str, code| {
-        let mut command = with_cargo(folder.path(), test, code);
+        let mut command = with_cargo(directory.path(), test, code);
         told(command.args(["test", "--name", name]))
     };
     run("main", "keeps_two_tensors", 101);
@@ -175,40 +181,40 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.stdout.contains("new: 2"), "{diff:?}");
     assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
-    let mut named = with_cargo(folder.path(), "gives_back", 0);
+    let mut named = with_cargo(directory.path(), "gives_back", 0);
     told(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
 }
 
 #[test]
 fn a_suite_without_the_attribute_gets_a_hint() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let told = told(with_cargo(folder.path(), "", 0).arg("test"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = told(with_cargo(directory.path(), "", 0).arg("test"));
     assert!(told.stderr.contains("#[gpu_leak_check]"), "{told:?}");
     assert!(told.stderr.contains("--every-test"), "{told:?}");
 }
 
 #[test]
 fn an_own_option_may_follow_cargos_arguments() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let out = folder.path().join("leaks.xml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().join("leaks.xml");
     let output = format!("--report=junit={}", out.display());
     let words = ["test", "--no-fail-fast", &output];
-    let told = told(with_cargo(folder.path(), "gives_back", 0).args(words));
+    let told = told(with_cargo(directory.path(), "gives_back", 0).args(words));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(out.is_file());
-    let given = fs::read_to_string(folder.path().join("given")).expect("arguments");
+    let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert_eq!(given, "test\n--no-fail-fast\n");
 }
 
 #[test]
 fn an_unknown_format_is_refused_with_a_list_of_all() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let told = told(with_cargo(folder.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = told(with_cargo(directory.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
         told.stderr
-            .contains("hmtl is not a format; there are text,"),
+            .contains("hmtl is not a format; the formats are text,"),
         "{told:?}"
     );
 }

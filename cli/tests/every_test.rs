@@ -119,13 +119,13 @@ fn runner_by(
     words: &[&str],
     prepare: impl FnOnce(&mut Command),
 ) -> Told {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     // cargo calls a runner without the argument `gpu-leak`.
     let mut runner = clean(Command::new(command));
     let fake = Fake::new();
     runner
         .envs(fake.env())
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .env("GPU_LEAK_CHECK_RUN", "every")
         .env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"))
         .arg("every-test-runner")
@@ -188,9 +188,9 @@ fn a_test_that_allocates_nothing_passes_where_a_gpu_is_required() {
 /// A test program without the harness: its allocators report to nobody.
 #[test]
 fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = folder.path().join("deaf.rs");
-    let program = folder.path().join("deaf-0123456789abcdef");
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("deaf.rs");
+    let program = directory.path().join("deaf-0123456789abcdef");
     let text = "#[used]\n\
         #[unsafe(link_section = \".note.gpu-leak-hooks\")]\n\
         static NOTE: [u32; 5] = [8, 0, 1, 0, 0];\n\
@@ -219,8 +219,8 @@ fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
 /// The command is installed once, while the programs that it watches are built after every change.
 #[test]
 fn sources_younger_than_the_command_are_not_called_changed() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let old = folder.path().join("cargo-gpu-leak");
+    let directory = tempfile::tempdir().expect("a directory");
+    let old = directory.path().join("cargo-gpu-leak");
     fs::copy(env!("CARGO_BIN_EXE_cargo-gpu-leak"), &old).expect("a copy");
     let file = File::options().append(true).open(&old).expect("the copy");
     file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
@@ -323,8 +323,8 @@ fn a_test_with_the_attribute_checks_itself() {
 
 #[test]
 fn a_program_that_lists_no_tests_runs_as_it_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = folder.path().join("main");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("main");
     fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&script, mode).expect("executable");

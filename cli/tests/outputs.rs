@@ -24,7 +24,7 @@ fn sum(values: &Value, of: &str) -> u64 {
 
 #[test]
 fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let recording = base.path().join("gpu.jsonl");
     let status = checking(base.path(), "r", "keeps_two_tensors")
         .env("GPU_LEAK_CHECK_RECORD", &recording)
@@ -71,7 +71,7 @@ fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
 
 #[test]
 fn a_runs_snapshot_has_what_its_checks_found() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor", "gives_back"]);
     let snapshot = snapshot(&run, &base.path().join("memory.pickle"));
     assert_eq!(sum(&snapshot["segments"], "allocated_size"), 1024);
@@ -79,7 +79,7 @@ fn a_runs_snapshot_has_what_its_checks_found() {
 
 #[test]
 fn a_recording_is_judged_again_for_every_other_format() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let recording = base.path().join("gpu.jsonl");
     let status = checking(base.path(), "r", "keeps_a_tensor")
         .env("GPU_LEAK_CHECK_RECORD", &recording)
@@ -94,7 +94,7 @@ fn a_recording_is_judged_again_for_every_other_format() {
 
 #[test]
 fn a_flame_graph_is_as_wide_as_the_bytes() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_two_tensors"]);
     let words = [
         "report".as_ref(),
@@ -115,17 +115,17 @@ fn a_flame_graph_is_as_wide_as_the_bytes() {
 fn a_hostile_path_is_text_on_the_terminal() {
     use std::ffi::OsStr;
     use std::os::unix::ffi::OsStrExt;
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let name = OsStr::from_bytes(b"\x1b[2J\xe2\x80\xae\xff\n::error::x");
     let missing = base.path().join(name);
     let told = gpu_leak(["report".as_ref(), missing.as_os_str()]);
     assert_eq!(told.code, Some(2), "{told:?}");
     let run = checked(base.path(), "r", &["gives_back"]);
-    let folder = base.path().join(name);
-    fs::create_dir(&folder).expect("a folder");
-    fs::copy(crate::support::file_of(&run), folder.join("a.jsonl")).expect("a file");
-    fs::write(folder.join("b.jsonl"), b"\xff\0\n").expect("a file");
-    let there = gpu_leak(["report".as_ref(), folder.as_os_str()]);
+    let directory = base.path().join(name);
+    fs::create_dir(&directory).expect("a directory");
+    fs::copy(crate::support::file_of(&run), directory.join("a.jsonl")).expect("a file");
+    fs::write(directory.join("b.jsonl"), b"\xff\0\n").expect("a file");
+    let there = gpu_leak(["report".as_ref(), directory.as_os_str()]);
     assert!(there.stdout.contains("1 checked: 1 clean"), "{there:?}");
     for text in [told.stderr, there.stdout] {
         assert!(!text.contains(['\x1b', '\u{202e}']), "{text:?}");
@@ -139,7 +139,7 @@ fn a_hostile_path_is_text_on_the_terminal() {
 
 #[test]
 fn what_is_only_warned_of_fails_where_it_is_denied() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["is_only_warned"]);
     let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
     assert_eq!(told.code, Some(0), "{told:?}");
@@ -147,7 +147,7 @@ fn what_is_only_warned_of_fails_where_it_is_denied() {
     let told = gpu_leak(["report".as_ref(), run.as_os_str(), "--deny=warned".as_ref()]);
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(
-        told.stderr.contains("`on_leak` only warns about it"),
+        told.stderr.contains("but `on_leak` is \"warn\""),
         "{told:?}"
     );
 }

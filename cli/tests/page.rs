@@ -59,7 +59,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let page = sample(base.path());
     let view = chromium.open(&page, "");
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
@@ -95,7 +95,7 @@ fn a_link_opens_a_view_or_a_place() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let page = sample(base.path());
     let view = chromium.open(&page, "search=keeps_two&unfold");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
@@ -121,7 +121,7 @@ fn both_themes_are_open_to_every_reader_at_any_width() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let page = sample(base.path());
     let mut pictures = Vec::new();
     for theme in ["light", "dark"] {
@@ -155,7 +155,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let page = sample(base.path());
     let view = chromium.open(&page, "search=planted::keeps_a_tensor&unfold");
     let figure = "details.test:not([hidden]) figure";
@@ -182,7 +182,7 @@ fn hostile_names_are_text() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let hostile = [
         "<script>document.title='taken'</script>",
@@ -230,7 +230,7 @@ fn hostile_names_are_text() {
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement for who wants to know")]
 fn ten_thousand_findings_are_all_there_and_found() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     add(&run, 9_999, |at, verdict| {
         verdict

@@ -8,7 +8,7 @@ use crate::support::{checked, command, file_of, gpu_leak, told};
 
 #[test]
 fn every_leak_is_told_with_its_bytes_and_its_line() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(
         base.path(),
         "r",
@@ -37,7 +37,7 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
 
 #[test]
 fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let clean = checked(base.path(), "clean", &["gives_back"]);
     assert_eq!(
         gpu_leak(["report".as_ref(), clean.as_os_str()]).code,
@@ -69,7 +69,7 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
 /// Each row of the table of exit codes in `docs/command.md`.
 #[test]
 fn the_exit_codes_are_those_of_the_documented_table() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = |name: &str, test: &str| checked(base.path(), name, &[test]).into_os_string();
     let clean = run("clean", "gives_back");
     let leaking = run("leaking", "keeps_a_tensor");
@@ -85,7 +85,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     let torn = fs::read_to_string(file_of(&unread)).expect("the file");
     fs::write(file_of(&unread), &torn[..torn.len() - 9]).expect("the file");
     let nothing = base.path().join("nothing");
-    fs::create_dir(&nothing).expect("a folder");
+    fs::create_dir(&nothing).expect("a directory");
     let header = torn.lines().next().expect("a header");
     fs::write(nothing.join("tests-1.jsonl"), format!("{header}\n")).expect("a file");
 
@@ -127,9 +127,9 @@ fn the_exit_codes_are_those_of_the_documented_table() {
 }
 
 /// The exit code of a report that needs a configuration file, with an invalid one.
-fn misconfigured(folder: &std::path::Path) -> Option<i32> {
-    let run = checked(folder, "configured", &["gives_back"]);
-    let config = folder.join("gpu.toml");
+fn misconfigured(directory: &std::path::Path) -> Option<i32> {
+    let run = checked(directory, "configured", &["gives_back"]);
+    let config = directory.join("gpu.toml");
     fs::write(&config, "[chekc]\n").expect("a file");
     let mut report = command();
     report
@@ -143,8 +143,8 @@ fn misconfigured(folder: &std::path::Path) -> Option<i32> {
 }
 
 #[test]
-fn shards_are_one_run_and_the_same_folder_twice_counts_once() {
-    let base = tempfile::tempdir().expect("a folder");
+fn shards_are_one_run_and_the_same_directory_twice_counts_once() {
+    let base = tempfile::tempdir().expect("a directory");
     let one = checked(base.path(), "one", &["keeps_a_tensor"]);
     let two = checked(base.path(), "two", &["gives_back"]);
     let told = gpu_leak([
@@ -159,7 +159,7 @@ fn shards_are_one_run_and_the_same_folder_twice_counts_once() {
 
 #[test]
 fn a_test_that_ended_its_process_is_named() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["ends_the_process"]);
     let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
     assert_eq!(told.code, Some(1), "{told:?}");
@@ -172,7 +172,7 @@ fn a_test_that_ended_its_process_is_named() {
 
 #[test]
 fn what_no_check_owns_is_counted_and_fails_nothing() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(
         base.path(),
         "r",
@@ -186,7 +186,7 @@ fn what_no_check_owns_is_counted_and_fails_nothing() {
 
 #[test]
 fn a_torn_line_costs_no_finished_check() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let mut file = fs::OpenOptions::new()
         .append(true)
@@ -205,7 +205,7 @@ fn a_torn_line_costs_no_finished_check() {
 
 #[test]
 fn a_file_of_a_later_schema_is_told_and_never_clean() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["gives_back"]);
     let file = file_of(&run);
     let text = fs::read_to_string(&file).expect("the file");
@@ -217,7 +217,7 @@ fn a_file_of_a_later_schema_is_told_and_never_clean() {
 
 #[test]
 fn what_is_no_run_is_told_with_what_to_name() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let told = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
@@ -239,8 +239,8 @@ fn what_is_no_run_is_told_with_what_to_name() {
 }
 
 #[test]
-fn a_folder_that_holds_one_run_stands_for_it() {
-    let base = tempfile::tempdir().expect("a folder");
+fn a_directory_that_holds_one_run_stands_for_it() {
+    let base = tempfile::tempdir().expect("a directory");
     let (first, second) = (base.path().join("shard-1"), base.path().join("shard-2"));
     checked(&first, "r", &["gives_back"]);
     checked(&second, "r", &["keeps_a_tensor"]);
@@ -250,8 +250,8 @@ fn a_folder_that_holds_one_run_stands_for_it() {
 }
 
 #[test]
-fn without_a_folder_the_newest_run_of_the_workspace_is_meant() {
-    let base = tempfile::tempdir().expect("a folder");
+fn without_a_directory_the_newest_run_of_the_workspace_is_meant() {
+    let base = tempfile::tempdir().expect("a directory");
     let mut report = command();
     report
         .arg("report")
@@ -267,7 +267,7 @@ fn without_a_folder_the_newest_run_of_the_workspace_is_meant() {
 
 #[test]
 fn an_output_goes_to_the_file_that_is_named() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     let out = base.path().join("leaks.xml");
     let told = gpu_leak([
@@ -294,7 +294,7 @@ fn an_output_goes_to_the_file_that_is_named() {
 
 #[test]
 fn new_findings_are_denied_against_an_older_run() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let old = checked(base.path(), "old", &["keeps_a_tensor"]);
     let new = checked(base.path(), "new", &["keeps_two_tensors"]);
     let denied = |run: &std::path::Path, against: &std::path::Path| {

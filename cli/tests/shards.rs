@@ -1,4 +1,5 @@
-//! Several folders, attempts and rounds as one run; and runs that have not ended or are damaged.
+//! Several directories, attempts and rounds as one run; and runs that have not ended or are
+//! damaged.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -7,11 +8,11 @@ use std::process::Stdio;
 
 use crate::support::{Told, checked, checking, file_of, gpu_leak};
 
-fn report(folders: &[&Path]) -> Told {
+fn report(directories: &[&Path]) -> Told {
     gpu_leak(
         ["report".as_ref()]
             .into_iter()
-            .chain(folders.iter().map(|it| it.as_os_str())),
+            .chain(directories.iter().map(|it| it.as_os_str())),
     )
 }
 
@@ -31,7 +32,7 @@ fn attempt(base: &Path, test: &str, number: u32, round: &str) {
 
 #[test]
 fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     attempt(base.path(), "leaks_at_first", 1, "none");
     attempt(base.path(), "leaks_at_first", 2, "none");
     let told = report(&[&base.path().join("r")]);
@@ -43,7 +44,7 @@ fn a_test_that_passes_when_tried_again_is_flaky_and_no_finding() {
 
 #[test]
 fn a_test_that_leaks_at_each_attempt_leaks_once() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     attempt(base.path(), "keeps_a_tensor", 1, "none");
     attempt(base.path(), "keeps_a_tensor", 2, "none");
     let told = report(&[&base.path().join("r")]);
@@ -58,7 +59,7 @@ fn a_test_that_leaks_at_each_attempt_leaks_once() {
 
 #[test]
 fn each_round_of_a_stress_run_counts() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     for round in ["1", "2", "3"] {
         attempt(base.path(), "gives_back", 1, round);
     }
@@ -68,7 +69,7 @@ fn each_round_of_a_stress_run_counts() {
 
 #[test]
 fn one_test_in_two_shards_is_two_checks_and_one_finding() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let one = checked(base.path(), "one", &["keeps_a_tensor"]);
     let two = checked(base.path(), "two", &["keeps_a_tensor"]);
     let told = report(&[&one, &two]);
@@ -81,10 +82,10 @@ fn one_test_in_two_shards_is_two_checks_and_one_finding() {
 
 #[test]
 fn a_copy_of_a_shard_counts_once() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "one", &["keeps_a_tensor"]);
     let copy = base.path().join("download");
-    fs::create_dir(&copy).expect("a folder");
+    fs::create_dir(&copy).expect("a directory");
     fs::copy(file_of(&run), copy.join("main-1.jsonl")).expect("a copy");
     let told = report(&[&run, &copy]);
     assert!(told.stdout.contains("1 checked: 1 leaked"), "{told:?}");
@@ -92,7 +93,7 @@ fn a_copy_of_a_shard_counts_once() {
 
 #[test]
 fn a_check_that_is_under_way_is_not_aborted() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let mut child = checking(base.path(), "r", "waits")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -125,7 +126,7 @@ fn a_check_that_is_under_way_is_not_aborted() {
 
 #[test]
 fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor", "ends_the_process"]);
     let told = report(&[&run]);
     assert!(
@@ -145,7 +146,7 @@ fn damaged(run: &Path, of: &str, damage: &str) {
 
 #[test]
 fn a_damaged_first_line_costs_no_verdict() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     damaged(&run, "{\"record\":\"header\"", "\0\0garbage");
     let told = report(&[&run]);
@@ -156,7 +157,7 @@ fn a_damaged_first_line_costs_no_verdict() {
 
 #[test]
 fn findings_are_the_same_whatever_release_counted_their_stacks() {
-    let base = tempfile::tempdir().expect("a folder");
+    let base = tempfile::tempdir().expect("a directory");
     let old = checked(base.path(), "old", &["keeps_a_tensor"]);
     let new = checked(base.path(), "new", &["keeps_a_tensor"]);
     damaged(&old, "\"fingerprint\":\"1-", "\"fingerprint\":\"0-");
@@ -167,8 +168,8 @@ fn findings_are_the_same_whatever_release_counted_their_stacks() {
 
 /// Files that earlier releases wrote. They never change; a release that adds to the format adds a file.
 fn older() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
-    let files = fs::read_dir(folder).expect("a folder").flatten();
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
+    let files = fs::read_dir(directory).expect("a directory").flatten();
     files.map(|file| file.path()).collect()
 }
 

@@ -19,8 +19,8 @@ fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
 
 #[test]
 fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("gpu.toml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gpu.toml");
     fs::write(&file, "[[allow]]\nfn = \"a\"\nreason = \"b\"\n").expect("a file");
     let asked =
         |file: &std::path::Path| told(command().arg("doctor").env("GPU_LEAK_CHECK_CONFIG", file));

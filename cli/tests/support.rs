@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 #[expect(unreachable_pub, reason = "public where it lives")]
 pub(crate) mod published;
 
-/// Runs the planted tests `tests`, and returns the folder of the run, which is in `base`.
+/// Runs the planted tests `tests`, and returns the directory of the run, which is in `base`.
 pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
     checked_with(base, run, tests, None)
 }
@@ -43,14 +43,14 @@ pub(crate) fn checked_in(
         .envs(config.map(|path| ("GPU_LEAK_CHECK_CONFIG", path)))
         .output()
         .expect("this program runs");
-    let folder = base.join(run);
+    let directory = base.join(run);
     assert!(
-        folder.is_dir(),
+        directory.is_dir(),
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    published::assert_published(&file_of(&folder));
-    folder
+    published::assert_published(&file_of(&directory));
+    directory
 }
 
 /// A process that runs the planted `test`, to be started with the caller's standard input and output.
@@ -67,9 +67,9 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
 /// A script in place of cargo that builds nothing: its `test` runs this program with the arguments after
 /// `--`. Everything else is passed to the real cargo.
 #[cfg(unix)]
-pub(crate) fn cargo_that_runs_this_program(folder: &Path) -> PathBuf {
+pub(crate) fn cargo_that_runs_this_program(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
-    let script = folder.join("cargo");
+    let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let this = env::current_exe().expect("this program");
     let text = format!(
@@ -85,9 +85,9 @@ pub(crate) fn cargo_that_runs_this_program(folder: &Path) -> PathBuf {
     script
 }
 
-/// The one file of the run in `folder`.
-pub(crate) fn file_of(folder: &Path) -> PathBuf {
-    let mut entries = fs::read_dir(folder).expect("a folder").flatten();
+/// The one file of the run in `directory`.
+pub(crate) fn file_of(directory: &Path) -> PathBuf {
+    let mut entries = fs::read_dir(directory).expect("a directory").flatten();
     let file = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
     file.expect("a file").path()
 }

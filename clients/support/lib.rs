@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
+use gpu_leak_check::report::run_file;
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report};
 
 /// How a checked test ended and what its check found.
 pub struct Checked {
@@ -37,8 +37,8 @@ impl Checked {
 
 /// Runs the checked test with this name in a separate process.
 pub fn run(test: &str) -> Checked {
-    let folder = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
-    let folder = folder.join(test.replace("::", "."));
+    let directory = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
+    let directory = directory.join(test.replace("::", "."));
     let program = std::env::current_exe().expect("the path of this program");
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
@@ -46,7 +46,7 @@ pub fn run(test: &str) -> Checked {
         // With these, a check that cannot measure fails its test; its report is the same.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
-        .env("GPU_LEAK_CHECK_OUTPUT", &folder)
+        .env("GPU_LEAK_CHECK_OUTPUT", &directory)
         .output()
         .expect("a child process");
     let story = format!(
@@ -56,11 +56,11 @@ pub fn run(test: &str) -> Checked {
         String::from_utf8_lossy(&output.stderr)
     );
     let mut reports: Vec<Report> = Vec::new();
-    for file in run_files(&folder) {
-        reports.extend(json::read(&file).expect("a run file").reports);
+    for file in run_files(&directory) {
+        reports.extend(run_file::read(&file).expect("a run file").reports);
     }
-    // Files that remain in a folder for temporary files do no harm.
-    let _ = std::fs::remove_dir_all(&folder);
+    // Files that remain in a directory for temporary files do no harm.
+    let _ = std::fs::remove_dir_all(&directory);
     assert_eq!(reports.len(), 1, "one check, one report\n{story}");
     Checked {
         passed: output.status.success(),
@@ -69,10 +69,10 @@ pub fn run(test: &str) -> Checked {
     }
 }
 
-/// Every run file below `folder`.
-fn run_files(folder: &Path) -> Vec<PathBuf> {
+/// Every run file below `directory`.
+fn run_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(run_files(&path));

@@ -14,7 +14,7 @@ mod pool;
 use std::error::Error;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_examples::lesson;
 
 use pool::POOL;

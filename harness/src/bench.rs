@@ -3,7 +3,7 @@
 
 use crate::api::{self, cuda};
 use crate::ledger::StackId;
-use crate::report::model::{CheckStatus, Report};
+use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{Scope, capture, device, observe};
 

@@ -17,12 +17,13 @@ use crate::judge::Subject;
 use crate::options::Options;
 use crate::report::Code;
 pub use crate::report::begin_named;
-use crate::report::model::{CheckStatus, Reason, Report};
+use crate::report::check_report::{CheckStatus, Reason, Report};
 
 /// An `[[allow]]` entry of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowEntry {
-    /// Its location, in the form of [`AllowedBy::stands_in`](crate::report::model::AllowedBy::stands_in):
+    /// Its location, in the form of
+    /// [`AllowedBy::stands_in`](crate::report::check_report::AllowedBy::stands_in):
     /// `gpu-leak-check.toml:12`.
     pub stands_in: String,
     /// Why it may stay.
@@ -36,11 +37,11 @@ pub struct AllowEntry {
 /// `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
     let entries = crate::config::entries_of(path, shown)?;
-    let told = |entry: crate::suppressions::Suppression| AllowEntry {
+    let shown = |entry: crate::suppressions::Suppression| AllowEntry {
         stands_in: entry.stands_in,
         reason: entry.reason,
     };
-    Ok(entries.into_iter().map(told).collect())
+    Ok(entries.into_iter().map(shown).collect())
 }
 
 /// Checks the environment variables of this process that checks read.
@@ -103,7 +104,8 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let report = Report {
         reason: Some(Reason::new(
             Code::Unheard,
-            "its allocators report through gpu-leak-hooks, and nothing in this program hears them",
+            "its allocators report through gpu-leak-hooks, but nothing in this program receives \
+             the reports",
             "link gpu-leak-check into it: a dev-dependency, and `use gpu_leak_check as _;` in the test \
              file, or `#[cfg(test)] use gpu_leak_check as _;` in src/lib.rs for unit tests",
         )),

@@ -1,10 +1,10 @@
-//! Files and folders that other users of the machine can reach too.
+//! Files and directories that other users of the machine can reach too.
 
 use std::fs::OpenOptions;
 use std::path::Path;
 
-/// Returns options that do not follow a symbolic link: in a folder that others can write to, a link
-/// could lead to any file.
+/// Returns options that do not follow a symbolic link: in a directory that others can write to, a
+/// link could lead to any file.
 pub(crate) fn through_no_link() -> OpenOptions {
     #[cfg_attr(not(unix), expect(unused_mut, reason = "there is no such option"))]
     let mut options = OpenOptions::new();
@@ -13,19 +13,19 @@ pub(crate) fn through_no_link() -> OpenOptions {
     options
 }
 
-/// Returns `folder` and its ancestors, up to the first one in which users other than the owner and
-/// the system can create files. A file in `/tmp` may be anybody's, even for someone who works in a
-/// folder inside it.
-pub(crate) fn own_ancestors(folder: &Path) -> impl Iterator<Item = &Path> {
-    let innermost = Access::of(folder);
-    let mut around = folder.ancestors();
+/// Returns `directory` and its ancestors, up to the first one in which users other than the owner
+/// and the system can create files. A file in `/tmp` may be anybody's, even for someone who works
+/// in a directory inside it.
+pub(crate) fn own_ancestors(directory: &Path) -> impl Iterator<Item = &Path> {
+    let innermost = Access::of(directory);
+    let mut around = directory.ancestors();
     around.next().into_iter().chain(
         around
             .take_while(move |outer| Access::of(outer).is_none_or(|it| it.is_no_wider(innermost))),
     )
 }
 
-/// Who can create files in a folder.
+/// Who can create files in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Access {
     owner: u32,
@@ -34,12 +34,12 @@ struct Access {
 }
 
 impl Access {
-    /// Returns `None` if the folder does not exist or the file system has no such owners.
+    /// Returns `None` if the directory does not exist or the file system has no such owners.
     #[cfg(unix)]
-    fn of(folder: &Path) -> Option<Self> {
+    fn of(directory: &Path) -> Option<Self> {
         use std::os::unix::fs::MetadataExt;
 
-        let metadata = folder.metadata().ok()?;
+        let metadata = directory.metadata().ok()?;
         Some(Self {
             owner: metadata.uid(),
             by_all: metadata.mode() & 0o002 != 0,
@@ -47,11 +47,12 @@ impl Access {
     }
 
     #[cfg(not(unix))]
-    fn of(_folder: &Path) -> Option<Self> {
+    fn of(_directory: &Path) -> Option<Self> {
         None
     }
 
-    /// Whether everyone who can write here is the system or can also write to the folder `inside`.
+    /// Whether everyone who can write here is the system or can also write to the directory
+    /// `inside`.
     fn is_no_wider(self, inside: Option<Self>) -> bool {
         const SYSTEM: u32 = 0;
 
@@ -65,7 +66,7 @@ mod tests {
     use super::Access;
 
     #[test]
-    fn a_folder_that_more_users_write_to_is_not_the_owner_s() {
+    fn a_directory_that_more_users_write_to_is_not_the_owner_s() {
         let access = |owner, by_all| Access { owner, by_all };
         let package = Some(access(1000, false));
         for (outer, trusted) in [
@@ -78,7 +79,7 @@ mod tests {
             assert_eq!(outer.is_no_wider(package), trusted, "{outer:?}");
         }
         // A file system mounted from another machine can look like this, including the package's
-        // own folder.
+        // own directory.
         assert!(access(0, true).is_no_wider(Some(access(0, true))));
         assert!(!access(1000, false).is_no_wider(None), "of nobody known");
     }

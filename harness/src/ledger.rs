@@ -12,7 +12,7 @@ pub use gpu_leak_core::ledger::{
     UsageKey, Watch, event, script,
 };
 
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 
 /// Returns the ledger of this process, to which every live source reports.
 pub fn live() -> &'static Ledger {

@@ -35,7 +35,7 @@ pub mod registry;
 pub mod report;
 
 pub use gpu_leak_core::units;
-use gpu_leak_core::{call_site, judge, quiet, suppressions, sync};
+use gpu_leak_core::{call_site, judge, recursion_guard, suppressions, sync};
 
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,

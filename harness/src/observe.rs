@@ -31,7 +31,7 @@ use crate::capture;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
-use crate::quiet::{Quiet, quiet, quiet_if_heard};
+use crate::recursion_guard::{RecursionGuard, quiet, quiet_if_heard};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -39,7 +39,7 @@ static LISTENING: AtomicBool = AtomicBool::new(false);
 /// What to call before the first report.
 static BEFORE: OnceLock<fn()> = OnceLock::new();
 
-/// The source folders of every allocator that has reported.
+/// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// An allocator that reports what it hands out, as the layer `allocator:NAME`. The same as
@@ -238,7 +238,7 @@ fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, addr
 
 /// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not
 /// reach the ledger.
-pub(crate) fn heard() -> Option<Quiet> {
+pub(crate) fn heard() -> Option<RecursionGuard> {
     // In a forked child the ledger's locks may be held by threads that no longer exist.
     if exit::forked() {
         return None;
@@ -258,7 +258,7 @@ pub(crate) fn before_each_allocation(before: fn()) {
     let _ = BEFORE.set(before);
 }
 
-/// Returns the source folders of the allocators that have reported.
+/// Returns the source directories of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
     let _quiet = quiet();
     OWN_SOURCES

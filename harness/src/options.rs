@@ -84,7 +84,7 @@ pub enum OnLeak {
     Warn,
 }
 
-/// `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
+/// `allow("fn:pattern*", reason = "kept until the process ends", kind = event, up_to = "1 MiB")`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allow {
     /// `at:`, `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or

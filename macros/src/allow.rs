@@ -11,7 +11,7 @@ use crate::value::{Value, size};
 /// The prefixes that a pattern can have.
 const SORTS: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
 
-const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"…\")`";
+const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"kept until the process ends\")`";
 
 /// An `allow` entry.
 pub(crate) struct Allow {
@@ -27,7 +27,7 @@ impl Allow {
         if !input.peek(syn::token::Paren) {
             return Err(syn::Error::new(
                 name.span(),
-                format!("`allow` needs what may stay, and why: {USAGE}"),
+                format!("`allow` needs a pattern and a reason: {USAGE}"),
             ));
         }
         let content;
@@ -60,7 +60,8 @@ impl Allow {
                     }
                 }
                 _ => {
-                    let what = "expected `reason = \"…\"`, `kind = event` or `up_to = \"1 MiB\"`";
+                    let what = "expected `reason = \"kept until the process ends\"`, `kind = \
+                                event` or `up_to = \"1 MiB\"`";
                     return Err(syn::Error::new(key.span(), what));
                 }
             }

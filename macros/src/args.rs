@@ -8,8 +8,8 @@ use syn::parse::{ParseStream, Parser};
 use syn::{Path, Token};
 
 use crate::allow::Allow;
+use crate::conflicts;
 use crate::inherit;
-use crate::pairs;
 use crate::paths::Paths;
 use crate::value::{self, Value};
 
@@ -84,7 +84,7 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 }
             }
-            if let Some(mistakes) = mistakes.or_else(|| pairs::check(&args, &seen)) {
+            if let Some(mistakes) = mistakes.or_else(|| conflicts::check(&args, &seen)) {
                 return Err(mistakes);
             }
             if let Some(inherited) = inherited {
@@ -126,7 +126,7 @@ impl Args {
         if seen.contains(&name) {
             return Err(syn::Error::new(
                 name.span(),
-                format!("`{name}` is given twice: keep one"),
+                format!("`{name}` is set twice: remove one"),
             ));
         }
         seen.push(name.clone());

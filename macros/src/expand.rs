@@ -11,7 +11,7 @@ use crate::input::{self, Input};
 use crate::paths::{self, Paths};
 use crate::requeue::Requeued;
 use crate::should_panic::ShouldPanic;
-use crate::{attributes, inherit, module, pairs};
+use crate::{attributes, conflicts, inherit, module};
 
 /// Expands the attribute with `args` on `item`.
 ///
@@ -61,7 +61,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         }
     }
     let args = Args::parse(tokens.clone())?;
-    pairs::check_layer(&args)?;
+    conflicts::check_layer(&args)?;
     let paths = Paths::new(args.library.as_ref());
     // If the attribute that makes the test was above, libtest has read `#[should_panic]` and judges
     // it.

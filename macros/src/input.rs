@@ -43,23 +43,24 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     if let Some(receiver) = signature.receiver() {
         return refuse(
             &receiver,
-            "a method cannot be a test: move it out of its impl block and drop `self`",
+            "a method cannot be a test: move it out of its impl block and remove `self`",
         );
     }
     if let Some(constness) = &signature.constness {
         return refuse(
             constness,
-            "a `const fn` cannot be a checked test: drop `const`",
+            "a `const fn` cannot be a checked test: remove `const`",
         );
     }
     if let Safety::Unsafe(unsafety) = &signature.safety {
         return refuse(
             unsafety,
-            "an `unsafe fn` cannot be a test: drop `unsafe` here and write an unsafe block inside",
+            "an `unsafe fn` cannot be a test: remove `unsafe` here and write an unsafe block \
+             inside",
         );
     }
     if let Some(abi) = &signature.abi {
-        return refuse(abi, "a test has Rust's own ABI: drop `extern`");
+        return refuse(abi, "a test has Rust's own ABI: remove `extern`");
     }
     let parameter = signature
         .generics
@@ -121,7 +122,7 @@ pub(crate) fn check_program(
     if let Some(name) = name {
         return Err(syn::Error::new(
             function.sig.ident.span(),
-            format!("`{name}` has no meaning on `main`: the program already is its own process"),
+            format!("`{name}` has no meaning on `main`: the program is already its own process"),
         ));
     }
     if requeued.should_panic.is_some() {

@@ -5,13 +5,13 @@
 mod allow;
 mod args;
 mod attributes;
+mod conflicts;
 mod expand;
 #[cfg(test)]
 mod fuzz;
 mod inherit;
 mod input;
 mod module;
-mod pairs;
 mod paths;
 mod requeue;
 mod should_panic;

@@ -128,7 +128,7 @@ pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     if let Value::Number(tokens) = &value
         && tokens.to_string() == "0"
     {
-        let what = "0 rounds check nothing: 1 is an ordinary check";
+        let what = "0 rounds check nothing: set `rounds` to 1 for an ordinary check";
         return Err(syn::Error::new_spanned(tokens, what));
     }
     Ok(value)

@@ -23,7 +23,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !args.options.is_empty() {
         return Err(syn::Error::new(
             Span::call_site(),
-            "`#[warmup]` takes no option except `crate = path`",
+            "`#[warmup]` accepts no option except `crate = path`",
         ));
     }
     let function: ItemFn = syn::parse2(item).map_err(|error| {

@@ -8,11 +8,11 @@ use gpu_leak_check::registry;
 /// Runs the program with this argument; none on a machine to which only the tests were copied.
 fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(program);
     command
         .arg(what)
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .env_remove("CI")
         .env_remove("NEXTEST")
         .env_remove("RUST_BACKTRACE");

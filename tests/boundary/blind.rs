@@ -8,7 +8,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 use gpu_leak_check::report::Code;
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;

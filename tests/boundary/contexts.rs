@@ -3,7 +3,7 @@
 use cudarc::driver::CudaContext;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::model::PrimaryKept;
+use gpu_leak_check::report::check_report::PrimaryKept;
 use gpu_leak_tests::checked::{self, Checked};
 
 use super::driver::{
@@ -68,7 +68,8 @@ fn an_unbalanced_primary_retain_is_a_note() {
     assert!(!story.contains("primary context"), "{story}");
     let checked = run("retains_the_primary_context_and_leaks");
     assert_one_leak(&checked, Kind::Linear, 10);
-    let note = "the primary context of cuda:0 was retained 1 time more than released: no finding";
+    let note = "the primary context of cuda:0 was retained 1 time more than it was released: this \
+                is not a finding";
     assert!(checked.child.stderr.contains(note), "{}", checked.story());
 }
 

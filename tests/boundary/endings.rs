@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -120,7 +120,7 @@ fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     let told = (&late.test, late.count, late.bytes);
     assert_eq!(told, (&report.test, 2, 128), "{}", checked.story());
     let summary = format!(
-        "{}: 2 resources, 128 B of the leak freed after the verdict, late by {} ms",
+        "{}: 2 resources, 128 B of the leak freed {} ms after the verdict",
         report.test, late.late_ms
     );
     assert!(
@@ -162,10 +162,10 @@ fn a_process_that_exits_inside_a_test_is_an_aborted_test_by_name() {
 
 #[test]
 fn a_test_killed_in_the_middle_is_aborted_by_name_in_the_next_report() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let next = |test: &str| {
         let run = Run::of(&format!("boundary::endings::{test}"))
-            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
             .env("GPU_LEAK_CHECK_RUN", "one");
         run.run().stderr
     };

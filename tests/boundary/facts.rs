@@ -5,7 +5,7 @@ use std::sync::mpsc;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, When};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, When};
 use gpu_leak_check::{Place, gpu_leak_check, probe};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -49,7 +49,8 @@ fn leaks_by_the_third_of_five_calls() {
 fn a_tolerance_that_was_not_enough_is_told() {
     let checked = run("leaks_more_than_it_may");
     assert_one_leak(&checked, Kind::Linear, 24);
-    let note = "24 B of driver memory on cuda:0 stayed, more than the tolerance of 23 B";
+    let note = "24 B of driver memory on cuda:0 remained allocated, more than the tolerance of 23 \
+                B";
     assert_noted_report(checked.report(), note);
 }
 

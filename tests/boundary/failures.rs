@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::Code;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{Control, Fake};
 
@@ -27,7 +27,7 @@ fn run_with(fault: &str, test: &str) -> Checked {
 fn running_out_of_memory_inside_is_no_finding() {
     assert_clean_with_note(
         &run("asks_for_too_much"),
-        "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory, asked for at tests/boundary/",
+        "1 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory, requested at tests/boundary/",
     );
 }
 

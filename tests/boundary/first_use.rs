@@ -6,7 +6,7 @@ use std::sync::{Mutex, OnceLock};
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};

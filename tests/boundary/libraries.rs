@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::Code;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -124,8 +124,8 @@ fn loads_another_library_where_cublas_was() {
     let cublas = open("libcublas.so.13");
     Check::new("cuBLAS").run(|| destroy_handle(&cublas, create_handle(&cublas)));
     let (place, file) = mapped("libcublas").expect("it is there");
-    let folder = tempfile::tempdir().expect("a folder");
-    let mine = folder.path().join("libmine.so");
+    let directory = tempfile::tempdir().expect("a directory");
+    let mine = directory.path().join("libmine.so");
     std::fs::copy(file, &mine).expect("a copy");
     cublas.close().expect("nobody needs it");
     assert_eq!(mapped("libcublas"), None, "it is gone");

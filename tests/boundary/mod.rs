@@ -35,7 +35,7 @@ mod owners;
 mod whole;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::Checked;
 
 /// Fails unless the test passed, its check was clean, and one of its notes says this.

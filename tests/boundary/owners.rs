@@ -34,8 +34,8 @@ fn taken_before_and_freed_inside_is_shown_without_credit() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.story())
     };
-    let note =
-        "1 object, 1,000 B, allocated before the test and freed inside it: shown, and no credit";
+    let note = "1 object, 1,000 B, allocated before the test and freed during it: shown, but not offset \
+         against leaks";
     assert_eq!(report.notes, [note], "{}", checked.story());
 }
 
@@ -248,7 +248,7 @@ fn taken_inside_by_an_older_thread_while_others_may_run_is_of_unknown_owner() {
     checked.assert_clean();
     for told in [
         "1 allocation, 128 B by threads outside every check",
-        "`isolate` gives it a process of its own",
+        "`isolate` runs it in its own process",
     ] {
         assert!(checked.child.stderr.contains(told), "{}", checked.story());
     }

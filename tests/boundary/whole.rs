@@ -6,7 +6,7 @@
 use cudarc::driver::{LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::compile_ptx;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, Part, Purpose};
+use gpu_leak_check::report::check_report::{CheckStatus, Part, Purpose};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 use gpu_leak_tests::gpu;

@@ -73,7 +73,7 @@ fn checks_hold_however_they_are_put_together() {
 /// Not selected by its exact name: in a process that runs a single test, everything that runs
 /// belongs to that test.
 fn run_process(seed: u64, count: u64) -> Option<String> {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let mut command = Command::new(env::current_exe().expect("the path of this program"));
     child::clean(&mut command);
     let output = command
@@ -83,10 +83,10 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
             "--nocapture",
             "--test-threads=1",
         ])
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .env("GPU_LEAK_CHECK_SETTLE", "0ms")
         .env("GPU_LEAK_CHECK_HELD_BY", "0s")
-        .env("COMPOSITION_FOLDER", folder.path())
+        .env("COMPOSITION_DIRECTORY", directory.path())
         .env("PROGRAMS", count.to_string())
         .env("SEED", seed.to_string())
         // The reports of all these leaks.
@@ -101,12 +101,12 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
 #[ignore = "run in processes of its own"]
 #[expect(clippy::print_stdout, reason = "the parent reads what failed")]
 fn runs_programs() {
-    let folder = env::var_os("COMPOSITION_FOLDER").expect("a folder for reports");
-    let folder = Path::new(&folder);
+    let directory = env::var_os("COMPOSITION_DIRECTORY").expect("a directory for reports");
+    let directory = Path::new(&directory);
     let (programs, first) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
     // Thousands of programs panic as intended, and nobody reads the messages.
     std::panic::set_hook(Box::new(|_| {}));
-    let wrong = |program: &program::Program| model::violations(&run::run(program, folder));
+    let wrong = |program: &program::Program| model::violations(&run::run(program, directory));
     let mut failed = 0;
     for seed in first..first + programs {
         let program = program::generate(seed);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use gpu_leak_check::__private::{self as private, Case, Options, origin};
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
 use gpu_leak_check::{Check, Scope, allow, hand_over};
 
 use super::allocators::{self, Allocator};
@@ -79,7 +79,7 @@ struct Context {
 }
 
 /// Runs `program` as a checked test. Returns what it did, and what was reported about it.
-pub(super) fn run(program: &Program, folder: &Path) -> Trace {
+pub(super) fn run(program: &Program, directory: &Path) -> Trace {
     let neighbour = program.has_neighbour.then(Worker::start);
     let mut trace = Trace::default();
     trace.has_neighbour = program.has_neighbour;
@@ -107,7 +107,7 @@ pub(super) fn run(program: &Program, folder: &Path) -> Trace {
         .trace
         .into_inner()
         .expect("nobody panicked with it");
-    for report in reports(folder) {
+    for report in reports(directory) {
         let name = report.test.rsplit(": ").next().unwrap_or_default();
         let number = match name.strip_prefix('s') {
             Some(number) => number.parse().expect("a session's name"),
@@ -141,8 +141,8 @@ fn body_of_the_test() -> ExitCode {
 }
 
 /// Returns the reports of the checks since the last call.
-fn reports(folder: &Path) -> Vec<Report> {
-    let Some(file) = run_file(folder) else {
+fn reports(directory: &Path) -> Vec<Report> {
+    let Some(file) = run_file(directory) else {
         return Vec::new();
     };
     let lines = fs::read_to_string(&file).expect("a run file");
@@ -157,9 +157,9 @@ fn reports(folder: &Path) -> Vec<Report> {
     reports.collect()
 }
 
-/// Returns the only run file below `folder`.
-fn run_file(folder: &Path) -> Option<PathBuf> {
-    let entries = fs::read_dir(folder)
+/// Returns the only run file below `directory`.
+fn run_file(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory)
         .ok()?
         .flatten()
         .map(|entry| entry.path());

@@ -1,6 +1,6 @@
 //! What a program did, step by step, and what the harness reported about it.
 
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
 
 use super::allocators::{Allocator, Sum};
 use super::program::Settings;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, Figure, Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Figure, Finding, FindingKind, Report};
 use gpu_leak_kernels::memory::{Buffer, Policy, Stream};
 use gpu_leak_kernels::{Device, EmbeddedConfig, Graph, Tensor};
 use gpu_leak_tests::checked::{self, Checked};

@@ -4,7 +4,7 @@
 mod planted;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::{checked, gpu};
 
 /// The number of the line that ends in `// leak: mark`.

@@ -5,7 +5,7 @@
 mod calls;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Figure, FindingKind, Report};
+use gpu_leak_check::report::check_report::{Figure, FindingKind, Report};
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;

@@ -9,7 +9,7 @@ mod system;
 
 use std::process::ExitStatus;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
 /// What a body prints when it has reached its end.
@@ -58,7 +58,7 @@ fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
     }
 }
 
-fn is_leak_of(finding: &gpu_leak_check::report::model::Finding, bytes: u64) -> bool {
+fn is_leak_of(finding: &gpu_leak_check::report::check_report::Finding, bytes: u64) -> bool {
     finding.kind == FindingKind::Leaked && finding.bytes == bytes
 }
 

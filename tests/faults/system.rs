@@ -5,7 +5,7 @@
 use std::fs;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
 
@@ -58,7 +58,7 @@ fn fills_the_disk() {
 }
 
 #[test]
-fn a_folder_that_goes_away_meanwhile_changes_no_verdict() {
+fn a_directory_that_goes_away_meanwhile_changes_no_verdict() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}removes_the_run_files"));
     let story = checked.story();
     assert!(super::ended_by_itself(checked.child.status), "{story}");
@@ -70,9 +70,9 @@ fn a_folder_that_goes_away_meanwhile_changes_no_verdict() {
 #[ignore = "fails on purpose"]
 #[test]
 fn removes_the_run_files() {
-    let folder = std::env::var_os("GPU_LEAK_CHECK_OUTPUT").expect("a folder for run files");
+    let directory = std::env::var_os("GPU_LEAK_CHECK_OUTPUT").expect("a directory for run files");
     // It is already gone in the second run.
-    let _ = fs::remove_dir_all(folder);
+    let _ = fs::remove_dir_all(directory);
     super::bodies::keeps_a_block();
 }
 
@@ -125,7 +125,7 @@ fn an_output_that_cannot_be_made_changes_no_verdict() {
     }
 }
 
-/// The same holds if the clock stands still, the locale is unusual, or there is no home folder.
+/// The same holds if the clock stands still, the locale is unusual, or there is no home directory.
 #[test]
 fn odd_surroundings_change_no_verdict() {
     let surroundings = [

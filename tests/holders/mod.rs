@@ -2,7 +2,7 @@
 
 mod planted;
 
-use gpu_leak_check::report::model::{Finding, FindingKind, Holder, HolderKind, HolderRoot};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Holder, HolderKind, HolderRoot};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;

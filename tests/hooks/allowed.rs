@@ -4,7 +4,7 @@ use std::panic::catch_unwind;
 use std::sync::{LazyLock, Mutex, mpsc};
 use std::thread;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{allow, gpu_leak_check};
 use gpu_leak_hooked::{Buffer, lookup_table};
 
@@ -155,7 +155,8 @@ fn what_was_there_before_and_is_given_back_inside_is_no_credit_but_told() {
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.story());
     };
-    let note = "1 object, 5 B, allocated before the test and freed inside it: shown, and no credit";
+    let note = "1 object, 5 B, allocated before the test and freed during it: shown, but not \
+                offset against leaks";
     assert_eq!(report.notes, [note], "{}", checked.story());
 }
 

@@ -4,7 +4,7 @@
 
 use cudarc::driver::result::{self, stream};
 use cudarc::driver::{CudaContext, sys};
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 use gpu_leak_tests::checked;
 
@@ -65,7 +65,7 @@ fn what_is_handed_over_of_the_driver_fails_nothing() {
     let checked = run("hands_over_some_of_each");
     checked.assert_clean();
     let notes = &checked.report().notes;
-    let note = "4 objects, 5.86 KiB (6,000 B), handed over inside the test";
+    let note = "4 objects, 5.86 KiB (6,000 B), handed over during the test";
     assert!(notes.iter().any(|n| n == note), "{}", checked.story());
 }
 

@@ -2,7 +2,7 @@
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::hand_over;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_hooked::Buffer;
 
 use super::{run, told};
@@ -11,7 +11,7 @@ use super::{run, told};
 fn what_a_library_hands_over_is_not_asked_for_and_noted() {
     let checked = run("handed_over::hands_over");
     checked.assert_clean();
-    let note = "1 object, 4.00 KiB, handed over inside the test";
+    let note = "1 object, 4.00 KiB, handed over during the test";
     assert_eq!(checked.report().notes, [note], "{}", checked.story());
 }
 

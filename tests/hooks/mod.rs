@@ -7,7 +7,7 @@ mod many;
 mod placed;
 mod versions;
 
-use gpu_leak_check::report::model::{AllowedBy, Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{AllowedBy, Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 

@@ -1,7 +1,7 @@
 //! Allocators in which each device has its own address space.
 
 use gpu_leak_check::observe::PlacedSource;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::{Place, gpu_leak_check};
 
 use super::{run, told};

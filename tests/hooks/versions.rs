@@ -1,7 +1,7 @@
 //! A program with two versions of `gpu-leak-hooks`; the harness depends on one of them.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_hooks_again::{Place, PlacedSource, Source, allow, hand_over};
 
 use super::{assert_allowed, run, told};

@@ -11,7 +11,7 @@ use std::thread;
 
 use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
 use gpu_leak_tests::checked::Checked;
 
 static SOURCE: Source = Source::new("isolation", &[]);

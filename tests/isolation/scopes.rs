@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::thread;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Instrument, Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;

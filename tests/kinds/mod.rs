@@ -13,7 +13,7 @@ mod table;
 use std::io::Write as _;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, Confirmation, Finding, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;

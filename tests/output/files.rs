@@ -5,10 +5,10 @@ use std::fs;
 use std::process::Command;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, FailedRelease, Finding, Reason, Report,
 };
-use gpu_leak_check::report::{Code, Sink, json};
+use gpu_leak_check::report::{Code, Sink, run_file};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB, leak, report, with};
@@ -64,21 +64,21 @@ fn ends_the_process_inside_its_second_check() {
 
 #[test]
 fn a_test_that_took_its_process_down_is_known_by_name() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let status = Command::new(env::current_exe().unwrap())
         .args([
             "--exact",
             "--ignored",
             "output::files::ends_the_process_inside_its_second_check",
         ])
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .env("GPU_LEAK_CHECK_RUN", "nightly")
         .output()
         .unwrap()
         .status;
     assert!(!status.success());
 
-    let files: Vec<_> = fs::read_dir(folder.path().join("nightly"))
+    let files: Vec<_> = fs::read_dir(directory.path().join("nightly"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
@@ -93,7 +93,7 @@ fn a_test_that_took_its_process_down_is_known_by_name() {
             .unwrap()
             .starts_with("main-")
     );
-    let file = json::read(path).unwrap();
+    let file = run_file::read(path).unwrap();
     assert_eq!(file.reports, [report(CheckStatus::Clean)]);
     assert_eq!(file.aborted.len(), 1);
     assert_eq!(file.aborted[0].test, "the_second");

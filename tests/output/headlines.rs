@@ -1,7 +1,7 @@
 //! The one line that CI pages and terminals show first.
 
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     CheckStatus, FailedRelease, Finding, FindingKind, Reason, Report, Site,
 };
 use gpu_leak_check::report::{Code, headline};

@@ -1,7 +1,7 @@
 //! Names with control characters or markup are shown as text.
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, Finding, Known, Library, Reason, Report, Site,
 };
 use gpu_leak_check::report::{Code, headline};

@@ -36,7 +36,7 @@ fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
     );
 
     let junit =
-        fs::read_to_string(nextest.folder().join("store/ci/junit.xml")).expect("a JUnit file");
+        fs::read_to_string(nextest.directory().join("store/ci/junit.xml")).expect("a JUnit file");
     let junit = roxmltree::Document::parse(&junit).expect("XML");
     let failure = junit
         .descendants()

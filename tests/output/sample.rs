@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     CheckStatus, Confirmation, DeviceTable, Figure, Finding, FindingKind, Frame, MeantToStay,
     Owner, Report, Row, Site,
 };

@@ -1,7 +1,7 @@
 //! A stack that was captured in a user's program points to the user's line.
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::Owner;
+use gpu_leak_check::report::check_report::Owner;
 use gpu_leak_check::report::site;
 
 use super::library;

@@ -3,7 +3,7 @@
 use gpu_leak_check::ledger::{Kind, Layer, Place, PoolName};
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::Style;
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, Confirmation, DeviceTable, FailedRelease, Figure, Finding, FindingKind,
     Frame, Known, Library, Owner, Part, Purpose, Reason, Report, Row, Site, When, WholeDevice,
 };
@@ -217,7 +217,7 @@ fn a_finding_says_in_how_many_of_three_runs_it_was_left() {
             2,
             "left in 2 of 3 runs, the last one included: not one-time",
         ),
-        (FindingKind::OverBudget, 3, "passed in all 3 runs: not"),
+        (FindingKind::OverBudget, 3, "exceeded in all 3 runs: not"),
         (FindingKind::Retained, 3, "kept in all 3 runs: not"),
         (
             FindingKind::FirstUse,
@@ -360,7 +360,7 @@ fn a_check_that_cannot_be_relied_on_says_why() {
         reason: Some(Reason::new(
             Code::Poisoned,
             "the context of cuda:0 was already in an error state, left by test `kernels::out_of_bounds`",
-            "mend that test, or run this one in a process of its own",
+            "fix that test, or run this one in a process of its own",
         )),
         devices: vec![device()],
         ..report(CheckStatus::Inconclusive)

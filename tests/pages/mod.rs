@@ -19,13 +19,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The `.md` files in `folder` and below it, except what was built or downloaded there.
-fn find_pages(folder: &Path, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+/// The `.md` files in `directory` and below it, except what was built or downloaded there.
+fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).expect("a directory").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = name.to_string_lossy();
-        if is_folder && name != ".git" && name != "target" && name != "node_modules" {
+        if is_directory && name != ".git" && name != "target" && name != "node_modules" {
             find_pages(&path, pages);
         } else if path.extension().is_some_and(|end| end == "md") {
             pages.push(path);

@@ -1,6 +1,6 @@
 //! The pages of the published crates. crates.io resolves a relative link against the crate's own
-//! folder, wherever its page is in the repository, and leaves a `srcset` unchanged: neither has a
-//! target.
+//! directory, wherever its page is in the repository, and leaves a `srcset` unchanged: neither has
+//! a target.
 
 use std::env;
 use std::fs;
@@ -45,23 +45,23 @@ fn published() -> Vec<PathBuf> {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
     let (_, members) = workspace.split_once("members = [").expect("members");
     let (members, _) = members.split_once(']').expect("their end");
-    let folders = members.split('"').skip(1).step_by(2);
-    let pages: Vec<_> = folders
-        .filter_map(|folder| page(&root().join(folder)))
+    let directories = members.split('"').skip(1).step_by(2);
+    let pages: Vec<_> = directories
+        .filter_map(|directory| page(&root().join(directory)))
         .collect();
     assert!(pages.len() > 4, "only {pages:?} were found");
     pages
 }
 
-fn page(folder: &Path) -> Option<PathBuf> {
-    let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+fn page(directory: &Path) -> Option<PathBuf> {
+    let manifest = fs::read_to_string(directory.join("Cargo.toml")).expect("a manifest");
     if manifest.contains("publish = false") {
         return None;
     }
     let named = manifest
         .lines()
         .find_map(|line| line.strip_prefix("readme = \""));
-    let page = folder.join(named.map_or("README.md", |name| name.trim_end_matches('"')));
+    let page = directory.join(named.map_or("README.md", |name| name.trim_end_matches('"')));
     page.exists().then_some(page)
 }
 

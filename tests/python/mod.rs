@@ -5,20 +5,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::{Sources, Style, text};
 use gpu_leak_tests::fake::Fake;
 
-/// This folder.
-fn folder() -> PathBuf {
+/// This directory.
+fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Returns the report of `python3` on a machine with a GPU, for a program in this folder into which
-/// the driver has loaded the library; none if there is no `python3`.
+/// Returns the report of `python3` on a machine with a GPU, for a program in this directory into
+/// which the driver has loaded the library; none if there is no `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-fn told_of(program: &str) -> Option<(Report, String)> {
+fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     let tried = Command::new("python3")
         .args([
             "-c",
@@ -32,12 +32,16 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     let machine = Fake::new();
     let library = env::current_exe().expect("this program's path");
     let library = library.with_file_name("libgpu_leak_injected.so");
-    let files = machine.folder().join("run");
+    let files = machine.directory().join("run");
     // In a workspace, paths would be relative to it.
-    let work = tempfile::tempdir().expect("a temporary folder");
-    fs::copy(folder().join(program), work.path().join(program)).expect("a copy");
+    let work = tempfile::tempdir().expect("a temporary directory");
+    let copy = work
+        .path()
+        .join(Path::new(program).file_name().expect("a file"));
+    fs::copy(directory().join(program), &copy).expect("a copy");
     let output = Command::new("python3")
-        .arg(program)
+        .arg(copy.file_name().expect("a file"))
+        .args(arguments)
         .current_dir(work.path())
         .envs(machine.env())
         .env("LD_PRELOAD", library)
@@ -52,7 +56,7 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     let [file] = &written[..] else {
         panic!("one process writes one file: {written:?}\n{wrong}")
     };
-    let mut file = json::read(file).expect("a run's file");
+    let mut file = run_file::read(file).expect("a run's file");
     let report = file.reports.pop().expect("a report");
     let how = text::Rendering {
         style: Style::PLAIN,
@@ -62,18 +66,20 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     Some((report, told))
 }
 
-fn json_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = folder.read_dir().into_iter().flatten();
+fn json_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().into_iter().flatten();
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let (folders, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
+    let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
     let is_lines = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "jsonl");
-    let inside = folders.iter().flat_map(|folder| json_files(folder));
+    let inside = directories
+        .iter()
+        .flat_map(|directory| json_files(directory));
     inside.chain(files.into_iter().filter(is_lines)).collect()
 }
 
 #[test]
 fn a_leak_is_told_with_its_python_lines() {
-    let Some((report, told)) = told_of("train.py") else {
+    let Some((report, told)) = report_of("train.py", &[]) else {
         return;
     };
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
@@ -95,4 +101,35 @@ fn a_leak_is_told_with_its_python_lines() {
     // The column and the qualified name are known from 3.11 on.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
     assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
+}
+
+/// The findings of `programs/driver.py` that are not allowed: kind, number and bytes.
+fn findings_of(variant: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
+    let (report, told) = report_of("programs/driver.py", &[variant])?;
+    let found = report.findings.iter();
+    let found = found.filter(|finding| finding.kind != FindingKind::Allowed);
+    let found = found.map(|finding| {
+        let line = finding.site.location();
+        assert!(line.starts_with("driver.py:"), "{line} in:\n{told}");
+        (finding.kind, finding.count, finding.bytes)
+    });
+    Some(found.collect())
+}
+
+#[test]
+fn what_a_global_variable_holds_is_listed_and_fails_nothing() {
+    let Some(found) = findings_of("list") else {
+        return;
+    };
+    assert_eq!(found, [(FindingKind::Deferred, 3, 3 * (64 << 20))]);
+    let clean = findings_of("clean").expect("python3 is there");
+    assert_eq!(clean, []);
+}
+
+#[test]
+fn what_no_variable_holds_at_the_end_is_leaked() {
+    let Some(found) = findings_of("malloc") else {
+        return;
+    };
+    assert_eq!(found, [(FindingKind::Leaked, 2, 2 * 12345)]);
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::recording::{self, Replay};
-use gpu_leak_check::report::model::{Report, RunPurpose};
+use gpu_leak_check::report::check_report::{Report, RunPurpose};
 
 /// If this variable is set, expectations are written instead of compared.
 const BLESS: &str = "RECORDINGS_BLESS";
@@ -14,7 +14,7 @@ const BLESS: &str = "RECORDINGS_BLESS";
 #[test]
 fn every_recording_is_judged_as_expected() {
     let Ok(recordings) = recordings() else {
-        // A test program that was copied to another machine does not have this folder.
+        // A test program that was copied to another machine does not have this directory.
         return;
     };
     assert!(!recordings.is_empty(), "there are no recordings");
@@ -26,7 +26,7 @@ fn every_recording_is_judged_as_expected() {
         };
         let expected = path.with_extension("expected");
         if std::env::var_os(BLESS).is_some() {
-            fs::write(&expected, &found).expect("a writable folder");
+            fs::write(&expected, &found).expect("a writable directory");
         }
         let expected = fs::read_to_string(&expected).unwrap_or_else(|_| "nothing\n".to_owned());
         if found != expected {
@@ -71,9 +71,9 @@ fn a_timeline_s_peaks_are_those_of_the_tables() {
 }
 
 fn recordings() -> io::Result<Vec<PathBuf>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("recordings");
     let mut paths = Vec::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.extension().is_some_and(|end| end == "jsonl") {
             paths.push(path);

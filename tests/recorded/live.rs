@@ -7,7 +7,7 @@ use std::process::{Command, abort, id};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::recording::{self, Replay};
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report, Site};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report, Site};
 use gpu_leak_kernels::{Device, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -22,7 +22,7 @@ use crate::kinds;
 pub(super) struct Recorded {
     pub(super) checked: Checked,
     pub(super) path: PathBuf,
-    _folder: TempDir,
+    _directory: TempDir,
 }
 
 impl Recorded {
@@ -44,12 +44,12 @@ impl Recorded {
     }
 
     fn finish(run: Run) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("recording.jsonl");
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("recording.jsonl");
         Self {
             checked: checked::finish(run.env("GPU_LEAK_CHECK_RECORD", &path)),
             path,
-            _folder: folder,
+            _directory: directory,
         }
     }
 
@@ -255,18 +255,18 @@ fn a_recording_tells_nothing_of_the_machine_it_was_made_on() {
 
 #[test]
 fn a_second_process_with_p_in_its_name_has_a_file_of_its_own() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     for _ in 0..2 {
         let run = Run::of("recorded::live::keeps_an_embedded_tensor");
-        let record = folder.path().join("made/of-%p.jsonl");
+        let record = directory.path().join("made/of-%p.jsonl");
         let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", record));
         assert_eq!(
             checked.report().status,
             CheckStatus::Found(FindingKind::Leaked)
         );
     }
-    let files: Vec<_> = fs::read_dir(folder.path().join("made"))
-        .expect("a folder made for the recording")
+    let files: Vec<_> = fs::read_dir(directory.path().join("made"))
+        .expect("a directory made for the recording")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     assert_eq!(files.len(), 2);
@@ -294,9 +294,9 @@ fn keeps_an_embedded_tensor() -> gpu_leak_kernels::Result<()> {
 #[test]
 fn an_isolated_test_leaves_its_parent_s_recording_alone() {
     let recorded = Recorded::run("recorded::live::calls_an_isolated_test");
-    let folder = recorded.path.parent().expect("a folder");
+    let directory = recorded.path.parent().expect("a directory");
     let mut told = Vec::new();
-    for entry in fs::read_dir(folder).expect("the folder") {
+    for entry in fs::read_dir(directory).expect("the directory") {
         let replay = recording::replay(entry.expect("an entry").path()).expect("a recording");
         let tests = replay.reports.iter().map(|report| report.test.clone());
         told.push((replay.header.pid, tests.collect::<Vec<_>>()));
@@ -330,8 +330,8 @@ fn is_isolated() {}
 
 #[test]
 fn a_process_that_checks_nothing_leaves_no_recording() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let made = folder.path().join("made");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let made = directory.path().join("made");
     let run = Run::of("recorded::live::checks_nothing");
     let run = run.env("GPU_LEAK_CHECK_RECORD", made.join("gpu.jsonl"));
     let child = run.in_company().run();
@@ -347,8 +347,8 @@ fn checks_nothing() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("a-file");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("a-file");
     fs::write(&file, "in the way").expect("a file");
     let run = Run::of("recorded::live::keeps_an_embedded_tensor");
     let checked = checked::finish(run.env("GPU_LEAK_CHECK_RECORD", file.join("inside.jsonl")));

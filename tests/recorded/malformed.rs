@@ -13,7 +13,7 @@ const RECORDING: &str = include_str!("../recordings/stand-in-keeps_an_allocation
 /// Fails unless the file is judged, or rejected with its name and the number of one of its lines.
 #[track_caller]
 fn assert_judged_or_refused(path: &Path, content: &[u8]) -> Option<String> {
-    fs::write(path, content).expect("a writable folder");
+    fs::write(path, content).expect("a writable directory");
     let error = recording::replay(path).err()?.to_string();
     let place = format!("{}:", path.display());
     let rest = error.strip_prefix(&place);
@@ -29,8 +29,8 @@ fn assert_judged_or_refused(path: &Path, content: &[u8]) -> Option<String> {
 
 #[test]
 fn a_recording_cut_off_anywhere_is_judged_as_far_as_it_goes() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("cut.jsonl");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("cut.jsonl");
     let first = RECORDING.find('\n').expect("a header");
     for length in (first + 1..RECORDING.len()).step_by(97) {
         let error = assert_judged_or_refused(&path, &RECORDING.as_bytes()[..length]);
@@ -40,8 +40,8 @@ fn a_recording_cut_off_anywhere_is_judged_as_far_as_it_goes() {
 
 #[test]
 fn a_recording_without_one_of_its_lines_is_judged_or_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("line.jsonl");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("line.jsonl");
     let lines: Vec<&str> = RECORDING.split_inclusive('\n').collect();
     let is_event = |line: &&str| line.contains(r#""record":"event""#);
     let last_event = lines.iter().rposition(is_event).expect("events");
@@ -58,8 +58,8 @@ fn a_recording_without_one_of_its_lines_is_judged_or_refused() {
 
 #[test]
 fn a_recording_with_any_other_value_is_judged_or_refused() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("value.jsonl");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("value.jsonl");
     let lines: Vec<Value> = RECORDING.lines().map(parsed).collect();
     let strange = [
         json!(u64::MAX),
@@ -88,8 +88,8 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
 /// Impossibly large sizes, all at once: sums must not overflow.
 #[test]
 fn a_recording_with_huge_sizes_everywhere_is_judged() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("huge.jsonl");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("huge.jsonl");
     let mut text = String::new();
     for mut line in RECORDING.lines().map(parsed) {
         let mut places = Vec::new();

@@ -6,7 +6,7 @@ use std::thread;
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::stream;
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::live::{Recorded, assert_judged_alike};
 

@@ -5,7 +5,7 @@ use std::sync::{LazyLock, Mutex};
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::probe::{Probe, Segment};
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::{Place, gpu_leak_check};
 use gpu_leak_kernels::memory::{Buffer, Stream};
 use gpu_leak_kernels::{Device, Tensor};

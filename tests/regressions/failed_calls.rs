@@ -7,7 +7,7 @@ use cudarc::driver::result::stream;
 use cudarc::driver::sys;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::{checked, gpu};
 

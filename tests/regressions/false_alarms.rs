@@ -4,7 +4,7 @@ use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::{Control, Fake};
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_kernels::{Device, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;

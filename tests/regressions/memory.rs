@@ -3,7 +3,7 @@
 use cudarc::driver::sys;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::FindingKind;
+use gpu_leak_check::report::check_report::FindingKind;
 
 use super::{assert_only_leak, of_kind, run};
 use crate::kinds::planted::{Pointer, context, graphs, virtual_memory};

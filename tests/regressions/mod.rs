@@ -15,7 +15,7 @@ mod in_kernel_heap;
 mod memory;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 
 /// Runs the body with this path in the module, in a separate process.

@@ -1,7 +1,7 @@
 //! What may stay, according to the attribute and the file.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::file::configured;
 use super::run;

@@ -1,7 +1,7 @@
 //! Limits on what a test allocates, even if it frees all of it.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::shelf::{borrow, give_back, take};
 use super::{headline, run};

@@ -1,7 +1,7 @@
 //! A test that must leak exactly this much.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::shelf::take;
 use super::{headline, run};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
 use super::shelf::take;
@@ -11,8 +11,8 @@ use super::{headline, run_with};
 
 /// Runs a test with a configuration file that contains `text`.
 pub(super) fn configured(test: &str, text: &str) -> Checked {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("gpu.toml");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("gpu.toml");
     fs::write(&file, text).unwrap();
     let file = file.to_str().expect("a path in UTF-8");
     run_with(test, &[("GPU_LEAK_CHECK_CONFIG", file)])
@@ -100,6 +100,20 @@ fn a_test_can_be_left_out_where_there_is_no_gpu() {
     let checked = configured("file::leaks_ten_bytes", "[run]\nwithout_gpu = 'skip'");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(checked.reports.len(), 0, "{}", checked.story());
-    let note = "settings::file::leaks_ten_bytes did not run: there is no GPU";
-    assert!(checked.child.stderr.contains(note), "{}", checked.story());
+    let summary = "gpu-leak-check: nothing checked; 1 skipped\n  skipped: \
+                   settings::file::leaks_ten_bytes did not run, because there is no GPU";
+    assert!(
+        checked.child.stderr.contains(summary),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_test_that_needs_no_gpu_runs_where_there_is_none() {
+    let settings =
+        "[run]\nwithout_gpu = 'skip'\n[[override]]\ntest = '*ten_bytes'\nneeds_gpu = false";
+    let checked = configured("file::leaks_ten_bytes", settings);
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.report().findings[0].bytes, 10);
 }

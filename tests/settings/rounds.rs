@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::shelf::{give_back, take};
 use super::{headline, run, run_with};
@@ -24,7 +24,7 @@ fn what_grows_in_every_round_fails_with_each_round_s_figure() {
         (finding.kind, counts),
         (FindingKind::Grew, vec![1, 2, 3, 4])
     );
-    let text = "1, 2, 3, 4 left after each: 1 more a round, 10 B more";
+    let text = "1, 2, 3, 4 left after each: 1 more per round, 10 B more";
     assert!(checked.child.stderr.contains(text), "{}", checked.story());
 }
 

@@ -1,6 +1,6 @@
 //! Addresses of an allocator with one address space for all its devices.
 
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::{Place, gpu_leak_check};
 
 use super::allocators::{give_back, report_at};

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::task::{Context, Waker};
 use std::thread::{self, JoinHandle};
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, Scope, allow, assert_no_growth, gpu_leak_check, hand_over};
 
 use super::allocators::{Block, POOL, take};

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::ptr;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::{self, Fake};
@@ -124,10 +124,10 @@ fn address(library: &Library) -> usize {
 
 /// A library of the program at the address where another one was before, and the others that had to
 /// be opened to occupy other addresses.
-fn plugin_at(wanted: usize, folder: &Path) -> (Library, Vec<Library>) {
+fn plugin_at(wanted: usize, directory: &Path) -> (Library, Vec<Library>) {
     let mut others = Vec::new();
     for number in 0..200 {
-        let path = folder.join(format!("libplugin{number}.so"));
+        let path = directory.join(format!("libplugin{number}.so"));
         std::fs::copy(fake::built(fake::BUILT_CUDART), &path).expect("a copy");
         let library = open(path);
         if address(&library) == wanted {
@@ -142,7 +142,7 @@ fn plugin_at(wanted: usize, folder: &Path) -> (Library, Vec<Library>) {
 #[ignore = "leaks on purpose"]
 #[test]
 fn loads_code_where_the_runtime_was() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     context();
     let wanted = {
         let cudart = open("libcudart.so.13");
@@ -151,7 +151,7 @@ fn loads_code_where_the_runtime_was() {
         first.run(|| launch(&cudart));
         address(&cudart)
     };
-    let (plugin, others) = plugin_at(wanted, folder.path());
+    let (plugin, others) = plugin_at(wanted, directory.path());
     let load: LoadCode = function(&plugin, "fake_plugin_loads_code");
     // SAFETY: an image that ends with a zero byte.
     assert_eq!(unsafe { load(IMAGE.as_ptr()) }, 0);
@@ -164,7 +164,7 @@ fn code_loaded_by_a_library_that_lies_where_the_runtime_lay_is_a_leak() {
     let checked = run(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
     let mut findings = report.findings.iter();
-    let is_a_leaked_library = |finding: &gpu_leak_check::report::model::Finding| {
+    let is_a_leaked_library = |finding: &gpu_leak_check::report::check_report::Finding| {
         finding.kind == FindingKind::Leaked && finding.resource == Some(Kind::Library)
     };
     assert!(findings.any(is_a_leaked_library), "{}", checked.story());

@@ -2,7 +2,7 @@
 
 use std::sync::Once;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Scope, allow, gpu_leak_check, hand_over};
 
 use gpu_leak_tests::checked;

@@ -22,7 +22,7 @@ mod sums;
 mod table;
 mod words;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 

@@ -1,6 +1,6 @@
 //! Thousands of call sites and of open scopes are judged as a few are.
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Scope, gpu_leak_check};
 
 use super::allocators::{Block, take};

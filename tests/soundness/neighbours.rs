@@ -3,7 +3,7 @@
 
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked;
 use gpu_leak_tests::child::Run;
 
@@ -420,5 +420,5 @@ fn a_reserve_that_a_neighbour_may_have_taken_exceeds_nobody_s_budget() {
     let checked = run_beside("budget_of_a_shared_reserve");
     let report = report(&checked, "within its budget");
     assert_eq!(report.status, CheckStatus::Clean, "{}", checked.story());
-    assert!(notes(report).contains("above its budget of 1.00 MiB"));
+    assert!(notes(report).contains("above the budget of 1.00 MiB"));
 }

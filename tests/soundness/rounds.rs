@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, assert_no_growth, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 

@@ -1,7 +1,7 @@
 //! Allocators with a probe for the sum, which report some of their blocks or none.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
 use super::allocators::{Block, PARTLY, SILENT, borrow_reported, lose_reported};
 use super::{GIB, assert_leaked, assert_verdict, bytes, report, run, run_suite};

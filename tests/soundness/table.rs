@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_check::{Check, Scope};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::{Child, Run};
@@ -135,20 +135,20 @@ enum Outermost {
 }
 
 /// Every check tolerates 10 B.
-fn configuration(folder: &Path) -> std::path::PathBuf {
-    let file = folder.join("gpu-leak-check.toml");
+fn configuration(directory: &Path) -> std::path::PathBuf {
+    let file = directory.join("gpu-leak-check.toml");
     fs::write(&file, "[check]\ntolerance = 10\n").expect("a file");
     file
 }
 
 /// Runs the tests of one composition on a stand-in for a GPU.
 fn run(module: &str, threads: u32) -> Checked {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let fake = Fake::new();
     let run = Run::of_all(&format!("table::{module}"), threads);
     let variables = fake.env().into_iter();
     let run = variables.fold(run, |run, (name, value)| run.env(name, value));
-    let run = run.env("GPU_LEAK_CHECK_CONFIG", configuration(folder.path()));
+    let run = run.env("GPU_LEAK_CHECK_CONFIG", configuration(directory.path()));
     let run = run.env("GPU_LEAK_CHECK_HELD_BY", "0s");
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "1ms"))
 }
@@ -319,17 +319,17 @@ fn a_program_judges_what_it_leaves() {
         // Only the tests were copied to this machine.
         return;
     }
-    let (fake, folder) = (
+    let (fake, directory) = (
         Fake::new(),
-        tempfile::tempdir().expect("a temporary folder"),
+        tempfile::tempdir().expect("a temporary directory"),
     );
     for cell in &cells::CONFIRMED {
-        let output = folder.path().join(cell.remains);
+        let output = directory.path().join(cell.remains);
         let mut command = Command::new(program);
         command
             .args(["leave", cell.remains])
             .envs(fake.env())
-            .env("GPU_LEAK_CHECK_CONFIG", configuration(folder.path()))
+            .env("GPU_LEAK_CHECK_CONFIG", configuration(directory.path()))
             .env("GPU_LEAK_CHECK_OUTPUT", &output)
             .env("GPU_LEAK_CHECK_SETTLE", "1ms")
             .env_remove("CI")

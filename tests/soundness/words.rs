@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Mutex;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 

@@ -13,7 +13,7 @@ mod unchecked;
 use std::env;
 use std::sync::OnceLock;
 
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
 use gpu_leak_kernels::{Device, Result, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;

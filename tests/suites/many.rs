@@ -4,7 +4,7 @@
 use std::env;
 use std::thread;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_kernels::Tensor;
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_tests::random::Random;

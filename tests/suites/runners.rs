@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::nextest::Nextest;
@@ -103,18 +103,18 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
 }
 
 /// A workspace with this layout that contains only the configuration of checks.
-fn copied_workspace(folder: &Path) {
-    let package = folder.join("tests");
-    fs::create_dir_all(&package).expect("a folder");
-    fs::write(folder.join("Cargo.toml"), "[workspace]\n").expect("a file");
+fn copied_workspace(directory: &Path) {
+    let package = directory.join("tests");
+    fs::create_dir_all(&package).expect("a directory");
+    fs::write(directory.join("Cargo.toml"), "[workspace]\n").expect("a file");
     fs::write(package.join("Cargo.toml"), "[package]\n").expect("a file");
     let settings = "[check]\ntolerance = '16 MiB'\nreserved_tolerance = '64 MiB'\n";
-    fs::write(folder.join("gpu-leak-check.toml"), settings).expect("a file");
+    fs::write(directory.join("gpu-leak-check.toml"), settings).expect("a file");
 }
 
 #[test]
 fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does() {
-    let elsewhere = tempfile::tempdir().expect("a temporary folder");
+    let elsewhere = tempfile::tempdir().expect("a temporary directory");
     copied_workspace(elsewhere.path());
     let Some(nextest) = suite("t17") else { return };
     let nextest = nextest.env(DEVICE, "embedded").env(LEAKS, "always");

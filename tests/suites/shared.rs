@@ -6,7 +6,7 @@ use std::env;
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 
-use gpu_leak_check::report::model::{CheckStatus, Finding, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report};
 use gpu_leak_kernels::{Result, Tensor};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
@@ -163,8 +163,8 @@ fn a_warm_up_makes_a_suite_clean_where_first_use_fails() {
 
 #[test]
 fn an_entry_in_the_file_lets_first_use_pass_where_it_fails() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file = folder.path().join("gpu.toml");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let file = directory.path().join("gpu.toml");
     let text = "[[allow]]\nfn = '*::shared::plan'\nreason = 'kept for good'\n";
     fs::write(&file, text).expect("a file");
     let file = file.to_str().expect("a path in UTF-8");

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_kernels::Tensor;
 
 use super::{BLOCK, devices, report, run_warm, runs, take};

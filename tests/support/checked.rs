@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use gpu_leak_check::report::json::{self, Late};
-use gpu_leak_check::report::model::{CheckStatus, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Report};
+use gpu_leak_check::report::run_file::{self, Late};
 
 use crate::child::{Child, Run};
 use crate::fake::Fake;
@@ -82,27 +82,27 @@ pub fn on(fake: &Fake, test: &str) -> Checked {
 /// When the run file cannot be read.
 #[must_use]
 pub fn finish(run: Run) -> Checked {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let child = run.env("GPU_LEAK_CHECK_OUTPUT", folder.path()).run();
-    read(child, folder.path())
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let child = run.env("GPU_LEAK_CHECK_OUTPUT", directory.path()).run();
+    read(child, directory.path())
 }
 
-/// Returns what the checks of a child process that has ended wrote into `folder`.
+/// Returns what the checks of a child process that has ended wrote into `directory`.
 ///
 /// # Panics
 ///
 /// When a run file cannot be read.
 #[must_use]
-pub fn read(child: Child, folder: &Path) -> Checked {
+pub fn read(child: Child, directory: &Path) -> Checked {
     let mut checked = Checked {
         child,
         reports: Vec::new(),
         late: Vec::new(),
         aborted: Vec::new(),
     };
-    for file in files(folder) {
+    for file in files(directory) {
         assert_published(&file);
-        let file = json::read(&file).expect("a run file");
+        let file = run_file::read(&file).expect("a run file");
         checked.reports.extend(file.reports);
         checked.late.extend(file.late);
         checked
@@ -112,10 +112,10 @@ pub fn read(child: Child, folder: &Path) -> Checked {
     checked
 }
 
-/// Every run file below `folder`.
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+/// Every run file below `directory`.
+fn files(directory: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() {
             found.extend(files(&path));

@@ -27,10 +27,10 @@ const CUDART_NAME: &str = "libcudart.so.13";
 /// The name that cargo gives to the stand-in for it.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
-/// A folder with the libraries, and the behaviour of the driver in it.
+/// A directory with the libraries, and the behaviour of the driver in it.
 #[derive(Debug)]
 pub struct Fake {
-    folder: TempDir,
+    directory: TempDir,
     devices: usize,
     faults: Vec<String>,
 }
@@ -40,18 +40,19 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the libraries have not been built beside this program, or the folder cannot be created.
+    /// If the libraries have not been built beside this program, or the directory cannot be
+    /// created.
     #[must_use]
     pub fn new() -> Self {
-        let folder = TempDir::with_prefix("fake-gpu").expect("a temporary folder");
+        let directory = TempDir::with_prefix("fake-gpu").expect("a temporary directory");
         for name in CUDA_NAMES {
             link(
                 &built("libgpu_leak_fake_cuda.so"),
-                &folder.path().join(name),
+                &directory.path().join(name),
             );
         }
         Self {
-            folder,
+            directory,
             devices: 1,
             faults: Vec::new(),
         }
@@ -62,7 +63,7 @@ impl Fake {
     pub fn with_cublas(self) -> Self {
         link(
             &built("libgpu_leak_fake_cublas.so"),
-            &self.folder.path().join(CUBLAS_NAME),
+            &self.directory.path().join(CUBLAS_NAME),
         );
         self
     }
@@ -71,7 +72,10 @@ impl Fake {
     /// statically linked to it.
     #[must_use]
     pub fn with_cudart(self) -> Self {
-        link(&built(BUILT_CUDART), &self.folder.path().join(CUDART_NAME));
+        link(
+            &built(BUILT_CUDART),
+            &self.directory.path().join(CUDART_NAME),
+        );
         self
     }
 
@@ -90,10 +94,10 @@ impl Fake {
         self
     }
 
-    /// The folder of the libraries.
+    /// The directory of the libraries.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// The environment a child needs to find this machine.
@@ -104,7 +108,7 @@ impl Fake {
     #[must_use]
     pub fn env(&self) -> Vec<(String, OsString)> {
         let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-        let paths = [self.folder.path().to_owned()]
+        let paths = [self.directory.path().to_owned()]
             .into_iter()
             .chain(std::env::split_paths(&present));
         let path = std::env::join_paths(paths).expect("a path without colons");
@@ -153,7 +157,7 @@ impl Default for Fake {
     }
 }
 
-/// A library that cargo built for this package, in the folder of the test program.
+/// A library that cargo built for this package, in the directory of the test program.
 ///
 /// # Panics
 ///
@@ -174,13 +178,13 @@ pub fn built(name: &str) -> PathBuf {
 /// and CUDA's frames are recognised by the names of their libraries.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
-        // The temporary folder is on another file system. There is one copy for all names, because
-        // two files would be two libraries with separate state.
+        // The temporary directory is on another file system. There is one copy for all names,
+        // because two files would be two libraries with separate state.
         let copy = name.with_file_name(library.file_name().expect("a library's name"));
         if !copy.exists() {
-            fs::copy(library, &copy).expect("a copy in a fresh folder");
+            fs::copy(library, &copy).expect("a copy in a fresh directory");
         }
-        fs::hard_link(&copy, name).expect("a link in a fresh folder");
+        fs::hard_link(&copy, name).expect("a link in a fresh directory");
     }
 }
 

@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::checked::{self, Checked};
 use crate::child::{self, Child};
 
-/// A run of nextest before it starts, with its own folder.
+/// A run of nextest before it starts, with its own directory.
 #[derive(Debug)]
 pub struct Nextest {
-    folder: TempDir,
+    directory: TempDir,
     command: Command,
 }
 
@@ -31,21 +31,21 @@ impl Nextest {
         if !is_installed() {
             return None;
         }
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let directory = tempfile::tempdir().expect("a temporary directory");
         let metadata = metadata();
         let config = format!(
             "{config}\n[store]\ndir = {:?}\n",
-            folder.path().join("store")
+            directory.path().join("store")
         );
         for (name, content) in [
             ("cargo.json", metadata.to_string()),
             ("binaries.json", binaries(&metadata, target).to_string()),
             ("nextest.toml", config),
         ] {
-            fs::write(folder.path().join(name), content).expect("a file");
+            fs::write(directory.path().join(name), content).expect("a file");
         }
         let mut command = nextest();
-        let file = |name| folder.path().join(name);
+        let file = |name| directory.path().join(name);
         command
             .args(["run", "--run-ignored=only", "--color=never"])
             .arg("--config-file")
@@ -56,7 +56,7 @@ impl Nextest {
             .arg(file("binaries.json"))
             .args(["-E", filter])
             .env("GPU_LEAK_CHECK_OUTPUT", file("results"));
-        Some(Self { folder, command })
+        Some(Self { directory, command })
     }
 
     /// Sets an environment variable.
@@ -74,7 +74,7 @@ impl Nextest {
     }
 
     /// Runs the tests as if an archive of them had been unpacked in `elsewhere`, a copy of the
-    /// workspace, with the program in a target folder there.
+    /// workspace, with the program in a target directory there.
     ///
     /// # Panics
     ///
@@ -82,11 +82,11 @@ impl Nextest {
     #[must_use]
     pub fn elsewhere(self, elsewhere: &Path) -> Self {
         let metadata = metadata();
-        let target = Path::new(metadata["target_directory"].as_str().expect("a folder"));
+        let target = Path::new(metadata["target_directory"].as_str().expect("a directory"));
         let program = env::current_exe().expect("the path of this program");
         let inside = program.strip_prefix(target).expect("built by cargo");
         let copy = elsewhere.join("target").join(inside);
-        fs::create_dir_all(copy.parent().expect("a folder")).expect("a folder");
+        fs::create_dir_all(copy.parent().expect("a directory")).expect("a directory");
         if fs::hard_link(&program, &copy).is_err() {
             fs::copy(&program, &copy).expect("a copy");
         }
@@ -96,10 +96,10 @@ impl Nextest {
             .arg(elsewhere.join("target"))
     }
 
-    /// The folder of this run, which contains nextest's store.
+    /// The directory of this run, which contains nextest's store.
     #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
     }
 
     /// Runs them and waits until they end.
@@ -109,7 +109,7 @@ impl Nextest {
     /// When nextest cannot be started, or what the checks wrote cannot be read.
     pub fn run(&mut self) -> Checked {
         let output = self.command.output().expect("nextest runs");
-        checked::read(Child::from(output), &self.folder.path().join("results"))
+        checked::read(Child::from(output), &self.directory.path().join("results"))
     }
 }
 

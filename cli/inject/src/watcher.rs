@@ -15,8 +15,8 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
         && !signals::take_over(signal, Signal::Snapshot)
     {
         attached.note(format!(
-            "the program handles {} itself, so it does not ask for a snapshot: choose another signal with \
-             --signal",
+            "the program handles {} itself, so that signal does not trigger a snapshot: choose a \
+             different one with --signal",
             signals::name(signal)
         ));
     }

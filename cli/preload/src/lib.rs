@@ -5,9 +5,9 @@
 //! the library beside it, which contains the harness, and whose wrappers answer that same look-up.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
-mod bring;
-#[cfg(all(feature = "library", target_os = "linux"))]
 mod functions;
+#[cfg(all(feature = "library", target_os = "linux"))]
+mod load_the_harness;
 
 /// The manifest of this package, which the build script of the command builds.
 pub const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use gpu_leak_check::report::model::{Finding, FindingKind, Left};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 use tempfile::Builder;
@@ -36,7 +36,9 @@ pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
     let reason = asked.reason.as_deref().unwrap_or_default();
     if asked.write {
         if !reason.chars().any(char::is_alphanumeric) {
-            return Err(Failure::usage("--reason must say why this may stay"));
+            return Err(Failure::usage(
+                "--reason must say why these leaks are allowed",
+            ));
         }
         write(&sites, reason)?;
     } else {
@@ -138,14 +140,19 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     }
     let sentences = by_kind.into_iter().map(|(kind, count)| {
         let why = match kind {
-            FindingKind::FailedFree => {
-                "a free that fails is always a bug: fix the call"
-            }
+            FindingKind::FailedFree => "a failed free is always a bug: fix the call",
             FindingKind::Retained => {
-                "a reserve has no stack: use `reserved_tolerance`, the number of bytes that may stay"
+                "reserved memory has no call site, so no entry can match it: set \
+                 `reserved_tolerance` to the number of bytes that may remain reserved"
             }
-            FindingKind::OverBudget => "a budget is a limit that the test sets: raise it, or use less at once",
-            _ => "only a probe counts it, so it has no stack: use `tolerance`, the number of bytes that may stay",
+            FindingKind::OverBudget => {
+                "the test itself sets this limit: raise it, or allocate \
+                                        less"
+            }
+            _ => {
+                "only a probe counts this memory, so it has no call site: set `tolerance` to the \
+                  number of bytes that may remain allocated"
+            }
         };
         let findings = quantity(count, "finding");
         format!("no entry for {findings} ({}): {why}", kind.name())
@@ -209,13 +216,13 @@ impl Merged {
 
 /// Replaces the file by one that is written beside it, so that there is always a complete one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
     // A new file gets the permissions of the user's umask, a replaced one keeps its own.
     #[cfg(unix)]
     beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut beside = beside.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    let mut beside = beside.tempfile_in(directory.unwrap_or(Path::new(".")))?;
     if let Ok(before) = fs::metadata(path) {
         beside.as_file().set_permissions(before.permissions())?;
     }
@@ -312,7 +319,7 @@ mod tests {
     use std::fs;
 
     use gpu_leak_check::ledger::{Kind, Layer, Place};
-    use gpu_leak_check::report::model::{Finding, FindingKind, Site};
+    use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
     use toml_edit::DocumentMut;
 
     use super::{Merged, leaking_sites, merge, refused, replace, site_of};
@@ -354,8 +361,11 @@ mod tests {
     fn a_link_beside_the_file_is_not_followed() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
-        let folder = tempfile::tempdir().expect("a folder");
-        let (path, secret) = (folder.path().join("a.toml"), folder.path().join("secret"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, secret) = (
+            directory.path().join("a.toml"),
+            directory.path().join("secret"),
+        );
         fs::write(&secret, "precious").expect("a file");
         symlink(&secret, path.with_extension("toml.new")).expect("a link");
         replace(&path, "new").expect("written");
@@ -365,7 +375,10 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o640, "who may read it stays as it was");
-        assert_eq!(fs::read_dir(folder.path()).expect("a folder").count(), 3);
+        assert_eq!(
+            fs::read_dir(directory.path()).expect("a directory").count(),
+            3
+        );
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     let overview = Overview::of(&run);
     session::sum_up(&overview, [], &asked.outputs)?;
     let is_part = selects_tests(&asked.cargo);
-    let mut denied = Denied::in_run(&overview, &asked.judging, &[session.folder()], is_part)?;
+    let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::{count_change, size_change};
 
@@ -128,7 +128,7 @@ fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
     use super::{compare, rendered};
     use crate::render::sample::{self, MIB};

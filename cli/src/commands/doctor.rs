@@ -43,7 +43,8 @@ pub(crate) fn run() -> Outcome<Exit> {
         ),
         (Ok(_), true) => ("checks see this machine's GPUs", Exit::Clean),
         (Err(_), true) => (
-            "checks cannot see a GPU here: allocators that report themselves are judged, everything else is not measured",
+            "checks cannot see a GPU here: only allocators that report what they allocate are \
+             judged",
             Exit::Unmeasured,
         ),
     };

@@ -8,7 +8,7 @@ use std::process;
 
 use gpu_leak_check::__command::{allow_entries, machine, variables};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::model::{CheckStatus, Finding, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::{escape, help};
 
 use crate::arguments::Exec;
@@ -98,8 +98,8 @@ fn not_started(program: &OsStr, why: &io::Error) -> String {
     let program = escape::name(&program.to_string_lossy());
     match why.kind() {
         io::ErrorKind::NotFound if program.starts_with('-') => format!(
-            "there is no option {program}: `cargo gpu-leak exec --help` lists them, and the program \
-             comes after a `--`"
+            "there is no option {program}: `cargo gpu-leak exec --help` lists the options, and \
+             the program follows `--`"
         ),
         io::ErrorKind::NotFound => format!("there is no program {program}"),
         _ => format!("{program} cannot be started: {why}"),
@@ -114,9 +114,7 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
         " or any of its child processes"
     };
     if let Err(why) = machine().driver {
-        return format!(
-            "nothing was measured: there is no CUDA driver that can be used here ({why})"
-        );
+        return format!("nothing was measured: there is no usable CUDA driver here ({why})");
     }
     format!(
         "nothing was measured: no initialisation of the CUDA driver was seen in {program}{children}. \

@@ -30,7 +30,9 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
         "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
-        "Free it before the test ends: the report has the line that allocated it and the callers. If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:…\", reason = \"…\"))], or an [[allow]] in gpu-leak-check.toml.",
+        "Free it before the test ends: the report has the line that allocated it and the callers. \
+         If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:optim::Adam::step\", \
+         reason = \"kept until the process ends\"))], or an [[allow]] in gpu-leak-check.toml.",
     ),
     explanation(
         "failed-free",
@@ -39,7 +41,8 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "retained",
-        "An allocator holds more memory of the layer below than before the test, although its cache was emptied and nothing live explains it.",
+        "An allocator holds more memory of the layer below than before the test, although its \
+         cache was emptied and no live allocation explains it.",
         "Release the pool or empty its cache before the test ends. If the reserve is meant to stay: #[gpu_leak_check(reserved_tolerance = \"32 MiB\")].",
     ),
     explanation(
@@ -50,17 +53,19 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "over-budget",
         "The test exceeded a limit: max_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
-        "Use less at once, or raise the limit.",
+        "Allocate less, or raise the limit.",
     ),
     explanation(
         "first-use",
-        "The first run of the body left it and the second run did not leave more: a static, a library's handle or workspace, or a cache of plans.",
+        "The first run of the body left it, and the second run left no more: typically a static, \
+         a library's handle or workspace, or a cache of plans.",
         "Nothing needs to be done. To make it a failure: GPU_LEAK_CHECK_FIRST_USE=fail. To create it before every test: #[gpu_leak_check::warmup].",
     ),
     explanation(
         "deferred",
-        "The first run of the body left it, and a later run freed it: it is kept until it is replaced, typically by a static.",
-        "Nothing needs to be done. To have it freed in time, drop it after its last use.",
+        "The first run of the body left it, and a later run freed it: something, typically a \
+         static, holds it until it is replaced.",
+        "Nothing needs to be done. To free it before the test ends, drop it after its last use.",
     ),
     explanation(
         "allowed",
@@ -70,17 +75,21 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "inconclusive",
         "The check ran, but its result is not reliable; the reason has a code of its own.",
-        "Look that code up here: poisoned, no-probe, unheard-function.",
+        "Run `cargo gpu-leak explain` with that code, for example poisoned, no-probe or \
+         unheard-function.",
     ),
     explanation(
         "not-measured",
-        "Nothing could be measured, so nothing is known; it must not be read as clean. The reason has a code of its own.",
-        "Look that code up here: no-gpu, unheard. To make it a failure: GPU_LEAK_CHECK=require, or `cargo gpu-leak test --strict`.",
+        "Nothing could be measured, so it is unknown whether the test leaks. The reason has a \
+         code of its own.",
+        "Run `cargo gpu-leak explain` with that code, for example no-gpu or unheard. To make it a \
+         failure: GPU_LEAK_CHECK=require, or `cargo gpu-leak test --strict`.",
     ),
     explanation(
         "aborted",
         "The process ended inside the test: by exit, abort, a signal or a timeout.",
-        "Run this test alone, in a debugger if necessary. With #[gpu_leak_check(isolate)] it does not end other tests too.",
+        "Run this test by itself, in a debugger if necessary. With #[gpu_leak_check(isolate)] it \
+         does not end other tests too.",
     ),
     explanation(
         "clean",
@@ -89,12 +98,14 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "no-gpu",
-        "There is no CUDA driver here, or it finds no device.",
+        "There is no usable CUDA driver here, or it finds no device.",
         "Run on a machine with an NVIDIA driver and a visible device; check CUDA_VISIBLE_DEVICES, and in a container --gpus. `cargo gpu-leak doctor` shows what was found.",
     ),
     explanation(
         "unheard",
-        "The program uses the CUDA driver, but initialised it before the harness was in the process or by calls that the harness did not see; or this build cannot see any, as on musl or under a sanitizer.",
+        "The program uses the CUDA driver, but initialised it before the harness was loaded, or \
+         by calls that the harness did not intercept; or this build cannot intercept any, as on \
+         musl or under a sanitizer.",
         "Run the program under `cargo gpu-leak exec`, which watches it from the start; build tests for a target that links glibc dynamically.",
     ),
     explanation(
@@ -109,8 +120,9 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "harness-failed",
-        "The harness itself failed while it processed a call of the driver: nothing after that is reliable.",
-        "Report the message in the program's output to its authors.",
+        "The harness itself panicked while handling a driver call, so nothing after that is \
+         reliable.",
+        "Report the message in the program's output to the authors of gpu-leak-check.",
     ),
     explanation(
         "poisoned",
@@ -119,18 +131,23 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "no-probe",
-        "Memory was allocated by a caching allocator that the check cannot look into: only a probe can tell whether its blocks are in use.",
+        "Memory was allocated by a caching allocator whose blocks the check cannot see: only a \
+         probe can tell which of them are in use.",
         "Register a Probe for that allocator: the report names it, and the crate's documentation shows how.",
     ),
     explanation(
         "shared",
-        "An allocator that only a probe can read has handed out more than before, and something outside this check may have used it, so the difference has no owner. That alone fails no test.",
-        "Have the allocator report its blocks (gpu_leak_check::observe), or give the test a process of its own: #[gpu_leak_check(isolate)], nextest.",
+        "An allocator that only a probe can read has handed out more than before, and something \
+         outside this check may have used it, so it is unknown who allocated the difference. This \
+         does not fail a test by itself.",
+        "Have the allocator report its blocks (gpu_leak_check::observe), or run the test in its \
+         own process, with #[gpu_leak_check(isolate)] or nextest.",
     ),
     explanation(
         "not-repeatable",
         "The test left something, and its body could not be run a second time, so it is unknown whether every run leaves it.",
-        "Make the body repeatable, or declare that it is not: #[gpu_leak_check(confirm = false)] judges the first run alone.",
+        "Make the body repeatable, or declare that it is not: #[gpu_leak_check(confirm = false)] \
+         judges only the first run.",
     ),
     explanation(
         "ambiguous-free",
@@ -139,13 +156,14 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unfinished",
-        "The check was not run to its end: a warm-up failed, or the future of an async block was dropped before it was ready.",
-        "See why the test itself failed; await the future of a block to its end.",
+        "The check did not run to its end: a warm-up failed, or the future of an async block was \
+         dropped before it completed.",
+        "Find out why the test itself failed; await the block's future until it completes.",
     ),
     explanation(
         "process-ended",
         "The process of an isolated test ended inside the test; the report has the signal or exit code.",
-        "Look at the output of the test, and run it alone.",
+        "Read the test's output, and run the test by itself.",
     ),
     explanation(
         "off",
@@ -164,7 +182,8 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unmatched",
-        "An entry or an override of gpu-leak-check.toml matches nothing in the run, or a budget is for a layer that nobody reported, so it limits nothing.",
+        "An entry or an override of gpu-leak-check.toml matches nothing in the run, or a budget \
+         names a layer in which nothing was allocated, so it limits nothing.",
         "Remove it or correct the name: the report lists the layers that were seen. `--deny unmatched` fails on it.",
     ),
     explanation(
@@ -174,7 +193,9 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "held-by",
-        "The static, thread-local or stack that still leads to what leaked, found when the check failed; `nothing any more` means that no place leads to it, so it was forgotten.",
+        "The static, thread-local or stack that still leads to what leaked, found when the check \
+         failed; `nothing any more` means that nothing leads to it, so the program has lost track \
+         of it.",
         "Clear that place before the test ends, or drop what it holds.",
     ),
     explanation(
@@ -185,12 +206,13 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "late",
         "What a check found was freed after its verdict, which does not change.",
-        "Join the thread or await the task that frees it; a longer `settle` waits longer for it.",
+        "Join the thread or await the task that frees it, or set a longer `settle`.",
     ),
     explanation(
         "lost",
-        "A check ended, but its verdict could not be written: the disk was full, or the folder is not writable.",
-        "Make room, or set GPU_LEAK_CHECK_OUTPUT to a writable folder, and run the test again.",
+        "A check ended, but its verdict could not be written: the disk was full, or the directory is not writable.",
+        "Free disk space, or set GPU_LEAK_CHECK_OUTPUT to a writable directory, and run the test \
+         again.",
     ),
     explanation(
         "CUDA_ERROR_INVALID_VALUE",
@@ -244,8 +266,10 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "CUDA_ERROR_OUT_OF_MEMORY",
-        "The device, or the limit set for it, has not enough memory left. The call allocated nothing.",
-        "Look in the table of the report for what holds most; an earlier test may have left something.",
+        "The device, or the limit set for it, does not have enough memory left. The call \
+         allocated nothing.",
+        "The table in the report shows what holds the most; an earlier test may have left \
+         something behind.",
     ),
     explanation(
         "CUDA_ERROR_NOT_INITIALIZED",
@@ -334,7 +358,7 @@ fn all(width: usize) -> String {
 #[cfg(test)]
 mod tests {
     use gpu_leak_check::report::Code;
-    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
     use super::{EXPLANATIONS, all, one};
 

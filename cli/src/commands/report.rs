@@ -8,10 +8,10 @@ use crate::run::{self, Run};
 use crate::session;
 
 pub(crate) fn run(asked: &Report) -> Outcome<Exit> {
-    let folders = run::chosen_or_newest(&asked.runs)?;
-    let run = Run::read(&folders)?;
+    let directories = run::chosen_or_newest(&asked.runs)?;
+    let run = Run::read(&directories)?;
     let overview = Overview::of(&run);
-    let denied = Denied::in_run(&overview, &asked.judging, &folders, false)?;
+    let denied = Denied::in_run(&overview, &asked.judging, &directories, false)?;
     session::write(asked.format, asked.out.as_deref(), &overview)?;
     denied.say();
     Ok(denied.exit_of(&overview))

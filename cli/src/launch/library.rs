@@ -1,10 +1,10 @@
 //! The libraries that are loaded into unmodified programs. The command contains them as bytes and writes
-//! them to a folder where the programs' loaders find them.
+//! them to a directory where the programs' loaders find them.
 //!
 //! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
-//! loader replaces by the name of its own folder of libraries: 64-bit programs find the library there and
-//! 32-bit programs an empty one. The loaders of other C libraries do not know `$LIB`; they find nothing
-//! and print nothing.
+//! loader replaces by the name of its own directory of libraries: 64-bit programs find the library
+//! there and 32-bit programs an empty one. The loaders of other C libraries do not know `$LIB`;
+//! they find nothing and print nothing.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -25,7 +25,7 @@ use crate::exit::{Failure, Outcome};
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of their folder; a hash of their bytes follows.
+/// The beginning of the name of their directory; a hash of their bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -34,43 +34,43 @@ const UPDATE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const PRELOADED_NAME: &str = "libgpu_leak_preload.so";
 const HARNESS_NAME: &str = "libgpu_leak_inject.so";
-/// The folders of 32-bit libraries: on Debian, on systems with `lib64`, and on those where `lib` is for
-/// 64-bit libraries.
-const FOLDERS_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
+/// The directories of 32-bit libraries: on Debian, on systems with `lib64`, and on those where
+/// `lib` is for 64-bit libraries.
+const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
-/// The path of the library to preload, after both were written to a folder of this user.
+/// The path of the library to preload, after both were written to a directory of this user.
 pub(super) fn path() -> Outcome<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
-            "programs are watched from outside on Linux only",
+            "unmodified programs can be watched only on Linux",
         ));
     }
-    let folder = folder();
-    let (own, folder) = lib_of_this_loader()
-        .and_then(|own| Ok((own.clone(), write_to(&folder, &own)?)))
+    let directory = directory();
+    let (own, directory) = lib_of_this_loader()
+        .and_then(|own| Ok((own.clone(), write_to(&directory, &own)?)))
         .map_err(|why| {
             Failure::usage(format!(
-                "the library that watches the program cannot be written to {}: {why}; set XDG_CACHE_HOME \
-                 to a folder of your own",
-                folder.display()
+                "the library that watches the program cannot be written to {}: {why}; set \
+                 XDG_CACHE_HOME to a directory that you can write to",
+                directory.display()
             ))
         })?;
-    let for_all = folder.join("$LIB").join(PRELOADED_NAME);
+    let for_all = directory.join("$LIB").join(PRELOADED_NAME);
     Ok(match is_loaded(&for_all) {
         true => for_all,
-        // The loader of this system uses another name for its folder. Without `$LIB`, the loaders of
-        // 32-bit programs print a warning.
-        false => folder.join(own).join(PRELOADED_NAME),
+        // The loader of this system uses another name for its directory. Without `$LIB`, the
+        // loaders of 32-bit programs print a warning.
+        false => directory.join(own).join(PRELOADED_NAME),
     })
 }
 
-/// The value of `$LIB` for the loader of this program, by the folder of its C library.
+/// The value of `$LIB` for the loader of this program, by the directory of its C library.
 fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));
-    let mut folders = files.filter_map(|(_, path)| path.strip_suffix("/libc.so.6"));
-    let folder = Path::new(folders.next().unwrap_or("lib64"));
-    let name = folder.file_name().unwrap_or_default();
+    let mut directories = files.filter_map(|(_, path)| path.strip_suffix("/libc.so.6"));
+    let directory = Path::new(directories.next().unwrap_or("lib64"));
+    let name = directory.file_name().unwrap_or_default();
     Ok(match name.to_string_lossy().ends_with("-linux-gnu") {
         true => Path::new("lib").join(name),
         false => PathBuf::from(name),
@@ -91,7 +91,7 @@ fn is_loaded(path: &Path) -> bool {
     })
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     let absolute = |name: &str| {
         let path = PathBuf::from(env::var_os(name)?);
         path.is_absolute().then_some(path)
@@ -106,19 +106,24 @@ fn folder() -> PathBuf {
     }
 }
 
-/// Writes the libraries to a folder in `folder`; `own` is the value of `$LIB` for 64-bit programs. Each
-/// file is replaced at once, since other commands may be doing the same.
-fn write_to(folder: &Path, own: &Path) -> io::Result<PathBuf> {
-    let create = |folder: &Path| DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    create(folder)?;
+/// Writes the libraries to a directory in `directory`; `own` is the value of `$LIB` for 64-bit
+/// programs. Each file is replaced in one step, since other commands may be doing the same.
+fn write_to(directory: &Path, own: &Path) -> io::Result<PathBuf> {
+    let create = |directory: &Path| {
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(directory)
+    };
+    create(directory)?;
     let us = rustix::process::getuid().as_raw();
     // The owner of a link can redirect it after this check, and programs load what is there. So a link
     // must belong to this user, and the path that is returned contains none.
-    let link = fs::symlink_metadata(folder)?;
-    let folder = folder.canonicalize()?;
-    let owner = fs::metadata(&folder)?;
+    let link = fs::symlink_metadata(directory)?;
+    let directory = directory.canonicalize()?;
+    let owner = fs::metadata(&directory)?;
     let mode = owner.permissions().mode();
-    // Users who can write to a parent folder can replace this one, unless the sticky bit is set.
+    // Users who can write to a parent directory can replace this one, unless the sticky bit is set.
     let is_replaceable = |parent: &Path| {
         let mode = fs::metadata(parent).map(|data| data.permissions().mode());
         mode.is_ok_and(|mode| mode & 0o1002 == 0o002)
@@ -126,32 +131,32 @@ fn write_to(folder: &Path, own: &Path) -> io::Result<PathBuf> {
     if link.uid() != us
         || owner.uid() != us
         || mode & 0o022 != 0
-        || folder.ancestors().skip(1).any(is_replaceable)
+        || directory.ancestors().skip(1).any(is_replaceable)
     {
         return Err(io::Error::other("other users can write to it"));
     }
     if mode & 0o077 != 0 {
-        fs::set_permissions(&folder, Permissions::from_mode(0o700))?;
+        fs::set_permissions(&directory, Permissions::from_mode(0o700))?;
     }
     let mut hasher = DefaultHasher::new();
     hasher.write(HARNESS);
     hasher.write(PRELOADED);
     let name = format!("{PREFIX}{:016x}", hasher.finish());
-    remove_old(&folder, &name);
-    let folder = folder.join(name);
-    let others = FOLDERS_OF_32_BITS.map(Path::new);
+    remove_old(&directory, &name);
+    let directory = directory.join(name);
+    let others = DIRECTORIES_OF_32_BITS.map(Path::new);
     for other in others.into_iter().filter(|other| *other != own) {
-        create(&folder.join(other))?;
+        create(&directory.join(other))?;
         write_file(
-            &folder.join(other).join(PRELOADED_NAME),
+            &directory.join(other).join(PRELOADED_NAME),
             &empty_library::bytes(),
         )?;
     }
-    create(&folder.join(own))?;
-    write_file(&folder.join(own).join(HARNESS_NAME), HARNESS)?;
-    write_file(&folder.join(own).join(PRELOADED_NAME), PRELOADED)?;
-    update_last_use(&folder)?;
-    Ok(folder)
+    create(&directory.join(own))?;
+    write_file(&directory.join(own).join(HARNESS_NAME), HARNESS)?;
+    write_file(&directory.join(own).join(PRELOADED_NAME), PRELOADED)?;
+    update_last_use(&directory)?;
+    Ok(directory)
 }
 
 fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -167,17 +172,17 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Updates the time that commands of other releases see as the last use.
-fn update_last_use(folder: &Path) -> io::Result<()> {
-    let age = fs::metadata(folder)?.modified()?.elapsed();
+fn update_last_use(directory: &Path) -> io::Result<()> {
+    let age = fs::metadata(directory)?.modified()?.elapsed();
     if age.is_ok_and(|age| age > UPDATE_INTERVAL) {
-        File::open(folder)?.set_modified(SystemTime::now())?;
+        File::open(directory)?.set_modified(SystemTime::now())?;
     }
     Ok(())
 }
 
 /// Removes the libraries of other releases that have not been used for long.
-fn remove_old(folder: &Path, name: &str) {
-    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+fn remove_old(directory: &Path, name: &str) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let file_name = entry.file_name();
         let other = file_name.to_str().filter(|other| *other != name);
         let is_ours = other.is_some_and(|other| other.starts_with(PREFIX));
@@ -200,67 +205,67 @@ mod tests {
 
     use super::{HARNESS, HARNESS_NAME, KEPT, PRELOADED_NAME, empty_library};
 
-    /// The folder of 64-bit libraries.
+    /// The directory of 64-bit libraries.
     const OWN: &str = "lib64";
 
-    fn write_to(folder: &Path) -> io::Result<PathBuf> {
-        super::write_to(folder, Path::new(OWN))
+    fn write_to(directory: &Path) -> io::Result<PathBuf> {
+        super::write_to(directory, Path::new(OWN))
     }
 
-    fn harness(folder: &Path) -> PathBuf {
-        folder.join(OWN).join(HARNESS_NAME)
+    fn harness(directory: &Path) -> PathBuf {
+        directory.join(OWN).join(HARNESS_NAME)
     }
 
     #[test]
     fn intact_libraries_stay_and_damaged_ones_are_replaced() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let folder = folder.path().join("a/b");
-        let path = harness(&write_to(&folder).expect("libraries"));
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = directory.path().join("a/b");
+        let path = harness(&write_to(&directory).expect("libraries"));
         let modified = || {
             let data = fs::metadata(&path).expect("a file");
             data.modified().expect("a time")
         };
         let first = modified();
-        assert_eq!(harness(&write_to(&folder).expect("the same")), path);
+        assert_eq!(harness(&write_to(&directory).expect("the same")), path);
         assert_eq!(first, modified());
         fs::write(&path, b"cut off").expect("writable");
-        write_to(&folder).expect("replaced");
+        write_to(&directory).expect("replaced");
         assert_eq!(fs::read(&path).expect("a file"), HARNESS);
-        let files = fs::read_dir(path.parent().expect("a folder"));
-        assert_eq!(files.expect("a folder").count(), 2);
+        let files = fs::read_dir(path.parent().expect("a directory"));
+        assert_eq!(files.expect("a directory").count(), 2);
     }
 
     #[test]
     fn programs_with_32_bits_find_an_empty_library() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let folder = write_to(folder.path()).expect("libraries");
+        let directory = tempfile::tempdir().expect("a directory");
+        let directory = write_to(directory.path()).expect("libraries");
         for narrow in ["lib/i386-linux-gnu", "lib", "lib32"] {
-            let file = folder.join(narrow).join(PRELOADED_NAME);
+            let file = directory.join(narrow).join(PRELOADED_NAME);
             assert_eq!(fs::read(file).expect("a library"), empty_library::bytes());
         }
-        assert!(!folder.join("lib").join(HARNESS_NAME).exists());
+        assert!(!directory.join("lib").join(HARNESS_NAME).exists());
     }
 
     #[test]
     fn libraries_that_were_not_used_for_a_month_are_removed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let ours = write_to(folder.path()).expect("libraries");
+        let directory = tempfile::tempdir().expect("a directory");
+        let ours = write_to(directory.path()).expect("libraries");
         let month_ago = SystemTime::now() - 2 * KEPT;
         let make = |name: &str, modified: SystemTime| {
-            let path = folder.path().join(name);
-            fs::create_dir(&path).expect("a folder");
+            let path = directory.path().join(name);
+            fs::create_dir(&path).expect("a directory");
             fs::write(path.join("a"), "library").expect("a file");
-            let made = File::open(path).expect("a folder");
+            let made = File::open(path).expect("a directory");
             made.set_modified(modified).expect("a time");
         };
         make("libraries-0123", month_ago);
         make("libraries-89ab", SystemTime::now());
         make("somebody-else", month_ago);
-        let used = File::open(&ours).expect("a folder");
+        let used = File::open(&ours).expect("a directory");
         used.set_modified(month_ago).expect("a time");
-        assert_eq!(write_to(folder.path()).expect("the same"), ours);
-        let mut left: Vec<_> = fs::read_dir(folder.path())
-            .expect("a folder")
+        assert_eq!(write_to(directory.path()).expect("the same"), ours);
+        let mut left: Vec<_> = fs::read_dir(directory.path())
+            .expect("a directory")
             .map(|entry| entry.expect("an entry").file_name())
             .collect();
         left.sort();
@@ -275,12 +280,12 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_can_read_is_made_private() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its owner");
-        write_to(folder.path()).expect("a library");
-        let mode = fs::metadata(folder.path())
-            .expect("a folder")
+    fn a_directory_that_others_can_read_is_made_private() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).expect("its owner");
+        write_to(directory.path()).expect("a library");
+        let mode = fs::metadata(directory.path())
+            .expect("a directory")
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o700);
@@ -288,24 +293,25 @@ mod tests {
 
     #[test]
     fn the_path_does_not_contain_a_link_that_could_be_redirected() {
-        let all = tempfile::tempdir().expect("a folder");
+        let all = tempfile::tempdir().expect("a directory");
         let (ours, link) = (all.path().join("ours"), all.path().join("link"));
         write_to(&ours).expect("a library");
         symlink(&ours, &link).expect("a link");
         let path = write_to(&link).expect("the same");
-        let ours = ours.canonicalize().expect("a folder");
+        let ours = ours.canonicalize().expect("a directory");
         assert_eq!(path.parent(), Some(&*ours));
     }
 
     #[test]
-    fn a_folder_that_others_can_write_to_is_refused() {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).expect("its owner");
-        let why = write_to(folder.path()).expect_err("others could swap the library");
+    fn a_directory_that_others_can_write_to_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o777)).expect("its owner");
+        let why = write_to(directory.path()).expect_err("others could swap the library");
         assert!(why.to_string().contains("other users"), "{why}");
-        let why = write_to(&folder.path().join("ours")).expect_err("others could swap the folder");
+        let why =
+            write_to(&directory.path().join("ours")).expect_err("others could swap the directory");
         assert!(why.to_string().contains("other users"), "{why}");
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).expect("its owner");
-        write_to(&folder.path().join("ours")).expect("the sticky bit is set, as in /tmp");
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o1777)).expect("its owner");
+        write_to(&directory.path().join("ours")).expect("the sticky bit is set, as in /tmp");
     }
 }

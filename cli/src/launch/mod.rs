@@ -29,7 +29,7 @@ mod library {
 
     pub(super) fn path() -> Outcome<PathBuf> {
         Err(Failure::usage(
-            "programs are watched on Linux only: run this there, with an NVIDIA driver",
+            "programs can be watched only on Linux: run this command there, with an NVIDIA driver",
         ))
     }
 }
@@ -49,8 +49,8 @@ fn preload_list() -> Outcome<OsString> {
     let library = library::path()?;
     if library.to_string_lossy().contains([' ', ':']) {
         return Err(Failure::usage(format!(
-            "{} cannot be preloaded because its path has a space or a colon: set XDG_CACHE_HOME to a \
-             folder without one",
+            "{} cannot be preloaded because its path has a space or a colon: set XDG_CACHE_HOME \
+             to a directory whose path has neither",
             escape::name(&library.to_string_lossy())
         )));
     }

@@ -1,7 +1,7 @@
 //! CSV for spreadsheets and scripts: one row for each merged finding.
 
+use gpu_leak_check::report::check_report::Outcome as TestOutcome;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::Outcome as TestOutcome;
 
 use super::{Rendering, position};
 use crate::exit::{Failure, Outcome};

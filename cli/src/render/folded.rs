@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use gpu_leak_check::report::check_report::{Finding, Frame};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::{Finding, Frame};
 
 use super::Rendering;
 use crate::exit::Outcome;

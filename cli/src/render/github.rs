@@ -7,7 +7,7 @@
 
 use std::fmt::Write;
 
-use gpu_leak_check::report::model::Outcome;
+use gpu_leak_check::report::check_report::Outcome;
 use gpu_leak_check::report::{escape, what};
 use gpu_leak_check::units::quantity;
 

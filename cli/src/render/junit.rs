@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use gpu_leak_check::report::model::{CheckStatus, Outcome as TestOutcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome as TestOutcome, Report};
 use gpu_leak_check::report::text;
 use gpu_leak_check::report::{Sources, Style, escape, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};

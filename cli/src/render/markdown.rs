@@ -44,7 +44,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
             // Writing to a string cannot fail.
             let _ = writeln!(
                 out,
-                "\n… and {more} more findings: the size of a summary is limited"
+                "\n… and {more} more findings, omitted because GitHub limits the size of a summary"
             );
             break;
         }

@@ -13,7 +13,7 @@ mod text;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpu_leak_check::report::model::{Finding, Outcome as TestOutcome, Site};
+use gpu_leak_check::report::check_report::{Finding, Outcome as TestOutcome, Site};
 use gpu_leak_check::report::what;
 
 use crate::exit::Outcome;

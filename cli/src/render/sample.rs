@@ -2,11 +2,11 @@
 
 use gpu_leak_check::ledger::{Kind, Layer, Place};
 use gpu_leak_check::report::Code;
-use gpu_leak_check::report::json::{Attempt, Began, Header, Late, SCHEMA, Unowned};
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
     Report, Row, Site,
 };
+use gpu_leak_check::report::run_file::{Attempt, Began, Header, Late, SCHEMA, Unowned};
 
 use crate::run::{Process, Run};
 
@@ -66,7 +66,7 @@ pub(crate) fn mixed() -> Run {
         late_ms: 40,
     });
     run.problems
-        .push("the last line of a.jsonl is cut off: the process ended while it wrote".to_owned());
+        .push("the last line of a.jsonl is cut off: the process ended while writing it".to_owned());
     run
 }
 

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 
 use gpu_leak_check::__command::{Did, Movements, Taken, movements};
 use gpu_leak_check::Place;
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::{Finding, FindingKind, Site};
 use serde::Serialize;
 
 use super::Rendering;

@@ -1,6 +1,6 @@
 //! Text for a terminal.
 
-use gpu_leak_check::report::model::Finding;
+use gpu_leak_check::report::check_report::Finding;
 use gpu_leak_check::report::{escape, held_by};
 use gpu_leak_check::units::{quantity, size};
 
@@ -43,7 +43,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         let bytes = bytes.fold(0, u64::saturating_add);
         lines.push(String::new());
         lines.push(format!(
-            "… and {}, {}: all of them by --format csv",
+            "… and {}, {}: use --format csv to list them all",
             quantity(rest.len() as u64, "more finding"),
             size(bytes)
         ));

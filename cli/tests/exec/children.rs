@@ -7,20 +7,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, program, ran_with};
 
 /// Compiles `source` and returns the program's path; `None` if the compiler is missing or fails.
 fn built(
-    folder: &Path,
+    directory: &Path,
     name: &str,
     source: &str,
     compiler: &str,
     flags: &[&str],
 ) -> Option<PathBuf> {
-    let (file, path) = (folder.join(format!("{name}.c")), folder.join(name));
+    let (file, path) = (directory.join(format!("{name}.c")), directory.join(name));
     fs::write(&file, source).expect("a source");
     let mut compile = Command::new(compiler);
     compile.arg("-o").arg(&path).arg(&file).args(flags);
@@ -28,14 +28,14 @@ fn built(
     output.status.success().then_some(path)
 }
 
-fn by_cc(folder: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
-    built(folder, name, source, "cc", flags).expect("a C compiler")
+fn by_cc(directory: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    built(directory, name, source, "cc", flags).expect("a C compiler")
 }
 
 /// Runs `program` behind a shell, like a build or a script. Returns the exit status that the shell
 /// sees, and all output.
-fn behind_a_shell(folder: &Path, program: &Path) -> (Ran, String) {
-    let written = folder.join("written");
+fn behind_a_shell(directory: &Path, program: &Path) -> (Ran, String) {
+    let written = directory.join("written");
     let line = format!(
         "'{}' > '{file}' 2>&1; echo \"ended $?\" >> '{file}'",
         program.display(),
@@ -55,9 +55,9 @@ const ENDS_WITH_7_OF_32_BITS: &str =
 #[test]
 #[expect(clippy::print_stdout, reason = "says what was not tested")]
 fn children_that_cannot_be_watched_run_as_they_would_and_write_nothing_more() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let made = |name, source, compiler, flags: &[&str]| {
-        (name, built(folder.path(), name, source, compiler, flags))
+        (name, built(directory.path(), name, source, compiler, flags))
     };
     let narrow = [
         "-m32",
@@ -77,7 +77,7 @@ fn children_that_cannot_be_watched_run_as_they_would_and_write_nothing_more() {
             println!("skipped: nothing here makes or runs a {name} program");
             continue;
         };
-        let (ran, written) = behind_a_shell(folder.path(), &program);
+        let (ran, written) = behind_a_shell(directory.path(), &program);
         assert_eq!(written, "ended 7\n", "{name}: {:?}", ran.told);
         assert_eq!(ran.told.code, Some(3), "{name}: {:?}", ran.told);
     }
@@ -92,15 +92,15 @@ fn a_set_uid_child_runs_as_it_would_and_writes_nothing_more() {
     else {
         return;
     };
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     // A set-uid program that ends by itself.
-    let script = folder.path().join("asks");
+    let script = directory.path().join("asks");
     let text = format!("#!/bin/sh\nexec {} --version\n", su.display());
     fs::write(&script, text).expect("a script");
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .expect("executable");
     let plain = Command::new(su).arg("--version").output().expect("su");
-    let (_, written) = behind_a_shell(folder.path(), &script);
+    let (_, written) = behind_a_shell(directory.path(), &script);
     let plain = String::from_utf8_lossy(&plain.stdout).into_owned();
     assert_eq!(written, format!("{plain}ended 0\n"));
 }
@@ -120,10 +120,10 @@ int main(void) {
 
 #[test]
 fn a_program_that_is_linked_to_the_driver_is_watched() {
-    let (folder, machine) = (tempfile::tempdir().expect("a folder"), Fake::new());
-    let driver = machine.folder().join("libcuda.so.1");
+    let (directory, machine) = (tempfile::tempdir().expect("a directory"), Fake::new());
+    let driver = machine.directory().join("libcuda.so.1");
     let program = by_cc(
-        folder.path(),
+        directory.path(),
         "linked",
         LINKED,
         &["-g", driver.to_str().expect("text")],
@@ -155,21 +155,21 @@ __attribute__((destructor)) static void runtime_ends(void) {
 
 #[test]
 fn what_a_library_gives_back_in_its_destructor_is_no_leak() {
-    let (folder, machine) = (tempfile::tempdir().expect("a folder"), Fake::new());
+    let (directory, machine) = (tempfile::tempdir().expect("a directory"), Fake::new());
     let runtime = by_cc(
-        folder.path(),
+        directory.path(),
         "libruntime.so",
         RUNTIME,
         &["-shared", "-fPIC"],
     );
     let runtime = runtime.to_str().expect("text");
     let is_linked = "int runtime_begins(void); int main(void) { return runtime_begins(); }\n";
-    let linked = by_cc(folder.path(), "linked", is_linked, &[runtime]);
+    let linked = by_cc(directory.path(), "linked", is_linked, &[runtime]);
     let opens = format!(
         "#include <dlfcn.h>\nint main(void) {{\n  void *it = dlopen(\"{runtime}\", RTLD_NOW);\n  \
          return ((int (*)(void))dlsym(it, \"runtime_begins\"))();\n}}\n"
     );
-    let opens = by_cc(folder.path(), "opens", &opens, &[]);
+    let opens = by_cc(directory.path(), "opens", &opens, &[]);
     for program in [linked, opens] {
         let ran = ran_with(&machine, &[], &program, &[]);
         assert_eq!(ran.told.code, Some(0), "{program:?}: {:?}", ran.told);
@@ -197,9 +197,9 @@ void *dlopen(const char *name, int flags) {
 
 #[test]
 fn a_program_is_watched_whose_tool_has_its_own_dlopen() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let flags = ["-shared", "-fPIC", "-O0", "-ldl"];
-    let tool = by_cc(folder.path(), "libtool.so", OWN_DLOPEN, &flags);
+    let tool = by_cc(directory.path(), "libtool.so", OWN_DLOPEN, &flags);
     let script = format!(
         "LD_PRELOAD='{}':$LD_PRELOAD exec '{}' one",
         tool.display(),
@@ -278,10 +278,10 @@ int main(void)
 
 #[test]
 fn a_call_through_two_drivers_is_one_call() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let flags = ["-shared", "-fPIC", "-O0", "-ldl"];
-    let tool = by_cc(folder.path(), "libtool.so", A_SECOND_DRIVER, &flags);
-    let program = by_cc(folder.path(), "both", BY_BOTH_DRIVERS, &["-g", "-ldl"]);
+    let tool = by_cc(directory.path(), "libtool.so", A_SECOND_DRIVER, &flags);
+    let program = by_cc(directory.path(), "both", BY_BOTH_DRIVERS, &["-g", "-ldl"]);
     for order in ["'$TOOL':$LD_PRELOAD", "$LD_PRELOAD:'$TOOL'"] {
         let preloaded = order.replace("$TOOL", tool.to_str().expect("text"));
         let script = format!("LD_PRELOAD={preloaded} exec '{}'", program.display());

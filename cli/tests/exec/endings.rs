@@ -1,6 +1,6 @@
 //! However a program ends, its leaks are reported and its exit status is passed on.
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::fake::Fake;
 
 use super::ran;

@@ -1,7 +1,7 @@
 //! What a program leaves is reported exactly, and what it frees is not.
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{Finding, FindingKind};
+use gpu_leak_check::report::check_report::{Finding, FindingKind};
 use gpu_leak_tests::fake::Fake;
 
 use super::{Ran, line_of, ran};
@@ -52,8 +52,8 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
         ran.told
     );
     // The help is for a program that has no attributes.
-    let help = "help: free it before the program ends; if it is meant to stay: [[allow]] in \
-                gpu-leak-check.toml, with fn = \"take\" and reason = \"…\"";
+    let help = "help: free it before the program ends; if it is meant to stay, add an [[allow]] \
+                with fn = \"take\" and a reason to gpu-leak-check.toml";
     assert!(ran.told.stderr.contains(help), "{:?}", ran.told);
     assert!(!ran.told.stderr.contains("#["), "{:?}", ran.told);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gpu_leak_check::__command::allow_entries;
-use gpu_leak_check::report::model::{Finding, FindingKind};
+use gpu_leak_check::report::check_report::{Finding, FindingKind};
 use gpu_leak_tests::fake::Fake;
 use tempfile::TempDir;
 
@@ -54,10 +54,10 @@ const LIBRARIES: [(&str, &str, &str); 28] = [
 ];
 const MEMORY: &str = "cuMemAlloc_v2";
 
-fn build(folder: &Path, file: &str, function: &str, creates: &str) -> PathBuf {
+fn build(directory: &Path, file: &str, function: &str, creates: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/library.c");
-    let path = folder.join(function).join(file);
-    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    let path = directory.join(function).join(file);
+    std::fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
     let status = Command::new("cc")
         .args(["-shared", "-fPIC", "-O0", "-ldl", "-o"])
         .arg(&path)
@@ -71,13 +71,13 @@ fn build(folder: &Path, file: &str, function: &str, creates: &str) -> PathBuf {
 
 /// The program's arguments that make each library keep something, and the libraries.
 fn words() -> (TempDir, Vec<String>) {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let mut words = vec!["libraries".to_owned()];
     for (file, function, creates) in LIBRARIES.iter().copied().chain([EVENT]) {
-        let path = build(folder.path(), file, function, creates);
+        let path = build(directory.path(), file, function, creates);
         words.extend([path.display().to_string(), function.to_owned()]);
     }
-    (folder, words)
+    (directory, words)
 }
 
 /// The last entry.
@@ -95,7 +95,7 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
     let entries = allow_entries(&list, "list").expect("a valid file");
     assert_eq!(entries.len(), LIBRARIES.len() + 1, "one library for each");
 
-    let (_folder, words) = words();
+    let (_directory, words) = words();
     let words: Vec<_> = words.iter().map(OsStr::new).collect();
     let ran = ran_with(&Fake::new(), &[], program(), &words);
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
@@ -124,19 +124,19 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
 
 #[test]
 fn the_list_can_be_switched_off() {
-    let (_folder, words) = words();
-    let folder = tempfile::tempdir().expect("a folder");
+    let (_directory, words) = words();
+    let directory = tempfile::tempdir().expect("a directory");
     let told = told(
         command()
             .envs(Fake::new().env())
-            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
             .env("GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS", "fail")
             .args(["exec", "--"])
             .arg(program())
             .args(&words),
     );
     assert_eq!(told.code, Some(1), "{told:?}");
-    let ran = Ran { told, folder };
+    let ran = Ran { told, directory };
     let findings = findings(&ran);
     assert!(
         findings.iter().all(|it| it.kind == FindingKind::Leaked),
@@ -147,7 +147,7 @@ fn the_list_can_be_switched_off() {
 
 #[test]
 fn what_a_python_program_takes_beside_its_library_s_pool_is_a_leak() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     // CuPy's `runtime.malloc` passes on what the driver gives it; XLA hands out arrays.
     let others = [
         ("runtime.cpython-312-x86_64-linux-gnu.so", "runtime_malloc"),
@@ -155,7 +155,7 @@ fn what_a_python_program_takes_beside_its_library_s_pool_is_a_leak() {
     ];
     let mut words = vec!["libraries".to_owned()];
     for (file, function) in others {
-        let path = build(folder.path(), file, function, MEMORY);
+        let path = build(directory.path(), file, function, MEMORY);
         words.extend([path.display().to_string(), function.to_owned()]);
     }
     let words: Vec<_> = words.iter().map(OsStr::new).collect();

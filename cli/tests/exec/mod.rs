@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use gpu_leak_check::report::json::{self, RunFile};
+use gpu_leak_check::report::run_file::{self, RunFile};
 use gpu_leak_tests::fake::Fake;
 use tempfile::TempDir;
 
@@ -24,15 +24,15 @@ use crate::support::{Told, command, told};
 fn program() -> &'static Path {
     static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BUILT.get_or_init(|| {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = compiled(folder.path(), "program", &["-g", "-O0", "-ldl"]);
-        (folder, path)
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = compiled(directory.path(), "program", &["-g", "-O0", "-ldl"]);
+        (directory, path)
     });
     path
 }
 
-fn compiled(folder: &Path, name: &str, flags: &[&str]) -> PathBuf {
-    let path = folder.join(name);
+fn compiled(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
+    let path = directory.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/program.c");
     let status = Command::new("cc")
         .arg(source)
@@ -74,20 +74,20 @@ fn line_of(comment: &str) -> u32 {
 /// A run of the command, and what it wrote.
 struct Ran {
     told: Told,
-    folder: TempDir,
+    directory: TempDir,
 }
 
 impl Ran {
     /// The files of the run.
     fn files(&self) -> Vec<RunFile> {
-        let runs = fs::read_dir(self.folder.path())
-            .expect("a folder")
+        let runs = fs::read_dir(self.directory.path())
+            .expect("a directory")
             .flatten();
         let files = runs.flat_map(|run| fs::read_dir(run.path()).expect("a run").flatten());
         let paths = files.map(|file| file.path());
         paths
             .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
-            .map(|path| json::read(&path).expect("a run file"))
+            .map(|path| run_file::read(&path).expect("a run file"))
             .collect()
     }
 }
@@ -98,16 +98,16 @@ fn ran(machine: &Fake, options: &[&str], what: &str) -> Ran {
 }
 
 fn ran_with(machine: &Fake, options: &[&str], program: &Path, words: &[&OsStr]) -> Ran {
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let told = told(
         command()
             .envs(machine.env())
-            .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+            .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
             .arg("exec")
             .args(options)
             .arg("--")
             .arg(program)
             .args(words),
     );
-    Ran { told, folder }
+    Ran { told, directory }
 }

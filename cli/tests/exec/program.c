@@ -117,11 +117,11 @@ static ino_t snapshot(void)
     snprintf(number, sizeof number, "-%d.snapshot", getpid());
     snprintf(path, sizeof path, "%s/%s", getenv("GPU_LEAK_CHECK_OUTPUT"), getenv("GPU_LEAK_CHECK_RUN"));
     ino_t found = 0;
-    DIR *folder = opendir(path);
-    for (struct dirent *entry; folder && (entry = readdir(folder));)
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));)
         if (strstr(entry->d_name, number))
             found = entry->d_ino;
-    if (folder) closedir(folder);
+    if (directory) closedir(directory);
     return found;
 }
 

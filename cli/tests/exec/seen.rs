@@ -25,25 +25,28 @@ fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         return;
     }
-    let folder = tempfile::tempdir().expect("a folder");
-    let page = folder.path().join("leaks.html");
+    let directory = tempfile::tempdir().expect("a directory");
+    let page = directory.path().join("leaks.html");
     let mut command = command();
-    command.env("GPU_LEAK_CHECK_OUTPUT", folder.path());
+    command.env("GPU_LEAK_CHECK_OUTPUT", directory.path());
     command
         .args(["exec", "--report"])
         .arg(format!("html={}", page.display()));
     let told = told(command.args(["--", "true"]));
     assert_eq!(told.code, Some(3), "{told:?}");
-    assert!(told.stderr.contains("there is no CUDA driver"), "{told:?}");
+    assert!(
+        told.stderr.contains("there is no usable CUDA driver"),
+        "{told:?}"
+    );
     assert!(page.is_file());
 }
 
 #[test]
 fn a_static_program_is_one_without_cuda() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let source = folder.path().join("nothing.c");
+    let directory = tempfile::tempdir().expect("a directory");
+    let source = directory.path().join("nothing.c");
     fs::write(&source, "int main(void) { return 0; }\n").expect("a source");
-    let program = folder.path().join("nothing");
+    let program = directory.path().join("nothing");
     let status = std::process::Command::new("cc")
         .args(["-static", "-o"])
         .args([&program, &source])
@@ -74,8 +77,8 @@ fn wrong_settings_are_told_before_the_program_runs() {
         command.args(["exec", "--"]).arg(program()).arg("one");
         told(&mut command)
     };
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("gpu.toml");
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gpu.toml");
     fs::write(&file, "[[alow]]\n").expect("a file");
     let configured = wrong("GPU_LEAK_CHECK_CONFIG", file.as_os_str());
     assert_eq!(configured.code, Some(2), "{configured:?}");
@@ -103,10 +106,10 @@ fn an_option_that_there_is_not_is_told_so() {
 #[test]
 fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
     let fake = Fake::new();
-    let folder = tempfile::tempdir().expect("a folder");
+    let directory = tempfile::tempdir().expect("a directory");
     let here = |words: &[&OsStr]| {
         let mut command = command();
-        command.current_dir(folder.path()).args(words);
+        command.current_dir(directory.path()).args(words);
         command.envs(fake.env()).env_remove("GPU_LEAK_CHECK_OUTPUT");
         // cargo, which runs this test, has set it to that of its own workspace.
         told(command.env_remove("CARGO_MANIFEST_DIR"))
@@ -120,7 +123,7 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
     let none = here(&words(&["report"]));
     assert_eq!(none.code, Some(2), "{none:?}");
     assert!(
-        none.stderr.contains("so name the folder of one"),
+        none.stderr.contains("name the directory of one"),
         "{none:?}"
     );
 
@@ -176,8 +179,8 @@ fn what_a_program_starts_is_watched_unless_told_otherwise() {
 
 #[test]
 fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let script = folder.path().join("train.sh");
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = directory.path().join("train.sh");
     let text = format!(
         "#!/bin/sh\nLD_PRELOAD=libm.so.6:$LD_PRELOAD exec '{}' one\n",
         program().display()
@@ -190,8 +193,8 @@ fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
 
 #[test]
 fn a_program_without_line_tables_is_told_by_its_functions() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let bare = compiled(folder.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
+    let directory = tempfile::tempdir().expect("a directory");
+    let bare = compiled(directory.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
     let ran = ran_with(&Fake::new(), &[], &bare, &[OsStr::new("one")]);
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let frame = ran.files()[0].reports[0].findings[0]

@@ -4,7 +4,7 @@ use burn::backend::{Cuda, cuda::CudaDevice};
 use burn::tensor::{Tensor, backend::Backend};
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_client_support as support;
 
 /// cubecl creates a stream for each thread that uses it and keeps it, and each run of a test has

@@ -21,10 +21,10 @@ pub mod escape;
 pub mod judge;
 pub mod ledger;
 #[doc(hidden)]
-pub mod quiet;
+pub mod recursion_guard;
 pub mod report;
 #[cfg(feature = "schemars")]
-mod schema;
+mod run_file_schema;
 pub mod suppressions;
 #[doc(hidden)]
 pub mod sync;

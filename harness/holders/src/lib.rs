@@ -141,7 +141,7 @@ pub struct NameRules {
     /// Whether the program's author does not know the inside of a library with this file name.
     pub is_known_library: fn(&str) -> bool,
     /// Whether a library at this path belongs to the system.
-    pub is_in_a_system_folder: fn(&Path) -> bool,
+    pub is_in_a_system_directory: fn(&Path) -> bool,
     /// Returns a symbol's name as its author wrote it.
     pub as_written: fn(&str) -> String,
 }

@@ -15,11 +15,11 @@ use support::{Cargo, Libraries, program, text};
 fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> {
     let cargo = Cargo::new();
     let mut command = cargo.command("rustc");
-    let folder = libraries.folder.path().display();
+    let directory = libraries.directory.path().display();
     command
         .args(["--example", "interpose_program", "--"])
-        .arg(format!("-L{folder}"))
-        .arg(format!("-Clink-arg=-Wl,-rpath,{folder}"))
+        .arg(format!("-L{directory}"))
+        .arg(format!("-Clink-arg=-Wl,-rpath,{directory}"))
         .args(arguments);
     let output = command.output().expect("cargo");
     if !output.status.success() {
@@ -152,9 +152,9 @@ fn with_other_allocators_and_with_cudarc_all_is_heard() {
         .expect("cargo");
     assert!(output.status.success(), "{}", text(&output));
     let stand_in = libraries.path("target/debug/libgpu_leak_fake_cuda.so");
-    let toolkit = ["include", "lib64"].map(|folder| libraries.path(folder));
-    for folder in &toolkit {
-        fs::create_dir(folder).expect("a folder");
+    let toolkit = ["include", "lib64"].map(|directory| libraries.path(directory));
+    for directory in &toolkit {
+        fs::create_dir(directory).expect("a directory");
     }
     fs::write(toolkit[0].join("cuda.h"), "").expect("a file");
     for name in ["libcuda.so", "libcuda.so.1"] {
@@ -170,7 +170,7 @@ fn with_other_allocators_and_with_cudarc_all_is_heard() {
             .arg("--")
             .arg(&looks_up)
             .env("DRIVER", &driver)
-            .env("CUDA_PATH", libraries.folder.path())
+            .env("CUDA_PATH", libraries.directory.path())
             .env("LD_LIBRARY_PATH", &toolkit[1])
             .env("RUSTFLAGS", format!("-L{}", toolkit[1].display()))
             .output()

@@ -4,5 +4,8 @@
 //! and `Check` has a method for each. All three are generated from [one table](options), so that
 //! the same name means the same everywhere.
 
+mod conflicts;
 mod table;
 pub mod units;
+
+pub use self::conflicts::{Conflict, conflicts};

@@ -1,6 +1,6 @@
 //! What every source of events needs: the caller, the backtrace, and the recording.
 //!
-//! Every source holds the [recursion guard](crate::device::quiet::quiet_if_heard) from its entry
+//! Every source holds the [recursion guard](crate::recursion_guard::quiet_if_heard) from its entry
 //! until the ledger has its event, because allocations made while handling an event must not become
 //! events.
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::ledger;
 use crate::ledger::event::{Caller, ScopeId, StackId};
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 
 /// Returns the caller, with a backtrace.
 pub(crate) fn caller() -> Caller {

@@ -34,13 +34,14 @@ impl Module {
     pub(crate) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];
-        of_python.iter().any(|folder| path.contains(folder)) || is_in_a_system_folder(&self.path)
+        of_python.iter().any(|directory| path.contains(directory))
+            || is_in_a_system_directory(&self.path)
     }
 }
 
-/// Whether a library is in one of the system's folders.
-pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
-    let folders = [
+/// Whether a library is in one of the system's directories.
+pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
+    let directories = [
         "/lib",
         "/lib32",
         "/lib64",
@@ -48,7 +49,9 @@ pub(crate) fn is_in_a_system_folder(library: &Path) -> bool {
         "/usr/lib32",
         "/usr/lib64",
     ];
-    folders.iter().any(|folder| library.starts_with(folder))
+    directories
+        .iter()
+        .any(|directory| library.starts_with(directory))
 }
 
 /// The modules that are loaded at one time, by address.

@@ -11,13 +11,13 @@ use std::{env, fs, process};
 
 use serde::Serialize;
 
-use super::recording::{Line, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
 use crate::device::contexts::{device_name, missing};
 use crate::device::driver;
-use crate::device::quiet::quiet;
 use crate::files::through_no_link;
 use crate::ledger::event::{Event, Ticket};
 use crate::ledger::{self, Place, StackId, Stacks};
+use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
 /// The variable that asks for a recording.
@@ -85,12 +85,12 @@ pub(crate) fn recorder_of_this_process() -> Option<&'static Recorder> {
     RECORDER.get()?.as_ref()
 }
 
-/// Creates an empty file, and its folder if necessary. A symbolic link is not followed, because its
-/// target would be truncated: the name can be guessed, and others may be able to write to the
-/// folder.
+/// Creates an empty file, and its directory if necessary. A symbolic link is not followed, because
+/// its target would be truncated: the name can be guessed, and others may be able to write to the
+/// directory.
 fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
+    if let Some(directory) = path.parent() {
+        fs::create_dir_all(directory)?;
     }
     if path.is_symlink() {
         return Err(io::Error::other("it is a symbolic link"));
@@ -205,14 +205,14 @@ impl Recorder {
     pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;
-        let told = Line::Event(Told {
+        let recorded_event = Line::Event(RecordedEvent {
             order: state.order,
             event,
             ticket,
             at_us: now_us(),
         });
         let lines = state.new_stacks(stacks).and_then(|mut lines| {
-            lines.extend(line(&told)?);
+            lines.extend(line(&recorded_event)?);
             Ok(lines)
         });
         self.write(&mut state, lines);
@@ -291,8 +291,8 @@ fn line(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 
 fn why(path: &Path, error: &io::Error) -> String {
     format!(
-        "nothing is recorded, for {} cannot be written: {error}; set GPU_LEAK_CHECK_RECORD to a \
-         file that can",
+        "nothing is recorded, because {} cannot be written: {error}; set GPU_LEAK_CHECK_RECORD to \
+         a writable file",
         path.display()
     )
 }
@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn what_was_recorded_before_gives_way() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("made/gpu.jsonl");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("made/gpu.jsonl");
         create(&path).unwrap().write_all(b"a long line\n").unwrap();
         create(&path).unwrap().write_all(b"new\n").unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "new\n");
@@ -317,10 +317,10 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn what_a_link_leads_to_is_left_alone() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let (link, secret) = (
-            folder.path().join("gpu.jsonl"),
-            folder.path().join("secret"),
+            directory.path().join("gpu.jsonl"),
+            directory.path().join("secret"),
         );
         fs::write(&secret, "precious").unwrap();
         std::os::unix::fs::symlink(&secret, &link).unwrap();
@@ -328,7 +328,7 @@ mod tests {
         assert!(why.to_string().contains("symbolic link"), "{why}");
         assert_eq!(fs::read_to_string(secret).unwrap(), "precious");
         fs::remove_file(&link).unwrap();
-        let nowhere = folder.path().join("nowhere");
+        let nowhere = directory.path().join("nowhere");
         std::os::unix::fs::symlink(&nowhere, &link).unwrap();
         assert!(create(&link).is_err(), "nor is a file made where it leads");
         assert!(!nowhere.exists());

@@ -26,7 +26,7 @@ pub(crate) enum Line<E> {
     /// A stack, once.
     Stack(Stack),
     /// An event.
-    Event(Told<E>),
+    Event(RecordedEvent<E>),
     /// What a return address is.
     Symbol(RecordedSymbol),
     /// A check begins.
@@ -65,7 +65,7 @@ pub(crate) struct Stack {
 
 /// An event and what the ledger answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Told<E> {
+pub(crate) struct RecordedEvent<E> {
     /// From 1, without a gap.
     pub(crate) order: u64,
     pub(crate) event: E,

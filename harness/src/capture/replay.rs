@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::recording::{Line, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack, Told};
+use super::recording::{Line, RecordedEvent, RecordingHeader, SCHEMA, SCHEMA_VERSION, Stack};
 use crate::ledger::Ledger;
 use crate::ledger::event::{Event, Ticket};
 
@@ -66,15 +66,15 @@ pub(crate) fn replay(
             (Line::Header(_), Some(_)) => {
                 return Err(wrong(
                     "a second header: two processes wrote this file; `%p` in \
-                     GPU_LEAK_CHECK_RECORD gives each its own"
+                     GPU_LEAK_CHECK_RECORD gives each process a file of its own"
                         .to_owned(),
                 ));
             }
             (_, None) => return Err(wrong("a recording begins with its header".to_owned())),
             (Line::Stack(stack), Some(_)) => events.stack(ledger, &stack).map_err(wrong)?,
-            (Line::Event(told), Some(_)) => {
-                let at_us = told.at_us;
-                let event = events.event(ledger, told).map_err(wrong)?;
+            (Line::Event(recorded_event), Some(_)) => {
+                let at_us = recorded_event.at_us;
+                let event = events.event(ledger, recorded_event).map_err(wrong)?;
                 hear(Heard::Event(&event, at_us)).map_err(wrong)?;
             }
             (line, Some(_)) => hear(Heard::Line(line)).map_err(wrong)?,
@@ -84,7 +84,7 @@ pub(crate) fn replay(
         Some(header) => Ok(ReplayedRecording { header, torn }),
         None => Err(Wrong {
             line: 0,
-            what: "there is not one whole line: the process ended before its first check ran"
+            what: "there is no complete line: the process ended before its first check ran"
                 .to_owned(),
         }),
     }
@@ -93,7 +93,7 @@ pub(crate) fn replay(
 fn read(value: Value) -> Result<Line<Value>, String> {
     let record = value.get("record").and_then(Value::as_str);
     let Some(record) = record.map(str::to_owned) else {
-        return Err("this is no line of a recording: it has no `record`".to_owned());
+        return Err("this is not a line of a recording: it has no `record`".to_owned());
     };
     if record == "header" {
         refuse_strangers(&value)?;
@@ -105,7 +105,9 @@ fn read(value: Value) -> Result<Line<Value>, String> {
 fn refuse_strangers(header: &Value) -> Result<(), String> {
     let text = |name| header.get(name).and_then(Value::as_str);
     if text("schema") != Some(SCHEMA) {
-        return Err(format!("this is no recording: its schema is not {SCHEMA}"));
+        return Err(format!(
+            "this is not a recording: its schema is not {SCHEMA}"
+        ));
     }
     match header.get("schema_version").and_then(Value::as_u64) {
         Some(version) if version > u64::from(SCHEMA_VERSION) => Err(format!(
@@ -132,7 +134,7 @@ impl Events {
     fn stack(&mut self, ledger: &Ledger, stack: &Stack) -> Result<(), String> {
         if !ledger.stacks().restore(stack.id, &stack.addresses) {
             return Err(format!(
-                "stack {} is empty, is there already, or has no possible number",
+                "stack {} is empty, is a duplicate, or has an invalid number",
                 stack.id.0
             ));
         }
@@ -140,15 +142,20 @@ impl Events {
         Ok(())
     }
 
-    fn event(&mut self, ledger: &Ledger, mut told: Told<Value>) -> Result<Event, String> {
-        let (last, order) = (self.order, told.order);
+    fn event(
+        &mut self,
+        ledger: &Ledger,
+        mut recorded_event: RecordedEvent<Value>,
+    ) -> Result<Event, String> {
+        let (last, order) = (self.order, recorded_event.order);
         if last.checked_add(1) != Some(order) {
             return Err(format!("event {order} comes after event {last}"));
         }
         self.order = order;
-        self.translate(&mut told.event)?;
-        let event = Event::deserialize(told.event).map_err(|error| format!("event: {error}"))?;
-        if let (Some(recorded), Some(answered)) = (told.ticket, ledger.apply(&event)) {
+        self.translate(&mut recorded_event.event)?;
+        let event =
+            Event::deserialize(recorded_event.event).map_err(|error| format!("event: {error}"))?;
+        if let (Some(recorded), Some(answered)) = (recorded_event.ticket, ledger.apply(&event)) {
             self.tickets.insert(recorded.0, answered);
         }
         Ok(event)
@@ -164,7 +171,7 @@ impl Events {
                     match (&**name, value.as_u64()) {
                         ("ticket", Some(recorded)) => {
                             let ticket = self.tickets.remove(&recorded).ok_or_else(|| {
-                                format!("no release with the ticket {recorded} is under way")
+                                format!("no free with the ticket {recorded} is in flight")
                             })?;
                             *value = ticket.0.into();
                         }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::ledger::event::ThreadNumber;
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
 static LAST: AtomicU32 = AtomicU32::new(0);

@@ -7,11 +7,11 @@ use super::blind;
 use super::body;
 use super::isolate;
 use super::outcome;
+use super::process::exit_summary;
 use super::process::listen::record_from_here;
-use super::process::summary;
 use super::scopes::open::is_inside_a_check;
 use super::session::{Session, check, subject_of};
-use super::turn::company;
+use super::turn::concurrency;
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
 use crate::__inject;
@@ -63,7 +63,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         }
         // A library that the command preloaded judges this process as a whole.
         let is_crowded = __inject::is_here();
-        if !nested && (is_crowded || (policy.isolate && !company::is_isolated())) {
+        if !nested && (is_crowded || (policy.isolate && !concurrency::is_isolated())) {
             return isolate::run(case);
         }
         if policy.mode == Mode::Off || is_unchecked(case) {
@@ -115,11 +115,11 @@ pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
 
 /// Whether the run's settings skip the test on this machine.
 pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
-    let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
-    if left_out {
-        summary::skipped(case.name());
+    let skip = policy.needs_gpu && policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+    if skip {
+        exit_summary::skipped(case.name());
     }
-    left_out
+    skip
 }
 
 /// Whether the attribute exempts this test from checking here.
@@ -127,7 +127,7 @@ pub(super) fn is_unchecked(case: &Case) -> bool {
     case.options.unchecked_if.is_some_and(|unchecked| {
         let holds = (unchecked.condition)();
         if holds {
-            summary::unchecked(case.name(), unchecked.reason);
+            exit_summary::unchecked(case.name(), unchecked.reason);
         }
         holds
     })

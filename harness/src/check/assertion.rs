@@ -12,7 +12,7 @@ use super::scopes::open::current;
 use super::scopes::tree::FailureId;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
-use crate::report::model::{CheckStatus, Report};
+use crate::report::check_report::{CheckStatus, Report};
 use crate::sync::{Mutex, locked};
 
 /// An assertion that has failed.

@@ -32,13 +32,13 @@ use crate::api::cuda::{self, Reach};
 use crate::case::Case;
 use crate::config::{self, Policy};
 use crate::device::exit;
-use crate::device::quiet::quiet;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
-use crate::report::json::ProcessSnapshot;
-use crate::report::model::{AllowedBy, CheckStatus, Report};
+use crate::recursion_guard::quiet;
+use crate::report::check_report::{AllowedBy, CheckStatus, Report};
+use crate::report::run_file::ProcessSnapshot;
 use crate::report::{Sink, headline};
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 use crate::units::quantity;
@@ -83,6 +83,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
+    /// What was live when the interpreter that runs the program began to shut down.
+    before_shutdown: Vec<Record>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
 }
@@ -129,6 +131,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         state: Mutex::new(AttachedState {
             session: Some(session),
             notes,
+            before_shutdown: Vec::new(),
             exit: None,
         }),
     };
@@ -186,7 +189,7 @@ impl Attached {
         }
         let _quiet = quiet();
         let mut state = self.state();
-        let run = held_now(state.exit);
+        let run = held_now(&state);
         let Some(session) = &mut state.session else {
             return;
         };
@@ -210,6 +213,16 @@ impl Attached {
         drop(state);
     }
 
+    /// Records that the interpreter which runs the program has begun to shut down. What its globals
+    /// hold is freed from now on; it is reported and fails nothing.
+    pub fn interpreter_ends(&self) {
+        if !exit::may_tell() {
+            return;
+        }
+        let _quiet = quiet();
+        self.state().before_shutdown = ledger::live().select(|_| true);
+    }
+
     /// Records that the process has begun to exit. What it frees from now on counts as freed; what
     /// ends with its contexts from now on does not, because the driver is shutting down.
     ///
@@ -230,7 +243,7 @@ impl Attached {
         let Some(mut session) = state.session.take() else {
             return;
         };
-        session.preview(held_now(state.exit), false);
+        session.preview(held_now(&state), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
         // The command decides for a program that is not a test.
@@ -249,8 +262,11 @@ impl Attached {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
         let what = match taken < ENOUGH_SNAPSHOTS as u64 {
-            true => format!("too few to tell what grows, which takes {ENOUGH_SNAPSHOTS}"),
-            false => format!("what gained in each of the last {ENOUGH_SNAPSHOTS} grew"),
+            true => format!("too few to detect growth, which takes {ENOUGH_SNAPSHOTS}"),
+            false => format!(
+                "what increased in each of the last {ENOUGH_SNAPSHOTS} is reported \
+                              as grown"
+            ),
         };
         Some(format!("{taken_so_far}, one every {every}: {what}"))
     }
@@ -268,13 +284,13 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns everything that is held now and, once the process exits, what has ended with its
-/// contexts since.
-fn held_now(exit: Option<Mark>) -> RunInput {
+/// Returns everything that is held now, what the interpreter has freed as it shut down and, once the
+/// process exits, what has ended with its contexts since.
+fn held_now(state: &AttachedState) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
     let mut anomalies = ledger.anomalies_since(Mark::default());
-    if let Some(exit) = exit {
+    if let Some(exit) = state.exit {
         let since = ledger.anomalies_since(exit);
         anomalies.truncate(anomalies.len() - since.len());
         records.extend(since.iter().filter_map(ended_with_context));
@@ -282,7 +298,14 @@ fn held_now(exit: Option<Mark>) -> RunInput {
     // A record that is both live and ended counts once.
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
-    let stacks = records.iter().map(|record| record.made.caller.stack);
+    let freed_by_shutdown: Vec<Record> = state
+        .before_shutdown
+        .iter()
+        .filter(|record| !met.contains(&record.sequence))
+        .copied()
+        .collect();
+    let all = records.iter().chain(&freed_by_shutdown);
+    let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
     RunInput {
         as_expected: true,
@@ -291,6 +314,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
         end: sources::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
+        freed_by_shutdown,
         anomalies,
         ..RunInput::default()
     }
@@ -326,7 +350,7 @@ fn command_line() -> String {
     shortened(&line).unwrap_or_else(executable)
 }
 
-/// Returns the words of a command line, each ended by a zero byte, with the program's folders
+/// Returns the words of a command line, each ended by a zero byte, with the program's directories
 /// removed; `None` if nothing is left. A program may have overwritten its command line with
 /// anything.
 fn shortened(line: &[u8]) -> Option<String> {

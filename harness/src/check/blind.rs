@@ -5,7 +5,7 @@ use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
 use crate::api::vulkan;
 use crate::device::contexts;
 use crate::judge::Untraced;
-use crate::report::model::{Code, Reason};
+use crate::report::check_report::{Code, Reason};
 use crate::sync::{Mutex, locked};
 
 /// Whether this machine has no working driver.
@@ -50,14 +50,15 @@ pub(crate) fn missing() -> Option<Reason> {
 pub(crate) fn unheard() -> Reason {
     let (what, remedy) = match cuda::reach() {
         Reach::Nothing => (
-            "this build does not hear the CUDA driver's calls: on musl, with a static C library and \
-             under a sanitizer or Miri the linker's symbols are left alone",
+            "this build cannot intercept calls of the CUDA driver: on musl, with a static C \
+             library, and under a sanitizer or Miri, the harness does not replace the linker's \
+             symbols",
             "build the tests for a target with a dynamic glibc and without a sanitizer",
         ),
         Reach::EveryLookup | Reach::ReboundOnly => (
-            "the CUDA driver was initialised before this harness was in the process, or by calls that \
-             it did not hear",
-            "run the program under `cargo gpu-leak exec`, which is there from the beginning",
+            "the CUDA driver was initialised before this harness was loaded, or by calls that it \
+             did not intercept",
+            "run the program under `cargo gpu-leak exec`, which watches it from the start",
         ),
     };
     Reason::new(Code::Unheard, what, remedy)
@@ -69,23 +70,25 @@ fn partly_heard(hearing: &Hearing) -> Option<Reason> {
         Hearing::WithoutFunctions(names) => Reason::new(
             Code::UnheardFunction,
             format!(
-                "the program called forms of the driver's functions that this release does not know: {}",
+                "the program called variants of driver functions that this release does not know: \
+                 {}",
                 names.join(", ")
             ),
-            "update gpu-leak-check, or tell its authors of these names",
+            "update gpu-leak-check, or report these names to its authors",
         ),
         Hearing::WithoutLibraries(names) => Reason::new(
             Code::UnheardLibrary,
             format!(
-                "libraries were bound to the CUDA driver past the harness while the check ran: {}",
+                "libraries that bypass the harness were bound to the CUDA driver while the check \
+                 ran: {}",
                 names.join(", ")
             ),
             "load them before the check begins, or run the program under `cargo gpu-leak exec`",
         ),
         Hearing::Broken => Reason::new(
             Code::HarnessFailed,
-            "the harness failed while it heard a call of the driver: the message stands above",
-            "tell its authors of that message",
+            "the harness panicked while handling a driver call; see the message above",
+            "report that message to the authors of gpu-leak-check",
         ),
         Hearing::Unused | Hearing::Whole | Hearing::None => return None,
     })
@@ -137,7 +140,7 @@ static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 pub(crate) fn blame(test: &str, met_a_check: bool) {
     let mut culprit = locked(&CULPRIT);
     culprit.get_or_insert_with(|| match met_a_check {
-        true => format!("{test} or a check that ran beside it"),
+        true => format!("{test} or a check that ran at the same time"),
         false => test.to_owned(),
     });
 }

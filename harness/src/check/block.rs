@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::annotated::{Caller, take_turn};
-use super::body::End;
+use super::body::{End, run_here, run_here_async};
 use super::outcome;
 use super::scopes::open::is_inside_a_check;
-use super::session::{Checked, Session, check, check_async, run_here, run_here_async, subject_at};
+use super::session::{Checked, Session, check, check_async, subject_at};
 use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};

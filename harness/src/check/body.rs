@@ -1,8 +1,10 @@
-//! Runs a test's body on its own thread.
+//! Runs a body, on its own thread or on the current one, and says how it ended.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::task::Poll;
 use std::thread;
 
 use gpu_leak_interpose as threads;
@@ -31,6 +33,41 @@ impl End {
             _ => false,
         }
     }
+}
+
+/// Runs a body on this thread in this scope, and returns how it ends.
+pub(crate) fn run_here<T>(
+    scope: ScopeId,
+    body: impl FnOnce() -> T,
+    returned: impl FnOnce(T),
+) -> End {
+    let _token = Token::set(scope);
+    caught(|| returned(body()))
+}
+
+/// Like [`run_here`], for an async body, which runs in its scope whenever it is polled.
+pub(crate) async fn run_here_async<T>(
+    scope: ScopeId,
+    body: &mut impl AsyncFnMut() -> T,
+    returned: impl FnOnce(T),
+) -> End {
+    let mut body = Some(Box::pin(async { returned(body().await) }));
+    poll_fn(|context| {
+        let _token = Token::set(scope);
+        let mut is_over = false;
+        let end = caught(|| {
+            if let Some(waiting) = &mut body {
+                is_over = waiting.as_mut().poll(context).is_ready();
+            }
+        });
+        if is_over || !matches!(end, End::Passed) {
+            // What it holds is dropped while the scope is still current on this thread.
+            body = None;
+            return Poll::Ready(end);
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The usual stack size of a program's initial thread; other threads have less.
@@ -70,7 +107,7 @@ fn run_on(thread: thread::Builder, name: &str, scope: ScopeId, body: fn() -> Exi
     });
     drop(token);
     let thread = thread.unwrap_or_else(|error| {
-        panic!("gpu-leak-check: no thread for the body of {name}: {error}")
+        panic!("gpu-leak-check: cannot start a thread for the body of {name}: {error}")
     });
     match thread.join() {
         Ok(code) if code == ExitCode::SUCCESS => End::Passed,

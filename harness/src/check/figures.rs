@@ -6,7 +6,7 @@ use super::sources;
 use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
-use crate::report::model::Finding;
+use crate::report::check_report::Finding;
 use crate::report::{Style, text};
 
 /// Whether this machine has a GPU that the CUDA driver can use.

@@ -9,16 +9,16 @@ use rustc_hash::FxHashMap;
 
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
-use crate::device::quiet::quiet;
 use crate::ledger::event::Space;
 use crate::ledger::{self, Record};
+use crate::recursion_guard::quiet;
 use crate::report;
-use crate::report::model::{
+use crate::report::check_report::{
     CheckStatus, Finding, FindingKind, Holder, HolderKind, HolderRoot, Report,
 };
 
 /// How many resources of one finding are searched for.
-const MOST: usize = 4096;
+const MAX_SEARCHED: usize = 4096;
 /// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
@@ -32,7 +32,7 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
     };
     for ((finding, found), records) in report.findings.iter_mut().zip(found).zip(records) {
         // What a library allocated is in the library's own tables, which are not searched.
-        let may_be_none = records.len() <= MOST && finding.site.library.is_none();
+        let may_be_none = records.len() <= MAX_SEARCHED && finding.site.library.is_none();
         let found = found.filter(|found| may_be_none || !found.is_empty());
         finding.holders = found.map(|found| found.into_iter().map(holder).collect());
     }
@@ -73,7 +73,12 @@ fn wanted(report: &Report, records: &[Vec<u64>]) -> FxHashMap<u64, usize> {
     let mut wanted = FxHashMap::default();
     for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
         if fails(finding) {
-            wanted.extend(records.iter().take(MOST).map(|record| (*record, at)));
+            wanted.extend(
+                records
+                    .iter()
+                    .take(MAX_SEARCHED)
+                    .map(|record| (*record, at)),
+            );
         }
     }
     wanted
@@ -166,7 +171,7 @@ const NAMES: NameRules = NameRules {
     is_vendor_library: report::is_cuda_library,
     is_vendor_function: report::is_cuda_function,
     is_known_library: libraries::is_known_library,
-    is_in_a_system_folder: modules::is_in_a_system_folder,
+    is_in_a_system_directory: modules::is_in_a_system_directory,
     as_written,
 };
 

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::body;
 use super::outcome;
-use super::process::summary;
+use super::process::exit_summary;
 use super::session::subject_of;
 use super::turn::child;
 use crate::__inject;
@@ -27,7 +27,7 @@ use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
 use crate::judge::Amount;
-use crate::report::model::{CheckStatus, Code, Outcome, Reason, Report};
+use crate::report::check_report::{CheckStatus, Code, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, headline};
 use crate::sync::{Mutex, locked};
 
@@ -37,7 +37,7 @@ const FAILED: i32 = 101;
 /// pipe, and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for error output that is in the pipe when the process has ended.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const LAST_ERRORS: Duration = Duration::from_secs(2);
 
 /// What the last line carries.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,14 +68,17 @@ pub(crate) fn run(case: &Case) -> ExitCode {
     let child = command(case, &word).and_then(|mut command| command.spawn());
     let ran = child.and_then(|child| follow(child, &word));
     let ran = ran.unwrap_or_else(|error| {
-        let why = format!("no process of its own for {}: {error}", case.name());
+        let why = format!(
+            "cannot start a separate process for {}: {error}",
+            case.name()
+        );
         outcome::fail(case, why, "")
     });
     match ran {
         Ran {
             ended: Some(ended), ..
         } => {
-            summary::merge(&ended.summary);
+            exit_summary::merge(&ended.summary);
             match ended.how {
                 How::Passed => ExitCode::SUCCESS,
                 How::Failed => ExitCode::FAILURE,
@@ -84,13 +87,13 @@ pub(crate) fn run(case: &Case) -> ExitCode {
         }
         Ran { began: false, .. } => outcome::fail(
             case,
-            "`isolate` found no test of this name in a process of its own: the program must read \
-             libtest's arguments, as `gpu_leak_check::main!()` does",
+            "`isolate` started this program again for this test, but the test did not run there: \
+             the program must support libtest's arguments, as `gpu_leak_check::main!()` does",
             "",
         ),
         Ran { status, .. } => {
             let report = aborted(case, status);
-            summary::add(&report, Amount::default());
+            exit_summary::add(&report, Amount::default());
             outcome::fail(case, headline(&report), &outcome::story(&report))
         }
     }
@@ -125,7 +128,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     let seen = Arc::clone(&between);
     let errors_over = beside(move || {
         each_line(stderr, |line| {
-            tell_error(line);
+            print_error(line);
             true
         });
     })?;
@@ -133,7 +136,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
         each_line(stdout, |line| {
             let mut between = locked(&seen);
             if let Some(own) = between.own(line) {
-                tell_output(own);
+                print_output(own);
             }
             between.ended.is_none()
         });
@@ -141,7 +144,7 @@ fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
     let status = child.wait()?;
     // Processes that the test started may outlive it and hold the pipes open forever.
     let _ = output_over.recv_timeout(LAST_LINE);
-    let _ = errors_over.recv_timeout(LAST_WORDS);
+    let _ = errors_over.recv_timeout(LAST_ERRORS);
     let mut between = locked(&between);
     Ok(Ran {
         began: between.began,
@@ -184,7 +187,7 @@ fn each_line(from: Option<impl Read>, mut take: impl FnMut(&str) -> bool) {
     clippy::print_stdout,
     reason = "libtest captures it and shows it with the test"
 )]
-fn tell_output(text: &str) {
+fn print_output(text: &str) {
     print!("{text}");
 }
 
@@ -192,7 +195,7 @@ fn tell_output(text: &str) {
     clippy::print_stderr,
     reason = "libtest captures it and shows it with the test"
 )]
-fn tell_error(text: &str) {
+fn print_error(text: &str) {
     eprint!("{text}");
 }
 
@@ -264,7 +267,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     };
     let ended = ChildEnded {
         how,
-        summary: summary::take(),
+        summary: exit_summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
     say(&format!("{}{carried}\n", last_line(word)));
@@ -293,7 +296,8 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         reason: Some(Reason::new(
             Code::ProcessEnded,
             format!("the process ended inside the test: {how}"),
-            "look at the test's own output above; a debugger shows where, run by the command below",
+            "look at the test's own output above; to see where it ended, run the command below in \
+             a debugger",
         )),
         outcome: Some(Outcome::Fail),
         ..Report::about(subject_of(case), CheckStatus::Aborted)

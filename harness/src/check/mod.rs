@@ -12,6 +12,7 @@ pub(crate) mod fuzz;
 #[cfg(feature = "holders")]
 mod holders;
 mod isolate;
+mod manual_scope;
 pub(crate) mod movements;
 mod naming;
 pub(crate) mod outcome;
@@ -22,9 +23,9 @@ pub(crate) mod replay;
 mod run;
 #[cfg(feature = "main")]
 mod runner;
-mod scope;
 mod scopes;
 mod session;
+mod settled;
 mod sources;
 mod turn;
 
@@ -35,9 +36,9 @@ pub use figures::{
     Snapshot, gpu_available, max_memory_allocated, memory_allocated, memory_reserved,
     memory_summary, snapshot,
 };
+pub use manual_scope::{Entered, Instrument, Instrumented, OpenScope, Scope};
 pub use program::run_program;
 pub use replay::Replay;
 pub(crate) use replay::replay;
 #[cfg(feature = "main")]
 pub use runner::main;
-pub use scope::{Entered, Instrument, Instrumented, OpenScope, Scope};

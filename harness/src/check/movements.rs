@@ -10,7 +10,7 @@ use crate::capture::recording::Line;
 use crate::capture::replay::{Heard, replay};
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
-use crate::report::model::{Frame, Site};
+use crate::report::check_report::{Frame, Site};
 
 /// All allocations and frees of a recording.
 #[derive(Clone, Debug, Default)]

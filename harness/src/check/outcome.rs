@@ -10,9 +10,9 @@ use crate::config::{FirstUse, Mode, Policy};
 use crate::judge::{Subject, Untraced};
 use crate::options::OnLeak;
 use crate::report::Code;
+pub(crate) use crate::report::check_report::Outcome;
+use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::headline;
-pub(crate) use crate::report::model::Outcome;
-use crate::report::model::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::text::{self, Rendering};
 
 /// Decides the outcome of a report by the policy.

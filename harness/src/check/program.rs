@@ -6,7 +6,7 @@ use super::annotated::{is_left_out, is_unchecked, session_of};
 use super::body;
 use super::outcome;
 use super::session::check;
-use super::turn::company;
+use super::turn::concurrency;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 
@@ -36,7 +36,7 @@ pub fn run_program(case: &'static Case) -> ExitCode {
     if is_left_out(case, &policy) {
         return ExitCode::SUCCESS;
     }
-    company::is_one_program();
+    concurrency::is_one_program();
     let body = |scope| body::run_main(scope, case.body);
     let checked = match check(session_of(case, policy, None), body) {
         Ok(checked) => checked,

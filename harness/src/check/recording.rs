@@ -5,12 +5,12 @@ use std::sync::LazyLock;
 
 use crate::capture::record::recorder_of_this_process as recorder;
 use crate::capture::recording::{Line, RecordedSymbol};
-use crate::device::quiet::quiet;
 use crate::judge::{CheckInput, Subject};
 use crate::ledger::event::Event;
 use crate::ledger::{self, StackId};
 use crate::observe;
-use crate::report::model::Frame;
+use crate::recursion_guard::quiet;
+use crate::report::check_report::Frame;
 use crate::report::symbols;
 use crate::sync::{Mutex, locked};
 use rustc_hash::FxHashSet;
@@ -47,7 +47,7 @@ struct Written {
     /// The first backtrace that has not been examined.
     stack: u32,
     addresses: FxHashSet<usize>,
-    /// The number of source folders of allocators at that time.
+    /// The number of source directories of allocators at that time.
     own_sources: usize,
 }
 
@@ -83,7 +83,7 @@ fn new_symbols() -> Vec<Line<Event>> {
 fn remove_what_is_this_machines(frame: &mut Frame) {
     const SHARED: [&str; 3] = ["/registry/src/", "/git/checkouts/", "/lib/rustlib/src/"];
     if let Some(file) = &mut frame.file
-        && let Some(at) = SHARED.iter().find_map(|folder| file.find(folder))
+        && let Some(at) = SHARED.iter().find_map(|directory| file.find(directory))
     {
         file.drain(..at);
     }

@@ -11,7 +11,7 @@ use crate::capture::recording::{Line, RecordingHeader};
 use crate::capture::replay::{self as events, Heard, Wrong};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
-use crate::report::model::{Frame, Owner, Report};
+use crate::report::check_report::{Frame, Owner, Report};
 use crate::report::symbols::assembled;
 use crate::suppressions::Suppression;
 

@@ -8,8 +8,8 @@ use rustc_hash::FxHashSet;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage, Settled};
 use super::sources;
-use super::turn::company::Company;
-use super::turn::others::AtBegin;
+use super::turn::concurrency::{ProcessAtBegin, met_a_check};
+use super::turn::gate::Turn;
 use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
@@ -18,7 +18,7 @@ use crate::judge::{
     is_more_reserved, timeline,
 };
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
-use crate::report::model::{AllowedBy, PrimaryKept};
+use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
 
 /// A run that has begun.
@@ -29,7 +29,7 @@ pub(crate) struct Run {
     since: Beginning,
     began: u64,
     budget: Limits,
-    others: AtBegin,
+    others: ProcessAtBegin,
     mark: Mark,
     baseline: Usage,
     segments: SegmentMap,
@@ -65,7 +65,7 @@ impl Run {
     /// Takes the baseline now. `earlier` has the scopes of the check's earlier runs, and when the
     /// first of them began.
     pub(crate) fn begin(
-        company: Company<'_>,
+        turn: Option<&Turn<'_>>,
         budget: Limits,
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
@@ -75,14 +75,14 @@ impl Run {
         let broken = sources::synchronise(ScopeId::NONE);
         if outer.is_none() {
             sources::empty_caches();
-            if !company.met_a_check() {
+            if !met_a_check(turn) {
                 ledger.restart_peaks();
             }
         }
         if budget.reserved.is_some() {
             sources::restart_most_reserved();
         }
-        let others = AtBegin::now(company);
+        let others = ProcessAtBegin::now(turn);
         let baseline = match others.is_alone() {
             true => sources::read(),
             false => sources::read_beside_others(None),
@@ -132,12 +132,12 @@ impl Run {
 
     /// Ends the run: waits until nothing is left, nothing can still be freed or the time is up, and
     /// returns what was found.
-    pub(crate) fn finish(self, policy: &Policy, company: Company<'_>, end: &Ended) -> RunInput {
+    pub(crate) fn finish(self, policy: &Policy, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
         let mut was_read_again = false;
         loop {
-            let mut input = self.look(&body, company, end);
+            let mut input = self.look(&body, turn, end);
             let pause = if !is_anything_left(&input) {
                 None
             } else if self.could_still_free() && start.elapsed() < policy.settle {
@@ -183,12 +183,12 @@ impl Run {
     }
 
     /// Waits for the devices, empties the caches and reads everything.
-    fn look(&self, body: &BodyEnd, company: Company<'_>, end: &Ended) -> RunInput {
+    fn look(&self, body: &BodyEnd, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
         let broken = sources::synchronise(self.scope());
         if broken.is_empty() {
             sources::empty_caches();
         }
-        let others = self.others.until_now(company);
+        let others = self.others.until_now(turn);
         let usage = match others.may_have_moved_sums() {
             true => sources::read_beside_others(Some(&self.baseline)),
             false => sources::read(),

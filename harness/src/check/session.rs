@@ -1,7 +1,6 @@
 //! One judged scope with its runs, from the first baseline to the report. The same for a test, a
 //! block, an explicit scope, a whole program and an attached process.
 
-use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -9,33 +8,31 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use super::assertion;
 use super::blind;
-use super::body::{self, End};
+use super::body::End;
 #[cfg(feature = "holders")]
 use super::holders;
 use super::naming;
 use super::outcome::{self, Outcome};
+use super::process::exit_summary::{self, UnderWay};
 use super::process::listen::{listen, record_from_here};
-use super::process::summary::{self, UnderWay};
 use super::process::{late, warmup};
 use super::recording;
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
-use super::scopes::token::Token;
-use super::scopes::tree::{self, FailureId, Settled};
-use super::sources;
-use super::turn::company::Company;
+use super::scopes::tree;
+use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
-use super::turn::others::Runner;
+use super::{settled, sources};
 use crate::api::cuda::UnheardBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, Mode, Policy};
 use crate::judge::{
-    Amount, CheckInput, CheckResult, Facts, FailedSum, LayerName, RunInput, Subject, Trend, held,
-    judge, needs_another_run,
+    Amount, CheckInput, CheckResult, Facts, RunInput, Subject, Trend, held, judge,
+    needs_another_run,
 };
 use crate::ledger::{self, ScopeId};
-use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
+use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
 use crate::report::{Code, Sink, headline};
 use crate::suppressions::{Date, Suppression};
 
@@ -193,10 +190,6 @@ impl<'gate> Session<'gate> {
         Report::of_check(&mut self.input, &result)
     }
 
-    fn company(&self) -> Company<'_> {
-        Company::of(self.turn.as_ref())
-    }
-
     /// Prepares what must be there before the body: intercepting the driver, taking reports from
     /// other sources, the line in the run file by which a killed test is known, and the process's
     /// warm-ups.
@@ -208,7 +201,7 @@ impl<'gate> Session<'gate> {
         self.unheard = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);
-            self.under_way = Some(summary::began(&subject.test));
+            self.under_way = Some(exit_summary::began(&subject.test));
             Sink::global().began(&subject.test, &subject.file, subject.line);
             warmup::run_hooks(subject);
         }
@@ -223,7 +216,7 @@ impl<'gate> Session<'gate> {
             let scope = open.scope();
             let end = body(scope).await;
             if was_well && !is_well(scope) {
-                blind::blame(&self.input.subject.test, self.company().met_a_check());
+                blind::blame(&self.input.subject.test, met_a_check(self.turn.as_ref()));
             }
             open.close();
             self.scopes.push(scope);
@@ -239,7 +232,7 @@ impl<'gate> Session<'gate> {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         let run = Run::begin(
-            self.company(),
+            self.turn.as_ref(),
             self.input.facts.budget,
             confirms,
             (&self.scopes, self.since),
@@ -263,9 +256,9 @@ impl<'gate> Session<'gate> {
             as_expected,
             failure,
         };
-        let input = run.finish(&self.policy, self.company(), &ended);
+        let input = run.finish(&self.policy, self.turn.as_ref(), &ended);
         if input.broken_inside.is_some() {
-            blind::blame(&self.input.subject.test, self.company().met_a_check());
+            blind::blame(&self.input.subject.test, met_a_check(self.turn.as_ref()));
         }
         naming::add(&mut self.input.names, &input);
         self.scopes.push(scope);
@@ -320,7 +313,9 @@ impl<'gate> Session<'gate> {
         let failed = failed.filter(|_| is_as_expected && self.is_filed);
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
-        self.settle(&result, failure);
+        if let Some(scope) = self.scopes.last() {
+            settled::record(*scope, &result, failure);
+        }
         if self.under_way.take().is_some() {
             self.file(&report, unowned);
         }
@@ -353,41 +348,15 @@ impl<'gate> Session<'gate> {
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
     }
 
-    /// Records for the outer checks what this one has settled: it keeps to itself what made its
-    /// test fail, and excuses about an object travel with the object.
-    fn settle(&self, result: &CheckResult, failure: Option<FailureId>) {
-        let Some(scope) = self.scopes.last() else {
-            return;
-        };
-        if current().is_some() {
-            let mut settled = Vec::new();
-            let mut sums = Vec::new();
-            for (finding, records) in result.findings.iter().zip(&result.records) {
-                let failure = failure.filter(|_| finding.is_failure());
-                let of_record = match (&finding.allowed_by, failure) {
-                    (Some(by), _) => Settled::Allowed(by.clone()),
-                    (None, Some(failure)) => Settled::Failed(failure),
-                    (None, None) => continue,
-                };
-                if let (Settled::Failed(failure), []) = (&of_record, &records[..]) {
-                    sums.push((*failure, failed_sum(finding)));
-                }
-                settled.extend(records.iter().map(|record| (*record, of_record.clone())));
-            }
-            tree::settle(*scope, settled, sums);
-        }
-        tree::forget(*scope);
-    }
-
     /// Returns the report of a check whose runs were given up: without one it would look as if the
     /// process had ended inside.
     fn unfinished(&self) -> Report {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(
             Code::Unfinished,
-            "the check was not run to its end: a warm-up failed, or the future of an async block was \
-             dropped before it was ready",
-            "see why the test itself failed; await the future of a block",
+            "the check did not run to its end: a warm-up failed, or the future of an async block \
+             was dropped before it completed",
+            "find out why the test itself failed; await the block's future until it completes",
         ));
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
         report
@@ -395,7 +364,7 @@ impl<'gate> Session<'gate> {
 
     /// Writes the report to the summary and the run file.
     fn file(&self, report: &Report, unowned: Amount) {
-        summary::add(report, unowned);
+        exit_summary::add(report, unowned);
         Sink::global().finished(report);
         Sink::global().unowned(&report.test, unowned.count, unowned.bytes);
     }
@@ -409,20 +378,6 @@ impl Drop for Session<'_> {
         if let Some(scope) = self.scopes.last() {
             tree::forget(*scope);
         }
-    }
-}
-
-fn failed_sum(finding: &crate::report::model::Finding) -> FailedSum {
-    // Reserved memory is not a resource.
-    let is_reserve = finding.resource.is_none();
-    FailedSum {
-        layer: match &finding.pool {
-            Some(pool) => LayerName::Pool(*pool),
-            None => LayerName::Probe(finding.layer),
-        },
-        place: finding.place,
-        allocated: if is_reserve { 0 } else { finding.bytes },
-        reserved: if is_reserve { finding.bytes } else { 0 },
     }
 }
 
@@ -457,39 +412,4 @@ pub(crate) fn subject_at(name: &str, at: &std::panic::Location<'_>) -> Subject {
         column: at.column(),
         again: around.and_then(|check| check.again.clone()),
     }
-}
-
-/// Runs a body on this thread in this scope, and returns how it ends.
-pub(crate) fn run_here<T>(
-    scope: ScopeId,
-    body: impl FnOnce() -> T,
-    returned: impl FnOnce(T),
-) -> End {
-    let _token = Token::set(scope);
-    body::caught(|| returned(body()))
-}
-
-/// Like [`run_here`], for an async body, which runs in its scope whenever it is polled.
-pub(crate) async fn run_here_async<T>(
-    scope: ScopeId,
-    body: &mut impl AsyncFnMut() -> T,
-    returned: impl FnOnce(T),
-) -> End {
-    let mut body = Some(Box::pin(async { returned(body().await) }));
-    poll_fn(|context| {
-        let _token = Token::set(scope);
-        let mut is_over = false;
-        let end = body::caught(|| {
-            if let Some(waiting) = &mut body {
-                is_over = waiting.as_mut().poll(context).is_ready();
-            }
-        });
-        if is_over || !matches!(end, End::Passed) {
-            // What it holds is dropped while the scope is still current on this thread.
-            body = None;
-            return Poll::Ready(end);
-        }
-        Poll::Pending
-    })
-    .await
 }

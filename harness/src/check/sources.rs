@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::api::cuda;
-use crate::device::{memory, pools, quiesce};
+use crate::device::{memory, pools, synchronise};
 use crate::judge::{ContextError, LayerName, LayerUsage, SegmentMap, Usage};
 use crate::ledger::{self, Layer, Place, ScopeId, UsageKey};
 use crate::probe::{self, Probe};
@@ -15,7 +15,7 @@ pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
     if !cuda::is_heard() {
         return Vec::new();
     }
-    quiesce::synchronise(|record| record.made.caller.scope == scope)
+    synchronise::contexts(|record| record.made.caller.scope == scope)
 }
 
 /// Releases unused cached memory, innermost cache first: an allocator's segments may come from a

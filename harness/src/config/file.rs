@@ -148,18 +148,18 @@ impl File {
         })?;
         if file.check.test.is_some() {
             let at = text.find("[check]").unwrap_or_default();
-            let what = "[check] is about every test: `test` belongs in an [[override]]";
+            let what = "[check] applies to every test: `test` belongs in an [[override]]";
             return Err((at, what.to_owned()));
         }
-        if let Some(what) = file.check.senseless() {
+        if let Some(what) = file.check.conflict() {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
         for facts in &file.overrides {
             if facts.get_ref().every_test.is_some() {
-                let what = "`every_test` is about the whole suite: it belongs in [check]";
+                let what = "`every_test` applies to the whole suite: it belongs in [check]";
                 return Err((facts.span().start, what.to_owned()));
             }
-            if let Some(what) = facts.get_ref().senseless() {
+            if let Some(what) = facts.get_ref().conflict() {
                 return Err((facts.span().start, what.to_owned()));
             }
         }
@@ -173,7 +173,8 @@ impl File {
             .find(|facts| facts.get_ref().test.is_none());
         match nameless {
             Some(facts) => {
-                let what = "an [[override]] needs the tests that it is about: test = \"train::*\"";
+                let what = "an [[override]] needs the tests that it applies to: test = \
+                            \"train::*\"";
                 Err((facts.span().start, what.to_owned()))
             }
             None => Ok(file),
@@ -239,13 +240,13 @@ impl Allowed {
             .collect();
         let [(word, text)] = given[..] else {
             return Err(format!(
-                "an [[allow]] is about exactly one of {}",
+                "an [[allow]] needs exactly one of {}",
                 Pattern::WORDS.join(", ")
             ));
         };
         // `…` is what the documentation's examples have in its place.
         if !self.reason.chars().any(char::is_alphanumeric) {
-            return Err("an [[allow]] needs a reason that says something".to_owned());
+            return Err("an [[allow]] needs a `reason` in words".to_owned());
         }
         Ok(Suppression {
             matches: Pattern::new(word, text)?,
@@ -263,16 +264,18 @@ impl Allowed {
 
 impl Facts {
     /// Returns what is wrong if two facts contradict each other.
-    fn senseless(&self) -> Option<&'static str> {
-        let is_on = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
-        if is_on(self.parallel) && is_on(self.isolate) {
-            return Some(
-                "`isolate` gives a test a process of its own, where nobody is to be `parallel` \
-                 with: keep one of them",
-            );
-        }
-        (self.rounds.is_some_and(|rounds| rounds.0 > 1) && is_on(self.confirm))
-            .then_some("each of the `rounds` confirms the one before: drop `confirm = true`")
+    fn conflict(&self) -> Option<&'static str> {
+        let is_true = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
+        let is_on = |option: &str| match option {
+            "parallel" => is_true(self.parallel),
+            "isolate" => is_true(self.isolate),
+            "confirm" => is_true(self.confirm),
+            "rounds" => self.rounds.is_some_and(|rounds| rounds.0 > 1),
+            // The file cannot state what must leak.
+            _ => false,
+        };
+        let first = gpu_leak_check_options::conflicts(is_on).next();
+        first.map(|conflict| conflict.why)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::report::workspace::{self, Workspace};
 /// The file's name, unless `GPU_LEAK_CHECK_CONFIG` gives another.
 pub(super) const NAME: &str = "gpu-leak-check.toml";
 
-/// Returns the file that `chosen` names, or else the nearest one from the package's folder up to
+/// Returns the file that `chosen` names, or else the nearest one from the package's directory up to
 /// its workspace's.
 ///
 /// # Errors
@@ -27,12 +27,12 @@ pub(super) fn find(
     }
 }
 
-/// Returns the folder of the package under test. Runners provide it, also for an archive that runs
-/// elsewhere; otherwise it is where the compiler found it, or where the program was started.
+/// Returns the directory of the package under test. Runners provide it, also for an archive that
+/// runs elsewhere; otherwise it is where the compiler found it, or where the program was started.
 fn package(manifest_dir: Option<&str>) -> PathBuf {
     let built = manifest_dir
         .map(PathBuf::from)
-        .filter(|folder| folder.is_dir());
+        .filter(|directory| directory.is_dir());
     workspace::manifest_dir()
         .or(built)
         .or_else(|| env::current_dir().ok())
@@ -46,7 +46,8 @@ fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
     let found = candidates.iter().find(|path| path.is_file());
     found.cloned().ok_or_else(|| {
         format!(
-            "GPU_LEAK_CHECK_CONFIG names {}, and there is no such file: a relative path is one from {}",
+            "GPU_LEAK_CHECK_CONFIG names {}, but there is no such file: a relative path is \
+             resolved from {}",
             chosen.display(),
             root.display()
         )
@@ -54,9 +55,9 @@ fn choose(chosen: &Path, root: &Path) -> Result<PathBuf, String> {
 }
 
 fn nearest(package: &Path, root: &Path) -> Option<PathBuf> {
-    let inside = own_ancestors(package).take_while(|folder| folder.starts_with(root));
+    let inside = own_ancestors(package).take_while(|directory| directory.starts_with(root));
     inside
-        .map(|folder| folder.join(NAME))
+        .map(|directory| directory.join(NAME))
         .find(|path| path.is_file())
 }
 

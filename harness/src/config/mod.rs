@@ -40,6 +40,7 @@ pub(crate) struct Policy {
     pub(crate) facts: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
+    pub(crate) needs_gpu: bool,
     pub(crate) warmup: u32,
 }
 
@@ -78,6 +79,7 @@ impl Policy {
         },
         parallel: false,
         isolate: false,
+        needs_gpu: true,
         warmup: 0,
     };
 
@@ -99,8 +101,9 @@ impl Policy {
         let policy = Self::combine(variables, options, file, test)?;
         if policy.facts.rounds == 2 {
             return Err(
-                "two rounds say nothing of what grows: `rounds` takes 3 or more, or 1 for a single run"
-                    .to_owned(),
+                "two rounds cannot show growth: set `rounds` to 3 or more, or to 1 for a single \
+                 run"
+                .to_owned(),
             );
         }
         Ok(policy)
@@ -144,6 +147,7 @@ impl Policy {
                 .unwrap_or(Self::DEFAULT.held_by),
             parallel: options.parallel.unwrap_or(false),
             isolate: options.isolate.unwrap_or(false),
+            needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
             facts: Facts {
                 tolerance: options.tolerance.unwrap_or(0),
@@ -172,7 +176,7 @@ fn layer_called(name: &str) -> Result<Layer, String> {
     match name.strip_prefix("allocator:").unwrap_or(name) {
         "driver" => Ok(Layer::DRIVER),
         allocator => Layer::try_allocator(allocator)
-            .ok_or_else(|| format!("too many allocators have names: {allocator:?} gets none")),
+            .ok_or_else(|| format!("too many allocators: {allocator:?} cannot be added")),
     }
 }
 

@@ -109,7 +109,7 @@ fn duration(name: &str, value: &str) -> Result<Duration, String> {
 
 fn rounds(name: &str, value: &str) -> Result<u32, String> {
     let number = value.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("{name}={value:?} is not a whole number from 1 on"))
+    number.ok_or_else(|| format!("{name}={value:?} is not a whole number of at least 1"))
 }
 
 fn unknown(name: &str) -> String {
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!(
             wrong("GPU_LEAK_CHECK_ROUNDS", "0"),
-            "GPU_LEAK_CHECK_ROUNDS=\"0\" is not a whole number from 1 on"
+            "GPU_LEAK_CHECK_ROUNDS=\"0\" is not a whole number of at least 1"
         );
         let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
         assert!(

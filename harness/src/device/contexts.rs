@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::driver::{self, Driver, error_name};
-use super::quiet::quiet;
 use crate::judge::DeviceName;
 use crate::ledger::{self, Place};
+use crate::recursion_guard::quiet;
 
 /// Whether the harness initialised the driver, to find out whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);

@@ -16,8 +16,8 @@ use std::sync::OnceLock;
 
 use super::dl::{self, Library};
 use super::exit;
-use super::quiet::quiet;
 use crate::ledger::event::CuResult;
+use crate::recursion_guard::quiet;
 use gpu_leak_core::ledger::sticky_error;
 
 /// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
@@ -122,7 +122,7 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
 /// Returns what to open as the driver, best first: its name, for which the loader searches, unless
 /// an entry of the loader's search path is empty or relative. Such an entry means the working
 /// directory, from which the harness must not load a file that somebody may have put there. In that
-/// case the absolute folders of the path and the system's folders are returned.
+/// case the absolute directories of the path and the system's directories are returned.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -137,9 +137,9 @@ fn candidates(searched: &str) -> Vec<PathBuf> {
     if searched.is_empty() || entries().all(|entry| is_absolute(&entry)) {
         return NAMES.map(PathBuf::from).to_vec();
     }
-    let folders = entries().filter(is_absolute).chain(SYSTEM);
-    let folders = folders.map(Path::new);
-    let files = folders.flat_map(|folder| NAMES.map(|name| folder.join(name)));
+    let directories = entries().filter(is_absolute).chain(SYSTEM);
+    let directories = directories.map(Path::new);
+    let files = directories.flat_map(|directory| NAMES.map(|name| directory.join(name)));
     files.collect()
 }
 
@@ -395,7 +395,7 @@ mod tests {
     use super::candidates;
 
     #[test]
-    fn nothing_is_looked_for_in_the_working_folder() {
+    fn nothing_is_looked_for_in_the_working_directory() {
         for plain in ["", "/opt/cuda/lib64", "/opt/a:/opt/b"] {
             assert_eq!(candidates(plain)[0], Path::new("libcuda.so.1"), "{plain}");
         }

@@ -6,8 +6,8 @@
 //! progress.
 //!
 //! This is the only wait of a wrapper that is longer than a table access. A reading only calls the
-//! driver, but such a call may take long: [`quiesce`](super::quiesce) waits for all work of a
-//! context, and a thread that destroys a context or a pool meanwhile waits for that work too. If
+//! driver, but such a call may take long: [`synchronise`](super::synchronise) waits for all work of
+//! a context, and a thread that destroys a context or a pool meanwhile waits for that work too. If
 //! work on a device itself waits for that thread (a host function in a stream), both are delayed.
 
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -8,7 +8,7 @@
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::quiet::is_quiet;
+use crate::recursion_guard::is_quiet;
 use crate::sync::{Mutex, locked};
 
 static EXITING: AtomicBool = AtomicBool::new(false);

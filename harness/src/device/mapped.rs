@@ -40,14 +40,14 @@ mod tests {
 
     #[test]
     fn a_file_is_seen_as_a_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         assert_eq!(file(&path), None, "not there");
         fs::write(&path, "").unwrap();
         assert_eq!(file(&path), None, "empty");
         let text = "0123456789".repeat(1000);
         fs::write(&path, &text).unwrap();
         assert_eq!(file(&path), Some(text.as_bytes()));
-        assert_eq!(file(folder.path()), None, "a folder");
+        assert_eq!(file(directory.path()), None, "a directory");
     }
 }

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::captures;
 use super::driver;
 use super::exclusion::CONTEXTS_AND_POOLS;
-use super::quiet::quiet;
 use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, ContextEntry, Kind, Layer, Place};
+use crate::recursion_guard::quiet;
 
 /// Whether devices are read. Only a benchmark turns it off.
 static READ: AtomicBool = AtomicBool::new(true);

@@ -19,7 +19,7 @@ pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;
-pub(crate) mod quiesce;
 pub(crate) mod start;
+pub(crate) mod synchronise;
 
-pub(crate) use crate::quiet;
+pub(crate) use crate::recursion_guard as quiet;

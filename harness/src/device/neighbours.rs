@@ -19,7 +19,7 @@ pub(crate) fn use_cuda() -> bool {
 
 /// Whether a process in `processes` other than `own` has `device` open.
 fn is_open_elsewhere(processes: &Path, own: u32, device: &Path) -> bool {
-    let entries = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
+    let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
     let mut others = entries(processes).filter(|process| {
         let name = process.file_name();
         let number = name.to_str().and_then(|name| name.parse::<u32>().ok());

@@ -12,15 +12,15 @@ use super::captures;
 use super::contexts::devices_in_use;
 use super::driver::{self, Driver};
 use super::exclusion::CONTEXTS_AND_POOLS;
-use super::quiet::quiet;
 use crate::judge::{LayerName, LayerUsage};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{self, Kind, Place, PoolName};
+use crate::recursion_guard::quiet;
 
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
 const RESERVED: c_int = 5;
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH`: the peak since the last reset.
-const MOST_RESERVED: c_int = 6;
+const MAX_RESERVED: c_int = 6;
 /// `CU_MEMPOOL_ATTR_USED_MEM_CURRENT`
 const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
@@ -41,7 +41,7 @@ pub(crate) fn readings() -> Vec<LayerUsage> {
 /// Like [`readings`], with the peak that each stream-ordered pool has reserved since
 /// [`restart_most_reserved`].
 pub(crate) fn most_reserved() -> Vec<LayerUsage> {
-    read_all(MOST_RESERVED)
+    read_all(MAX_RESERVED)
 }
 
 /// Resets the peak that each stream-ordered pool has reserved.
@@ -50,7 +50,7 @@ pub(crate) fn restart_most_reserved() {
         for pool in pools {
             // A pool that keeps its old peak shows too much, never too little.
             // SAFETY: `with_pools` keeps the pool live.
-            let _ = unsafe { driver.restart(pool.handle, MOST_RESERVED) };
+            let _ = unsafe { driver.restart(pool.handle, MAX_RESERVED) };
         }
     });
 }
@@ -87,7 +87,7 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
 /// capture.
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
-/// [synchronise](super::quiesce::synchronise) first.
+/// [synchronise](super::synchronise::contexts) first.
 pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
     if captures::active() {
         return false;

@@ -22,9 +22,9 @@ pub(crate) fn command(case: &Case) -> Option<String> {
     ))
 }
 
-/// Returns how cargo runs a program with its own `main`, assuming cargo's usual folders.
+/// Returns how cargo runs a program with its own `main`, assuming cargo's usual directories.
 fn program(origin: &Origin) -> Option<(&'static str, String)> {
-    let is_in = |folder: &str| origin.file.split(['/', '\\']).any(|part| part == folder);
+    let is_in = |directory: &str| origin.file.split(['/', '\\']).any(|part| part == directory);
     Some(match origin.bin_name {
         Some(name) if is_in("examples") => ("run", format!("--example {name}")),
         Some(name) => ("run", format!("--bin {name}")),

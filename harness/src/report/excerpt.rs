@@ -8,8 +8,8 @@ use std::time::SystemTime;
 
 use gpu_leak_core::report::full;
 
+use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
-use super::model::{Frame, Language};
 use super::style::Style;
 use super::workspace::Workspace;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-use super::model::{
+use super::check_report::{
     Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
     Report, Share, Site, When,
 };
@@ -36,7 +36,7 @@ pub(super) fn write(
     if let Some(frame) = site.user_frame() {
         excerpt::write(frame, &label, &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
-        let unknown = "unknown: the stack shows nothing but CUDA's own code".to_owned();
+        let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", Some(unknown))], how, out)?;
     }
     let library = site.library.as_ref();
@@ -45,7 +45,7 @@ pub(super) fn write(
         ("held by", library.map(held_by_library)),
         ("held by", held_by(finding)),
         ("called by", site.callers(&report.test)),
-        ("taken at", taken_at(finding, report)),
+        ("allocated", allocated_at(finding, report)),
     ];
     write_details(details, how, out)?;
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
@@ -71,11 +71,11 @@ pub(super) fn write(
 }
 
 /// Returns where the resource of a failed free was allocated.
-fn taken_at(finding: &Finding, report: &Report) -> Option<String> {
+fn allocated_at(finding: &Finding, report: &Report) -> Option<String> {
     finding.failed.as_ref().and(finding.site.user_frame())?;
     let callers = finding.site.callers(&report.test);
     let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
-    Some(finding.site.location() + &callers)
+    Some(format!("at {}{callers}", finding.site.location()))
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -206,15 +206,15 @@ fn taken(finding: &Finding) -> String {
     if let Some([largest, ..]) = shares {
         return share(largest);
     }
-    let here = if finding.resource.is_none_or(|kind| !kind.is_handle()) {
-        "taken here"
-    } else {
-        "made here"
+    let is_handle = finding.resource.is_some_and(Kind::is_handle);
+    let (here, freed) = match is_handle {
+        true => ("created here", "destroyed"),
+        false => ("taken here", "given back"),
     };
     match (finding.taken, finding.given_back) {
         (0 | 1, 0) => here.to_owned(),
-        (taken, 0) => format!("{here} {}, never given back", times(taken)),
-        (taken, back) => format!("{here} {}, given back {}", times(taken), times(back)),
+        (taken, 0) => format!("{here} {}, never {freed}", times(taken)),
+        (taken, back) => format!("{here} {}, {freed} {}", times(taken), times(back)),
     }
 }
 
@@ -253,8 +253,8 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `1, 2, 3 left after each: 1 more a round, 512 KiB more`. If the count does not apply
-/// or is constant: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more a round`.
+/// For example `1, 2, 3 left after each: 1 more per round, 512 KiB more`. If the count does not
+/// apply or is constant: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more per round`.
 fn rounds(finding: &Finding) -> Option<String> {
     let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
     let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
@@ -263,13 +263,13 @@ fn rounds(finding: &Finding) -> Option<String> {
     let is_same_count = |left: &Left| left.count == first.count;
     let (levels, slope): (Vec<_>, _) = if finding.rounds.iter().all(is_same_count) {
         let sizes = finding.rounds.iter().map(|left| exact_size(left.bytes));
-        (sizes.collect(), format!("{more_bytes} more a round"))
+        (sizes.collect(), format!("{more_bytes} more per round"))
     } else {
         let counts = finding.rounds.iter().map(|left| count(left.count));
         let more = count(per_round(first.count, last.count));
         let slope = match finding.bytes {
-            0 => format!("{more} more a round"),
-            _ => format!("{more} more a round, {more_bytes} more"),
+            0 => format!("{more} more per round"),
+            _ => format!("{more} more per round, {more_bytes} more"),
         };
         (counts.collect(), slope)
     };
@@ -279,6 +279,11 @@ fn rounds(finding: &Finding) -> Option<String> {
 /// Describes what further runs of the body showed.
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
+        (_, Some(Confirmation::UntilShutdown)) => {
+            let text = "freed only as the interpreter shut down: a global variable, or what one \
+                        leads to, still referred to it";
+            return Some(text.to_owned());
+        }
         (FindingKind::Deferred, _) => {
             let text = "left by the first run and freed by a later one: kept until it is replaced";
             return Some(text.to_owned());
@@ -306,14 +311,14 @@ fn further_runs(finding: &Finding) -> Option<String> {
         _ => return None,
     };
     let what = match finding.kind {
-        FindingKind::OverBudget => "passed",
+        FindingKind::OverBudget => "exceeded",
         FindingKind::Retained => "kept",
         _ => "left",
     };
     let text = match finding.kind {
         _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
         _ if of >= 3 => format!("{what} in {runs} of {of} runs, the last one included"),
-        FindingKind::OverBudget => "the second run passed it too".to_owned(),
+        FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
         FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
         _ => format!("the second run left {} more", count(more)),
     };

@@ -3,9 +3,9 @@
 
 use std::borrow::Cow;
 
-use super::model::{Finding, FindingKind, Frame, Language, Owner, Site};
+use super::check_report::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
-use super::{Sources, Style, Summary, headline, json};
+use super::{Sources, Style, Summary, headline, run_file};
 use crate::__fuzz::is_fit_to_print;
 use crate::call_site::{allocators, is_cudas_own, site_of};
 use crate::ledger::{Kind, Layer, Place};
@@ -84,10 +84,10 @@ pub fn sites(input: &[u8]) {
 ///
 /// If the property does not hold.
 pub fn run_file(input: &[u8]) {
-    let file = json::parse(input).expect("bytes can be read");
+    let file = run_file::parse(input).expect("bytes can be read");
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();
     let told = file.aborted.len() + file.reports.len() + file.unowned.len() + file.late.len();
-    assert!(told + file.told.len() + file.unreadable + usize::from(file.torn) <= lines);
+    assert!(told + file.reported_aborted.len() + file.unreadable + usize::from(file.torn) <= lines);
     let how = Rendering {
         style: Style::PLAIN,
         sources: Sources::below("/nowhere"),
@@ -99,9 +99,9 @@ pub fn run_file(input: &[u8]) {
             assert!(is_fit_to_print(&text), "{text:?}");
         }
         // A report that was read can be written again.
-        let line = json::Record::Verdict(Cow::Borrowed(report)).to_line();
+        let line = run_file::Record::Verdict(Cow::Borrowed(report)).to_line();
         let line = line.expect("a line");
-        let again = json::parse(line.as_slice()).expect("bytes can be read");
+        let again = run_file::parse(line.as_slice()).expect("bytes can be read");
         assert_eq!(again.unreadable, 0, "{}", line.escape_ascii());
         assert_eq!(
             again.reports.first().map(|it| &it.findings),

@@ -1,7 +1,7 @@
 //! Summarises the result of a check in one line.
 
+use super::check_report::{CheckStatus, Finding, FindingKind, Limit, Report};
 use super::escape;
-use super::model::{CheckStatus, Finding, FindingKind, Limit, Report};
 use crate::ledger::{Amount, Kind, Place};
 use crate::units::{amount, exact_size, noun, quantity, total};
 

@@ -1,7 +1,7 @@
 //! Describes the places of the program that still refer to a leaked resource.
 
+use super::check_report::{Finding, Holder, HolderKind, HolderRoot};
 use super::escape;
-use super::model::{Finding, Holder, HolderKind, HolderRoot};
 use crate::units::quantity;
 
 /// Returns for example `static optim::STATE, through 2 heap blocks, and the stack of thread

@@ -1,6 +1,6 @@
 //! What the user can do about each kind of finding.
 
-use super::model::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
+use super::check_report::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
 use crate::units::literal;
 use gpu_leak_core::ledger::sticky_error;
 
@@ -21,7 +21,10 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         FindingKind::Leaked | FindingKind::Grew if report.is_of_a_program() => {
             let what = match kind {
                 FindingKind::Leaked => "free it before the program ends",
-                _ => "free it as often as it is taken: look for what only grows, a list or a cache",
+                _ => {
+                    "free it as often as it is allocated: look for something that only grows, \
+                      such as a list or a cache"
+                }
             };
             format!("{what}{}{}", python(report, kind), entry(report, kind))
         }
@@ -31,7 +34,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
         }
         FindingKind::FailedFree if breaks_a_context(report) => {
             "a kernel or a copy failed and broke its context, in which nothing can be freed: find \
-             it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and mend it first"
+             it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and fix it first"
                 .to_owned()
         }
         FindingKind::FailedFree => {
@@ -48,7 +51,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             };
             format!("release the pool or empty its cache before the test ends{option}")
         }
-        FindingKind::Grew => "free in each round what the round takes".to_owned(),
+        FindingKind::Grew => "free in each round what the round allocates".to_owned(),
         FindingKind::OverBudget => {
             let of_kind = |finding: &&Finding| finding.kind == kind;
             let budgets = report.findings.iter().filter(of_kind);
@@ -63,24 +66,30 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 largest(*limit).map(|reached| format!("{} = {}", limit.option(), literal(reached)))
             });
             format!(
-                "take less, or raise the budget: #[gpu_leak_check({})]",
+                "allocate less, or raise the budget: #[gpu_leak_check({})]",
                 raised.collect::<Vec<_>>().join(", ")
             )
         }
         FindingKind::FirstUse => {
             let entry = function(report, kind).map_or_else(String::new, |function| {
                 let options = MeantToStay::allow(function);
-                format!(", or let it stay: #[gpu_leak_check({options})]")
+                format!(", or allow it: #[gpu_leak_check({options})]")
             });
             format!(
-                "created once and kept, like a static or a library's workspace: reported, and a \
-                 failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create it before the first \
-                 check, do so in a function under #[gpu_leak_check::warmup]{entry}"
+                "it was created once and kept, like a static or a library's workspace: this is \
+                 reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
+                 it before the first check, do so in a function with \
+                 #[gpu_leak_check::warmup]{entry}"
             )
         }
+        FindingKind::Deferred if report.is_of_a_program() => {
+            "reported, and fails nothing: the program can drop it once it is no longer needed. To \
+             fail what grows, run with --every"
+                .to_owned()
+        }
         FindingKind::Deferred => {
-            "it is freed only by the next run, typically what a static keeps until it is replaced: \
-             reported, and fails nothing"
+            "a later run freed it: something, typically a static, holds it until it is replaced; \
+             this is reported, but it is not a failure"
                 .to_owned()
         }
         // An allowed finding needs no help.
@@ -94,13 +103,13 @@ fn breaks_a_context(report: &Report) -> bool {
     failed.any(|failed| sticky_error(failed.code).is_some())
 }
 
-/// Returns `; if it is meant to stay: …` for a program that cannot carry an attribute.
+/// Returns `; if it is meant to stay, …` for a program that cannot carry an attribute.
 fn entry(report: &Report, kind: FindingKind) -> String {
-    let by = match function(report, kind) {
-        Some(function) => format!("fn = \"{function}\" and reason = \"…\""),
-        None => "fingerprint and reason, as `cargo gpu-leak allow` prints them".to_owned(),
+    let entry = match function(report, kind) {
+        Some(function) => format!("an [[allow]] with fn = \"{function}\" and a reason"),
+        None => "the [[allow]] that `cargo gpu-leak allow` prints".to_owned(),
     };
-    format!("; if it is meant to stay: [[allow]] in gpu-leak-check.toml, with {by}")
+    format!("; if it is meant to stay, add {entry} to gpu-leak-check.toml")
 }
 
 /// Returns how to release memory in Python, if a backtrace has Python frames.
@@ -111,8 +120,9 @@ fn python(report: &Report, kind: FindingKind) -> &'static str {
         file.is_some_and(|file| file.ends_with(".py"))
     };
     if found.any(is_python) {
-        ". In Python that is the last reference to it: look behind the line told for the name, \
-         list or closure that keeps it (a loss kept with its graph: `loss.item()`)"
+        ". In Python, drop the last reference to it: look near the reported line for a name, list \
+         or closure that keeps it (for a loss that is kept with its graph, store `loss.item()` \
+         instead)"
     } else {
         ""
     }

@@ -3,7 +3,7 @@
 //! What the interpreter does between two lines, or between a line and a compiled function, does not
 //! help the reader, and its functions have other names in every release.
 
-use super::model::Frame;
+use super::check_report::Frame;
 
 /// A line of the interpreted program.
 #[derive(Clone, Debug)]

@@ -1,9 +1,10 @@
 //! Turns a finished check into what people and programs read.
 //!
-//! [`model`] is the only input of the renderers; [`site`](fn@site) turns raw return addresses into
-//! its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
+//! [`check_report`] is the only input of the renderers; [`site`](fn@site) turns raw return
+//! addresses into its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
 
 pub(crate) mod again;
+pub mod check_report;
 mod debug_info;
 mod excerpt;
 mod finding;
@@ -13,10 +14,9 @@ mod headline;
 mod held_by;
 mod help;
 mod interleave;
-pub mod json;
-pub mod model;
 mod owner;
-mod run_folder;
+mod run_directory;
+pub mod run_file;
 mod sink;
 mod style;
 mod summary;
@@ -32,7 +32,7 @@ pub use gpu_leak_core::report::Code;
 pub use headline::headline;
 pub use held_by::held_by;
 pub use help::help;
-pub use run_folder::begin_named;
+pub use run_directory::begin_named;
 pub use sink::Sink;
 pub use style::Style;
 pub use summary::{Summary, thread};

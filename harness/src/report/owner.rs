@@ -3,8 +3,8 @@
 //! The source file decides if there is one. Without line tables only the module and the first words
 //! of the symbol are known.
 
+use super::check_report::Owner;
 use super::debug_info::Symbol;
-use super::model::Owner;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
 
@@ -28,7 +28,7 @@ pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
 
 /// Returns the owner of a Python file.
 pub(super) fn of_python(file: &str) -> Owner {
-    let is_installed = |folder| file.contains(folder);
+    let is_installed = |directory| file.contains(directory);
     if ["/site-packages/", "/dist-packages/"]
         .into_iter()
         .any(is_installed)
@@ -69,7 +69,7 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
     }
 }
 
-/// Whether `file` is in the `src` folder of this crate, `gpu-leak-core`, `gpu-leak-interpose` or
+/// Whether `file` is in the `src` directory of this crate, `gpu-leak-core`, `gpu-leak-interpose` or
 /// `gpu-leak-hooks`. The whole repository is not matched, because tests and examples in it count as
 /// user code.
 fn is_harness_source(file: &str) -> bool {
@@ -78,7 +78,7 @@ fn is_harness_source(file: &str) -> bool {
         .is_some_and(|rest| {
             ["/src/", "/core/src/", "/hooks/src/", "/interpose/src/"]
                 .iter()
-                .any(|folder| rest.starts_with(folder))
+                .any(|directory| rest.starts_with(directory))
         });
     // With `trim-paths` or `--remap-path-prefix`, `file!()` has the new prefix.
     let remapped = file!()
@@ -109,8 +109,8 @@ fn is_std_source(file: &str) -> bool {
 }
 
 fn is_dependency_source(file: &str) -> bool {
-    let folders: Vec<&str> = file.split('/').collect();
-    folders.windows(3).any(|path| match path {
+    let directories: Vec<&str> = file.split('/').collect();
+    directories.windows(3).any(|path| match path {
         [".cargo", "registry" | "git", _] => true,
         // The same two below a CARGO_HOME of any name: cargo ends the next name with a hash.
         ["registry", "src", host] => ends_in_hash(host),
@@ -137,7 +137,7 @@ fn of_symbol(function: &str) -> Owner {
         Some("std" | "core" | "alloc" | "test") => Owner::Std,
         Some(_) => Owner::User,
         None if is_cuda_function(function) => Owner::Cuda,
-        // What the compiler calls for std: `__rust_try` is under every `catch_unwind`.
+        // Calls that the compiler inserts for std: `__rust_try` is under every `catch_unwind`.
         None if function.starts_with("__rust_") => Owner::Std,
         None => Owner::Native,
     }

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::json::{
+use super::check_report::Report;
+use super::run_directory::{RunDirectory, UNFINISHED, run_name};
+use super::run_file::{
     Aborted, Attempt, Began, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
     Unchecked, Unowned, pid_space,
 };
-use super::model::Report;
-use super::run_folder::{RunFolder, UNFINISHED, run_name};
 use super::workspace::Workspace;
 use crate::files::through_no_link;
 use crate::sync::{Mutex, OnceLock, locked};
@@ -25,7 +25,7 @@ pub struct Sink(Mutex<SinkState>);
 #[derive(Debug)]
 enum SinkState {
     /// No check has begun.
-    Waiting(RunFolder),
+    Waiting(RunDirectory),
     /// The file exists. It is reopened for each line, because a program may close file descriptors
     /// that it did not open and reuse their numbers.
     Open { path: PathBuf },
@@ -45,16 +45,16 @@ impl Sink {
             let base = match output {
                 // Relative to the workspace, as cargo's own paths are, not to the test's working
                 // directory.
-                Some(folder) => workspace.root().join(folder),
+                Some(directory) => workspace.root().join(directory),
                 None => workspace.target().join("gpu-leak-check"),
             };
             Self::new(base, Self::run())
         })
     }
 
-    /// A sink whose file is created in the folder `run` of `base`.
+    /// A sink whose file is created in the directory `run` of `base`.
     fn new(base: PathBuf, run: String) -> Self {
-        Self(Mutex::new(SinkState::Waiting(RunFolder { base, run })))
+        Self(Mutex::new(SinkState::Waiting(RunDirectory { base, run })))
     }
 
     /// Returns the name of this process's run, with which another process can join it.
@@ -128,7 +128,7 @@ impl Sink {
     }
 
     /// Records that the summary has reported an aborted check.
-    pub fn told(&self, aborted: Aborted) {
+    pub fn aborted(&self, aborted: Aborted) {
         self.write(&Record::Aborted(aborted));
     }
 
@@ -137,7 +137,9 @@ impl Sink {
         let Some(own) = self.path() else {
             return Vec::new();
         };
-        let entries = own.parent().and_then(|folder| fs::read_dir(folder).ok());
+        let entries = own
+            .parent()
+            .and_then(|directory| fs::read_dir(directory).ok());
         let mut others: Vec<_> = entries
             .into_iter()
             .flatten()
@@ -159,7 +161,7 @@ impl Sink {
         }
     }
 
-    /// Returns why results are not kept, once; `None` while they are.
+    /// Returns why results are not saved, once; `None` while they are.
     pub fn note(&self) -> Option<String> {
         match &mut *self.state() {
             SinkState::GaveUp { why } => why.take(),
@@ -170,10 +172,10 @@ impl Sink {
 
     fn write(&self, record: &Record<'_>) {
         let mut state = self.state();
-        if let SinkState::Waiting(folder) = &*state {
-            *state = match open(folder) {
+        if let SinkState::Waiting(directory) = &*state {
+            *state = match open(directory) {
                 Ok(path) => SinkState::Open { path },
-                Err(error) => give_up(&folder.base.join(&folder.run), &error),
+                Err(error) => give_up(&directory.base.join(&directory.run), &error),
             };
         }
         if let SinkState::Open { path } = &*state
@@ -195,17 +197,17 @@ impl Sink {
     }
 }
 
-fn open(folder: &RunFolder) -> io::Result<PathBuf> {
+fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
     let executable = env::current_exe().unwrap_or_default();
     let pid = process::id();
-    let path = folder.create_file(&binary_name(&executable), pid)?;
+    let path = directory.create_file(&binary_name(&executable), pid)?;
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
     let header = Header {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        run: folder.run.clone(),
+        run: directory.run.clone(),
         pid,
         executable: executable.to_string_lossy().into_owned(),
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
@@ -266,8 +268,8 @@ fn last_words(path: &Path, error: &io::Error) {
 fn give_up(path: &Path, error: &io::Error) -> SinkState {
     SinkState::GaveUp {
         why: Some(format!(
-            "results are not kept, for {} cannot be written: {error}; \
-             set GPU_LEAK_CHECK_OUTPUT to a folder that can",
+            "results are not saved, because {} cannot be written: {error}; set \
+             GPU_LEAK_CHECK_OUTPUT to a writable directory",
             path.display()
         )),
     }

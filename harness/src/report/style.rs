@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 
 use anstyle::{AnsiColor, Effects};
 
-use super::model::{CheckStatus, FindingKind};
+use super::check_report::{CheckStatus, FindingKind};
 
 /// Whether to colour the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::check_report::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use super::escape;
-use super::model::{CheckStatus, Code, Finding, FindingKind, Reason, Report};
 use crate::ledger::Amount;
 use crate::units::{amount, count};
 
@@ -24,6 +24,9 @@ pub struct Summary {
     /// What ran outside every check and created something.
     #[serde(default)]
     unchecked: Vec<String>,
+    /// The tests that did not run because there is no GPU.
+    #[serde(default)]
+    skipped: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
 }
@@ -83,6 +86,9 @@ impl Summary {
         for thread in &other.unchecked {
             self.add_unchecked(thread);
         }
+        for test in &other.skipped {
+            self.add_skipped(test);
+        }
         self.allowed = self.allowed.plus(other.allowed);
         for (note, times) in &other.notes {
             for _ in 0..*times {
@@ -118,6 +124,11 @@ impl Summary {
         add_once(&mut self.unchecked, thread);
     }
 
+    /// Adds a test that did not run because there is no GPU.
+    pub fn add_skipped(&mut self, test: &str) {
+        add_once(&mut self.skipped, test);
+    }
+
     /// Adds a sentence, or counts it if it is already there.
     pub fn note(&mut self, sentence: &str) {
         match self.notes.iter_mut().find(|(known, _)| known == sentence) {
@@ -132,7 +143,8 @@ impl Summary {
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
-    ///   3 allocations, 1.00 MiB by threads outside every check: `Scope` takes a test along to …
+    /// 3 allocations, 1.00 MiB by threads outside every check: `Scope` assigns their allocations to
+    /// a test, …
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -167,7 +179,9 @@ impl Summary {
         let mut lines = Vec::new();
         if !self.warned.is_empty() {
             let tests = named(&self.warned);
-            lines.push(format!("only warned, for `on_leak` is \"warn\": {tests}"));
+            lines.push(format!(
+                "warned only, because `on_leak` is \"warn\": {tests}"
+            ));
         }
         for (_, reason) in &self.reasons {
             let told = format!("{}; {}", reason.what, reason.remedy);
@@ -184,15 +198,23 @@ impl Summary {
                 threads(&self.unchecked)
             ));
         }
+        if !self.skipped.is_empty() {
+            lines.push(format!(
+                "skipped: {} did not run, because there is no GPU and `without_gpu` is \"skip\"; a \
+                 test with `needs_gpu = false` runs anyway",
+                named(&self.skipped)
+            ));
+        }
         if self.unowned.count > 0 {
             // They may be those of unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
                 true => {
-                    ": `Scope` takes a test along to them, `isolate` gives it a process of its own"
+                    ": `Scope` assigns their allocations to a test, and `isolate` runs the test \
+                     in its own process"
                 }
                 false => {
-                    " while a check ran: if they work for its test, `Scope` takes it along to them, or \
-                     `isolate` gives it a process of its own"
+                    " while a check ran: if they work for its test, `Scope` assigns their \
+                     allocations to it, or `isolate` runs it in its own process"
                 }
             };
             lines.push(format!(
@@ -245,6 +267,9 @@ impl Summary {
         }
         if !self.unchecked.is_empty() {
             text += &format!("; {} unchecked", count(self.unchecked.len() as u64));
+        }
+        if !self.skipped.is_empty() {
+            text += &format!("; {} skipped", count(self.skipped.len() as u64));
         }
         text
     }

@@ -7,9 +7,9 @@ use std::sync::{Arc, LazyLock};
 
 use rustc_hash::FxHashMap;
 
+use super::check_report::{Frame, Language, Owner, Site};
 use super::debug_info::{DebugInfo, Symbol};
 use super::interleave::{ScriptFrame, interleaved};
-use super::model::{Frame, Language, Owner, Site};
 use super::owner;
 use super::workspace::Workspace;
 use crate::call_site::site_of;
@@ -18,7 +18,7 @@ use crate::capture::modules::Module;
 use crate::device::dl;
 use crate::ledger::Kind;
 use crate::ledger::script::{self, ScriptLine};
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, locked};
 
 /// Returns the call site of the return addresses `raw`, innermost first, where something of `kind`
@@ -128,7 +128,7 @@ fn begins_a_thread(frame: &Frame) -> bool {
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
 /// The addresses that have been looked up. The key includes the code that was at the address, so
-/// that an unloaded module and its successor are told apart. Files are named as in the debug
+/// that an unloaded module is distinguished from its successor. Files are named as in the debug
 /// information.
 #[derive(Default)]
 struct Known {

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
+use super::check_report::{DeviceTable, Figure, Row, WholeDevice};
 use super::escape;
-use super::model::{DeviceTable, Figure, Row, WholeDevice};
 use super::style::Style;
 use crate::units::{count, count_change, signed_size, size, size_change};
 
@@ -97,7 +97,7 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
             hints => format!(" ({})", escape::sentence(&hints)),
         };
         lines.push(format!(
-            "unexplained {}, as far as this process knows{hints}",
+            "{} unexplained, as far as this process can tell{hints}",
             signed_size(whole.unexplained)
         ));
     }

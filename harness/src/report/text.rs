@@ -2,15 +2,15 @@
 
 use std::fmt::{self, Write};
 
+use super::check_report::{CheckStatus, DeviceTable, Report};
 use super::escape;
 use super::excerpt::Sources;
-use super::model::{CheckStatus, DeviceTable, Report};
 use super::style::Style;
 use super::{finding, help, table};
 use crate::units::{exact_size, quantity, total};
 
 /// How many findings are shown in full.
-const TOLD: usize = 10;
+const MAX_FINDINGS: usize = 10;
 /// Waiting for other checks is shown from this many milliseconds on.
 const LONG_WAIT: u64 = 1000;
 
@@ -63,7 +63,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
             writeln!(out)?;
         }
     }
-    for (at, finding) in report.findings.iter().take(TOLD).enumerate() {
+    for (at, finding) in report.findings.iter().take(MAX_FINDINGS).enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
@@ -118,7 +118,7 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
 
 /// For example `… and 4 more findings, 12.0 MiB`.
 fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
-    let Some(rest @ [_, ..]) = report.findings.get(TOLD..) else {
+    let Some(rest @ [_, ..]) = report.findings.get(MAX_FINDINGS..) else {
         return Ok(());
     };
     let bytes = total(rest.iter().map(|finding| finding.bytes));
@@ -148,14 +148,14 @@ fn notes(report: &Report) -> Vec<String> {
     }
     notes.extend(report.primaries.iter().map(|kept| {
         format!(
-            "the primary context of {} was retained {} more than released: no finding, for the \
-             whole process shares it, and what it takes is the baseline",
+            "the primary context of {} was retained {} more than it was released: this is not a \
+             finding, because the whole process shares that context",
             kept.place,
             quantity(kept.times, "time")
         )
     }));
     if report.is_only_warned() {
-        notes.push("the test passes all the same: `on_leak` is \"warn\"".to_owned());
+        notes.push("the test passes nevertheless, because `on_leak` is \"warn\"".to_owned());
     }
     if report.waited_ms >= LONG_WAIT {
         let seconds = std::time::Duration::from_millis(report.waited_ms).as_secs_f64();

@@ -1,4 +1,4 @@
-//! Finds the user's workspace and cargo's target folder.
+//! Finds the user's workspace and cargo's target directory.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use crate::files::own_ancestors;
 
-/// The folder to which paths in reports are relative.
+/// The directory to which paths in reports are relative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspace {
     root: PathBuf,
@@ -20,8 +20,8 @@ impl Workspace {
     /// that of the package that cargo runs, else the working directory.
     pub fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
-            let folder = manifest_dir().or_else(|| env::current_dir().ok());
-            Self::of(&folder.unwrap_or_default(), Path::new(""))
+            let directory = manifest_dir().or_else(|| env::current_dir().ok());
+            Self::of(&directory.unwrap_or_default(), Path::new(""))
         })
     }
 
@@ -29,7 +29,9 @@ impl Workspace {
     /// takes effect.
     pub fn init(manifest_dir: Option<&str>, file: &str) -> &'static Self {
         match manifest_dir {
-            Some(folder) => CURRENT.get_or_init(|| Self::of(Path::new(folder), Path::new(file))),
+            Some(directory) => {
+                CURRENT.get_or_init(|| Self::of(Path::new(directory), Path::new(file)))
+            }
             None => Self::current(),
         }
     }
@@ -38,12 +40,12 @@ impl Workspace {
     /// compiler calls `file`.
     ///
     /// This is the nearest ancestor whose manifest has a `[workspace]`, searched only through
-    /// folders of the same owner. On a machine that has only the program, it is derived from the
-    /// two paths: cargo runs the compiler in the workspace, so `/w/crates/a` and
+    /// directories of the same owner. On a machine that has only the program, it is derived from
+    /// the two paths: cargo runs the compiler in the workspace, so `/w/crates/a` and
     /// `crates/a/tests/t.rs` give `/w`. Otherwise it is the package itself.
     #[must_use]
     pub fn of(manifest_dir: &Path, file: &Path) -> Self {
-        let declared = own_ancestors(manifest_dir).find(|folder| declares_workspace(folder));
+        let declared = own_ancestors(manifest_dir).find(|directory| declares_workspace(directory));
         let root = declared
             .or_else(|| common_root(manifest_dir, file))
             .unwrap_or(manifest_dir);
@@ -52,7 +54,7 @@ impl Workspace {
         }
     }
 
-    /// Returns the workspace's folder.
+    /// Returns the workspace's directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -70,13 +72,14 @@ impl Workspace {
         }
     }
 
-    /// Returns cargo's target folder: the ancestor of the running program that cargo marked as a
+    /// Returns cargo's target directory: the ancestor of the running program that cargo marked as a
     /// cache, else `CARGO_TARGET_DIR`, else `target` in the workspace.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();
-        let folder = executable.parent().unwrap_or(&executable);
-        let marked = own_ancestors(folder).find(|folder| folder.join("CACHEDIR.TAG").is_file());
+        let directory = executable.parent().unwrap_or(&executable);
+        let marked =
+            own_ancestors(directory).find(|directory| directory.join("CACHEDIR.TAG").is_file());
         let set = || env::var_os("CARGO_TARGET_DIR").filter(|set| !set.is_empty());
         marked
             .map(Path::to_owned)
@@ -85,27 +88,27 @@ impl Workspace {
     }
 }
 
-/// Returns the folder of the package that cargo runs, if any.
+/// Returns the directory of the package that cargo runs, if any.
 pub(crate) fn manifest_dir() -> Option<PathBuf> {
-    let told = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    told.filter(|folder| folder.is_absolute())
+    let manifest_dir = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    manifest_dir.filter(|directory| directory.is_absolute())
 }
 
-fn declares_workspace(folder: &Path) -> bool {
-    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+fn declares_workspace(directory: &Path) -> bool {
+    let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
     manifest.lines().any(|line| {
         let line = line.trim_start();
         line.starts_with("[workspace]") || line.starts_with("[workspace.")
     })
 }
 
-/// Returns `folder` without its longest suffix that is a prefix of `file`, or `None` if they share
-/// nothing.
-fn common_root<'f>(folder: &'f Path, file: &Path) -> Option<&'f Path> {
-    folder
+/// Returns `directory` without its longest suffix that is a prefix of `file`, or `None` if they
+/// share nothing.
+fn common_root<'f>(directory: &'f Path, file: &Path) -> Option<&'f Path> {
+    directory
         .ancestors()
         .filter(|root| {
-            let inside = folder.strip_prefix(root).unwrap_or(folder);
+            let inside = directory.strip_prefix(root).unwrap_or(directory);
             !inside.as_os_str().is_empty() && file.starts_with(inside)
         })
         .last()
@@ -120,21 +123,24 @@ mod tests {
 
     #[test]
     fn the_nearest_manifest_with_a_workspace_is_the_root() {
-        let folder = tempfile::tempdir().unwrap();
-        let package = folder.path().join("crates/a");
+        let directory = tempfile::tempdir().unwrap();
+        let package = directory.path().join("crates/a");
         fs::create_dir_all(&package).unwrap();
         fs::write(package.join("Cargo.toml"), "[package]\nname = \"a\"\n").unwrap();
         fs::write(
-            folder.path().join("Cargo.toml"),
+            directory.path().join("Cargo.toml"),
             "[workspace]\nmembers = []\n",
         )
         .unwrap();
-        assert_eq!(Workspace::of(&package, Path::new("")).root(), folder.path());
+        assert_eq!(
+            Workspace::of(&package, Path::new("")).root(),
+            directory.path()
+        );
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_manifest_in_a_folder_that_all_may_write_to_is_not_asked() {
+    fn a_manifest_in_a_directory_that_all_may_write_to_is_not_asked() {
         use std::os::unix::fs::PermissionsExt;
 
         let all_s = tempfile::tempdir().unwrap();
@@ -150,7 +156,7 @@ mod tests {
 
     #[test]
     fn without_its_sources_the_compilers_paths_tell_the_root() {
-        let of = |folder: &str, file: &str| Workspace::of(Path::new(folder), Path::new(file));
+        let of = |directory: &str, file: &str| Workspace::of(Path::new(directory), Path::new(file));
         let workspace = of("/gone/w/crates/a", "crates/a/tests/t.rs");
         assert_eq!(workspace.root(), Path::new("/gone/w"));
         assert_eq!(of("/gone/a", "tests/t.rs").root(), Path::new("/gone/a"));
@@ -167,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn the_target_folder_is_the_one_that_holds_this_program() {
+    fn the_target_directory_is_the_one_that_holds_this_program() {
         let program = std::env::current_exe().unwrap();
-        let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file();
-        // A program that was copied to another machine is in no target folder.
+        let is_target = |directory: &&Path| directory.join("CACHEDIR.TAG").is_file();
+        // A program that was copied to another machine is in no target directory.
         if let Some(target) = program.ancestors().find(is_target) {
             assert_eq!(Workspace::current().target(), target);
         }

@@ -48,7 +48,7 @@ impl Blas {
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::Unavailable {
                 device: format!("cuda:{}", stream.context().ordinal()),
-                detail: "libcublas was not found; install it or add its folder to \
+                detail: "libcublas was not found; install it or add its directory to \
                          LD_LIBRARY_PATH"
                     .into(),
             });

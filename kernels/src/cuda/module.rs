@@ -153,7 +153,7 @@ fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
     // SAFETY: it only tries to open the library, whose initialisers are safe to run at any time.
     if !unsafe { sys::is_culib_present() } {
         return Err(failed(
-            "libnvrtc was not found; install it or add its folder to LD_LIBRARY_PATH".into(),
+            "libnvrtc was not found; install it or add its directory to LD_LIBRARY_PATH".into(),
         ));
     }
     let source = CString::new(family.source).expect("no source holds a zero byte");

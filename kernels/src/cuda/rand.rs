@@ -27,7 +27,7 @@ impl Generator {
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::Unavailable {
                 device: format!("cuda:{}", stream.context().ordinal()),
-                detail: "libcurand was not found; install it or add its folder to \
+                detail: "libcurand was not found; install it or add its directory to \
                          LD_LIBRARY_PATH"
                     .into(),
             });

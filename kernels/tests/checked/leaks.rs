@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+use gpu_leak_check::report::run_file;
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 
@@ -120,16 +120,16 @@ fn a_segment_in_which_a_block_lies_that_may_stay_may_stay_too() {
 
 /// Runs a test that must fail in a separate process. Returns its report, and what it printed.
 fn failing_report(test: &str, device: &str) -> (Report, String) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let child = Command::new(std::env::current_exe().expect("this program's path"))
         .args(["--exact", test, "--ignored", "--nocapture"])
         .env(DEVICE, device)
-        .env("GPU_LEAK_CHECK_OUTPUT", folder.path())
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
         .output()
         .expect("a child process");
     let story = String::from_utf8_lossy(&child.stderr).into_owned();
     assert!(!child.status.success(), "{story}");
-    let report = report_below(folder.path()).unwrap_or_else(|| panic!("no report\n{story}"));
+    let report = report_below(directory.path()).unwrap_or_else(|| panic!("no report\n{story}"));
     (report, story)
 }
 
@@ -181,8 +181,8 @@ fn check(planted: &Planted, device: &str) {
 }
 
 /// Returns the only report in the run file that the child process wrote.
-fn report_below(folder: &std::path::Path) -> Option<Report> {
-    for entry in std::fs::read_dir(folder).ok()?.flatten() {
+fn report_below(directory: &std::path::Path) -> Option<Report> {
+    for entry in std::fs::read_dir(directory).ok()?.flatten() {
         let path = entry.path();
         if path.is_dir() {
             if let Some(report) = report_below(&path) {
@@ -192,7 +192,7 @@ fn report_below(folder: &std::path::Path) -> Option<Report> {
             .extension()
             .is_some_and(|extension| extension == "jsonl")
         {
-            return json::read(&path).ok()?.reports.pop();
+            return run_file::read(&path).ok()?.reports.pop();
         }
     }
     None

@@ -75,7 +75,7 @@ fn every_mistake_is_told_with_its_remedy() {
 }
 
 #[test]
-fn what_only_looks_like_a_senseless_pair_is_accepted() {
+fn what_only_looks_like_a_conflict_is_accepted() {
     for args in [
         "expect(count = 1), rounds = 1, confirm = false",
         "rounds = 5, confirm = false",

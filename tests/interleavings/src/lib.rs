@@ -20,8 +20,8 @@ mod gate;
 #[path = "../../../harness/core/src/ledger/mod.rs"]
 mod ledger;
 #[expect(dead_code, unreachable_pub, reason = "as above")]
-#[path = "../../../harness/core/src/quiet.rs"]
-mod quiet;
+#[path = "../../../harness/core/src/recursion_guard.rs"]
+mod recursion_guard;
 mod sync;
 
 pub mod explore;

@@ -76,8 +76,8 @@ fn tell(target: &mut impl FnMut(&[u8]), input: &[u8]) {
 
 /// Sorted by name.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
-    let entries = fs::read_dir(folder.join(name)).expect("the seeds of a fuzz target");
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
+    let entries = fs::read_dir(directory.join(name)).expect("the seeds of a fuzz target");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("a seed").path()).collect();
     paths.sort();
     let read = |path: &PathBuf| fs::read(path).expect("a seed");

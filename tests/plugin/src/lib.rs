@@ -5,7 +5,7 @@
 
 use gpu_leak_check::Scope;
 use gpu_leak_check::report::Code;
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 
 /// The plugin's harness does not intercept the driver, which was loaded first.
 pub const HEARS_NOTHING: u32 = 1;

@@ -1,14 +1,14 @@
 //! `cargo gpu-leak test --every-test`: each test in a process of its own, watched from outside.
 //!
-//! cargo runs the test programs through a runner, which is this command, so that folders, variables,
-//! filters and the program's arguments are as always. The runner lists the tests of a program and runs
-//! each one alone, and a test that leaves something fails. A test under `#[gpu_leak_check]` checks
-//! itself.
+//! cargo runs the test programs through a runner, which is this command, so that directories,
+//! variables, filters and the program's arguments are as always. The runner lists the tests of a
+//! program and runs each one alone, and a test that leaves something fails. A test under
+//! `#[gpu_leak_check]` checks itself.
 //!
 //! A program that contains the harness watches itself: only that copy hears the allocators that report
 //! through `gpu-leak-hooks`. Other programs are watched by the library that is preloaded into them.
 
-mod run_folder;
+mod test_reports;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -22,12 +22,12 @@ use std::thread;
 
 use gpu_leak_check::__command::{Contents, contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::model::{CheckStatus, Outcome as Verdict, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome as Verdict, Report};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sink, Sources, headline};
 use gpu_leak_check::units::quantity;
 
-use self::run_folder::RunFolder;
+use self::test_reports::TestReports;
 use crate::arguments::{EveryTest, RUNNER};
 use crate::exit::{Failure, Outcome, code_of};
 use crate::output::{print, say};
@@ -48,7 +48,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
         .ok_or_else(|| {
-            Failure::usage("the path of this command is not UTF-8, as cargo requires")
+            Failure::usage("the path of this command is not valid UTF-8, which cargo requires")
         })?;
     let runner = serde_json::json!([command, RUNNER]);
     let target = env!("GPU_LEAK_TARGET");
@@ -74,7 +74,7 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
         ));
         return program.run_unwatched();
     };
-    let folder = RunFolder::of_this_run()?;
+    let reports = TestReports::of_this_run()?;
     let has = |word: &str| program.arguments.iter().any(|argument| argument == word);
     let ignored = if has("--ignored") || has("--include-ignored") {
         BTreeSet::new()
@@ -94,7 +94,7 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     let progress = progress::Tests::new(to_run.len());
     let results = run_all(&to_run, jobs.unwrap_or(1), |test| {
         progress.begins(test);
-        let result = program.run(test, contents, &folder);
+        let result = program.run(test, contents, &reports);
         progress.ends(test, &format!("test {test} ... {}\n", result.outcome()));
         result
     });
@@ -188,8 +188,8 @@ impl<'a> TestProgram<'a> {
     }
 
     /// Runs one test in a process of its own.
-    fn run(&self, test: &str, contents: Contents, folder: &RunFolder) -> TestResult {
-        match self.run_watched(test, contents, folder) {
+    fn run(&self, test: &str, contents: Contents, reports: &TestReports) -> TestResult {
+        match self.run_watched(test, contents, reports) {
             Ok((output, report)) => TestResult {
                 test: test.to_owned(),
                 passed: output.status.success(),
@@ -209,7 +209,7 @@ impl<'a> TestProgram<'a> {
         &self,
         test: &str,
         contents: Contents,
-        folder: &RunFolder,
+        reports: &TestReports,
     ) -> Result<(Output, Option<Report>), String> {
         let settings = Settings {
             name: Some(test.to_owned()),
@@ -235,7 +235,7 @@ impl<'a> TestProgram<'a> {
                 false => Stdio::piped(),
             }
         };
-        // The process inherits the variables that name the folder of the run.
+        // The process inherits the variables that name the directory of the run.
         let command = launch::watched(&words, &settings);
         let mut command = command.map_err(|failure| failure.what)?;
         let child = command
@@ -246,7 +246,7 @@ impl<'a> TestProgram<'a> {
         let child = child.map_err(|why| self.not_started(&why).what)?;
         let number = child.id();
         let output = child.wait_with_output().map_err(|why| why.to_string())?;
-        Ok((output, folder.report_of(number, test)))
+        Ok((output, reports.report_of(number, test)))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpu_leak_check::report::model::{CheckStatus, DeviceTable, Figure, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Report};
 use gpu_leak_check::report::{device_title, escape, what, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
@@ -125,7 +125,7 @@ fn program(binary: &str, report: &Report) -> String {
     program += &format!(", the check took {:.1} ms", report.overhead_ms);
     if report.waited_ms > 0 {
         let waited = count(report.waited_ms);
-        program += &format!(" after {waited} ms of waiting for others");
+        program += &format!(" after waiting {waited} ms for other checks");
     }
     program
 }
@@ -152,7 +152,7 @@ fn is_unchanged(table: &DeviceTable) -> bool {
 }
 
 fn device(table: &DeviceTable) -> Device {
-    let row = |row: &gpu_leak_check::report::model::Row| {
+    let row = |row: &gpu_leak_check::report::check_report::Row| {
         let is_count = row.figure == Figure::Handles;
         let amount = if is_count { count } else { size };
         let change = if is_count { count_change } else { size_change };

@@ -1,6 +1,6 @@
 //! The findings of a run, each with its details and an excerpt of the source.
 
-use gpu_leak_check::report::model::{CheckStatus, FindingKind, Limit};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Limit};
 use gpu_leak_check::report::{escape, held_by, what};
 use gpu_leak_check::units::{count, size};
 
@@ -67,8 +67,8 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     if finding.taken > 0 {
         let back = count(finding.given_back);
         details.push((
-            "taken",
-            format!("{}, given back {back}", count(finding.taken)),
+            "allocated",
+            format!("{}, freed {back}", count(finding.taken)),
         ));
     }
     if let Some(budget) = &finding.budget {
@@ -99,7 +99,7 @@ fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
             "error",
             format!("{} ({})", escape::name(&failed.error), failed.code),
         ));
-        details.push(("taken at", finding.site.location()));
+        details.push(("allocated at", finding.site.location()));
     }
     if let Some(library) = &finding.site.library {
         details.push(("held by", escape::name(&library.name)));

@@ -50,8 +50,8 @@ impl<T> LongList<T> {
     pub(super) fn rest_note(&self) -> Option<String> {
         (self.all.len() > IN_MARKUP).then(|| {
             format!(
-                "The first {IN_MARKUP} of {} {}s. The others are shown by this page's script, which does not \
-                 run here.",
+                "The first {IN_MARKUP} of {} {}s. This page's script, which shows the rest, does \
+                 not run here.",
                 count(self.all.len() as u64),
                 self.noun
             )

@@ -14,8 +14,8 @@ mod sources;
 use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::CheckStatus;
 use sha2::{Digest, Sha256};
 
 use self::checks::Test;
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn a_page_shows_the_source_line_between_its_neighbours() {
-        let root = tempfile::tempdir().expect("a folder");
-        fs::create_dir(root.path().join("src")).expect("a folder");
+        let root = tempfile::tempdir().expect("a directory");
+        fs::create_dir(root.path().join("src")).expect("a directory");
         let lines: Vec<_> = (1..=100).map(|at| format!("line<{at}>")).collect();
         fs::write(root.path().join("src/optim.rs"), lines.join("\n")).expect("a file");
         let run = sample::mixed();

@@ -8,10 +8,10 @@ mod axes;
 
 use std::fmt::Write;
 
-use gpu_leak_check::report::escape;
-use gpu_leak_check::report::model::{
+use gpu_leak_check::report::check_report::{
     CheckStatus, Course, Figure, FindingKind, Point, Report, RunPurpose, Timeline, TimelineRun,
 };
+use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, quantity, size};
 
 use self::axes::{BOTTOM, HEIGHT, RunSpan, Scale, Text, WIDTH, coordinate, spans};

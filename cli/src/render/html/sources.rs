@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn no_file_outside_the_workspace_is_shown() {
-        let outside = tempfile::tempdir().expect("a folder");
+        let outside = tempfile::tempdir().expect("a directory");
         let root = outside.path().join("w");
-        fs::create_dir(&root).expect("a folder");
+        fs::create_dir(&root).expect("a directory");
         let secret = outside.path().join("secret.rs");
         fs::write(&secret, "secret\n").expect("a file");
         fs::write(root.join(".env"), "secret\n").expect("a file");

@@ -1,6 +1,6 @@
 //! JUnit, as CI systems read it.
 
-use gpu_leak_check::report::model::{CheckStatus, Outcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 
 use super::shown;
 use crate::render::{Format, sample};

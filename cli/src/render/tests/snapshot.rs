@@ -1,6 +1,6 @@
 //! The input of PyTorch's viewer.
 
-use gpu_leak_check::report::model::{Finding, FindingKind};
+use gpu_leak_check::report::check_report::{Finding, FindingKind};
 
 use super::rendered;
 use crate::render::Format;

@@ -14,7 +14,8 @@ pub struct Allocator {
     pub used_by: &'static str,
     /// Rows of words; a row matches if one frame has all of its words, in its function, its file or
     /// its library's name. For a frame of the user they must be names of modules around the
-    /// function, or in the library's name, because users name folders and functions as they like.
+    /// function, or in the library's name, because users name directories and functions as they
+    /// like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -67,7 +68,7 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
         let function = frame.function.as_deref().unwrap_or_default();
         let module = frame.module.as_deref().unwrap_or_default();
         // Line tables give an inlined function without its path, but with its file. A crate's
-        // folder has hyphens where its path has underscores.
+        // directory has hyphens where its path has underscores.
         let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
         let has_all = |words: &&[&str]| {
             let all_in = |text: &str| words.iter().all(|word| text.contains(word));

@@ -53,8 +53,9 @@ const FACTS: &[Fact] = &[
         row: "cudnn",
         library: "cuDNN",
         functions: &[],
-        says: "cuDNN keeps it until cudnnDestroy, and a plan's until its descriptor is destroyed: \
-               drop both before the test ends, or create them once for the process",
+        says: "cuDNN keeps it until cudnnDestroy or, if it belongs to a plan, until the plan's \
+               descriptor is destroyed: drop both before the test ends, or create them once for \
+               the process",
         source: "https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html",
     },
     Fact {
@@ -111,16 +112,16 @@ const FACTS: &[Fact] = &[
         row: "nvjpeg",
         library: "nvJPEG",
         functions: &[],
-        says: "nvJPEG keeps it until nvjpegDestroy, and a state's until nvjpegJpegStateDestroy: \
-               destroy both before the test ends",
+        says: "nvJPEG keeps it until nvjpegDestroy or, if it belongs to a state, until \
+               nvjpegJpegStateDestroy: destroy both before the test ends",
         source: "https://docs.nvidia.com/cuda/nvjpeg/",
     },
     Fact {
         row: "tensorrt",
         library: "TensorRT",
         functions: &[],
-        says: "an engine and its execution contexts keep it until they are destroyed: the \
-               contexts first",
+        says: "an engine and its execution contexts keep it until they are destroyed: destroy the \
+               contexts before the engine",
         source: "https://docs.nvidia.com/deeplearning/tensorrt/latest/",
     },
 ];

@@ -210,8 +210,8 @@ pub fn renewed_fingerprint(kind: Kind, site: &Site) -> Option<String> {
     (is_anothers && !site.frames.is_empty()).then(|| fingerprint(kind, &site.frames))
 }
 
-/// Returns `optim:Adam.step`. The folder of the file differs between machines, and a package is its
-/// folder.
+/// Returns `optim:Adam.step`. The directory of the file differs between machines, and a package is
+/// its directory.
 fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     let file = frame.file.as_deref().unwrap_or_default();
     let module = file.strip_suffix(".py").unwrap_or(file);

@@ -151,8 +151,8 @@ pub(crate) fn shared(input: &CheckInput) -> impl Iterator<Item = String> {
     let shared = shared.filter(move |over| is_shared(over, input));
     shared.map(|over| {
         format!(
-            "up to {} more reserved by {} on {} than before the test, above its budget of {}, not \
-             judged: others could have reserved it, and a reserve has no owner",
+            "up to {} more reserved by {} on {} than before the test, above the budget of {}: not \
+             judged, because something outside this check may have reserved it",
             exact_size(over.reached),
             over.layer,
             over.place,
@@ -259,7 +259,8 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let others: Vec<String> = others.into_iter().collect();
     (!others.is_empty()).then(|| {
         format!(
-            "{} binds nothing: nothing was allocated in the layer {layer}; layers that were seen: {}",
+            "{} limits nothing, because nothing was allocated in the layer {layer}; the layers \
+             that were seen are {}",
             stated.join(" and "),
             others.join(", ")
         )

@@ -15,11 +15,11 @@ use super::growth::gains_always;
 use super::input::CheckInput;
 use super::usage::Amount;
 use crate::ledger::StackId;
-use crate::report::FindingKind;
+use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};
 
 /// The most runs that a check without `rounds` makes of its body.
-pub(crate) const MOST_RUNS: usize = 3;
+pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must
 /// decide.
@@ -59,6 +59,17 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Returns what an interpreter held until it shut down: a global variable, or what one leads to, still
+/// referred to it.
+pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    let held = groups.iter().map(|group| {
+        let mut held = of_group(FindingKind::Deferred, group, &group.left[0], 0, input);
+        held.finding.confirmed = Some(Confirmation::UntilShutdown);
+        held
+    });
+    held.collect()
 }
 
 /// Returns, for each run, whether it left something that is kept.
@@ -111,7 +122,7 @@ impl ClassHistory<'_> {
     /// them.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
-        self.residual.len() == MOST_RUNS && (left_in_each || self.rises)
+        self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
     }
 
     /// Whether each of three runs left as much as the first, although call sites alone do not
@@ -122,7 +133,7 @@ impl ClassHistory<'_> {
             return false;
         };
         let is_as_much = |run: &Amount| run.count >= first.count && run.bytes >= first.bytes;
-        self.residual.len() == MOST_RUNS
+        self.residual.len() == MAX_RUNS
             && self.residual.iter().all(|it| !it.is_zero())
             && later.iter().all(is_as_much)
     }
@@ -228,7 +239,8 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     }
     if own.count < first.amount.count {
         leaked.finding.notes.push(format!(
-            "each run left as much, not always by the same way: the last one {}, in all",
+            "each run left as much, but not always at the same call site; the last run left {} in \
+             total",
             amount(all, "object")
         ));
     }
@@ -302,7 +314,7 @@ fn by_class(
     let elsewhere = in_last.iter().filter(|other| other.key != group.key);
     if let Some(other) = elsewhere.max_by_key(|other| other.kept[last].amount.bytes) {
         leaked.finding.notes.push(format!(
-            "each run left some at another call site: the last one {}, mostly at {}",
+            "each run left resources at a different call site; the last run left {}, mostly at {}",
             amount(sum, "object"),
             location(&input.names, other)
         ));
@@ -346,8 +358,8 @@ fn unconfirmed(
         let mut once = of_group(FindingKind::FirstUse, group, &kept, run, input);
         if run != 0 {
             once.finding.notes.push(format!(
-                "left by run {} of {} alone: a test that does not do the same each time is not \
-                 confirmed by further runs",
+                "left by run {} of {} only: findings cannot be confirmed if the test behaves \
+                 differently in each run",
                 run + 1,
                 kept_in.len()
             ));
@@ -355,4 +367,73 @@ fn unconfirmed(
         found.push(once);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::{CheckInput, Facts, LiveRecord, RunInput, Trend, held, judge};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
+    use crate::ledger::{Kind, Layer, Place, Record, ScopeId, StackId};
+    use crate::report::{CheckStatus, Confirmation, FindingKind};
+
+    fn record(sequence: u64) -> Record {
+        let made = Creation {
+            key: Key {
+                space: Space::DevicePointer,
+                value: sequence,
+            },
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes: 8,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller: Caller {
+                thread: ThreadNumber(1),
+                scope: ScopeId::NONE,
+                stack: StackId(1),
+            },
+        };
+        Record { sequence, made }
+    }
+
+    /// A whole program, in whose only run this is live.
+    fn program(live: u64) -> CheckInput {
+        CheckInput {
+            facts: Facts {
+                whole_program: true,
+                ..Facts::default()
+            },
+            runs: vec![RunInput {
+                as_expected: true,
+                saw_events: true,
+                live: (1..=live).map(|it| LiveRecord::own(record(it))).collect(),
+                ..RunInput::default()
+            }],
+            ..CheckInput::default()
+        }
+    }
+
+    #[test]
+    fn what_an_interpreter_holds_until_it_shuts_down_is_deferred_unless_it_grew() {
+        let mut input = program(0);
+        input.runs[0].freed_by_shutdown = (1..=5).map(record).collect();
+        let result = judge(&input);
+        assert_eq!(result.status, CheckStatus::Found(FindingKind::Deferred));
+        let [finding] = &result.findings[..] else {
+            panic!("{:?}", result.findings);
+        };
+        assert_eq!((finding.count, finding.bytes), (5, 40));
+        assert_eq!(finding.confirmed, Some(Confirmation::UntilShutdown));
+
+        let mut trend = Trend::default();
+        for live in 1..=5 {
+            trend.add(&held(&program(live)));
+        }
+        input.trend = Some(trend);
+        let result = judge(&input);
+        assert_eq!(result.status, CheckStatus::Found(FindingKind::Grew));
+        assert_eq!(result.findings[0].bytes, 40);
+    }
 }

@@ -201,6 +201,8 @@ pub(crate) struct Diff {
     pub(crate) groups: Vec<Group>,
     /// What is allowed to stay, and by whom.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
+    /// What an interpreter freed only as it shut down.
+    pub(crate) freed_by_shutdown: Vec<Group>,
     /// Known caching allocators without a probe, through which the remaining records were
     /// allocated.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
@@ -212,6 +214,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     let mut sites = CallSites::new(&input.names);
     let mut groups = Groups::new(runs);
     let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
+    let mut freed_by_shutdown = Groups::new(runs);
     let mut missing_probes = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         let bound = BoundMemory::of(run);
@@ -240,10 +243,18 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
             }
         }
-        for anomaly in &run.anomalies {
-            let Anomaly::EndedWithContext { record, cause, .. } = anomaly else {
-                continue;
-            };
+        for record in &run.freed_by_shutdown {
+            let key = sites.key(Class::of(record), record);
+            freed_by_shutdown.add(at, key, record, None);
+        }
+        let mut ended: Vec<(&Record, ContextEnd)> = (run.anomalies.iter())
+            .filter_map(|anomaly| match anomaly {
+                Anomaly::EndedWithContext { record, cause, .. } => Some((record, *cause)),
+                _ => None,
+            })
+            .collect();
+        ended.sort_unstable_by_key(|(record, _)| record.sequence);
+        for (record, cause) in ended {
             if run.segments.owner(record, &run.holdings).is_some()
                 || bound.has(record)
                 || is_the_runtimes_code(record, &input.names)
@@ -251,7 +262,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 continue;
             }
             let class = Class {
-                ended: Some(*cause),
+                ended: Some(cause),
                 ..Class::of(record)
             };
             groups.add_ended(at, sites.key(class, record), record);
@@ -266,6 +277,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 groups.finish(&input.names).into_iter().map(with_reason)
             })
             .collect(),
+        freed_by_shutdown: freed_by_shutdown.finish(&input.names),
         missing_probes,
     }
 }
@@ -441,5 +453,54 @@ impl<'a> CallSites<'a> {
         }
         frames.retain(|frame| frame.owner != Owner::Cuda);
         frames
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Class, diff};
+    use crate::judge::{CheckInput, RunInput};
+    use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, Space};
+    use crate::ledger::{Anomaly, Kind, Layer, Place, Record};
+
+    fn ended(sequence: u64) -> Anomaly {
+        let made = Creation {
+            key: Key {
+                space: Space::DevicePointer,
+                value: 4096 * sequence,
+            },
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes: 16,
+            context: ContextUid(0),
+            stream: 0,
+            pool: 0,
+            caller: Caller::default(),
+        };
+        Anomaly::EndedWithContext {
+            record: Record { sequence, made },
+            cause: ContextEnd::Destroyed,
+            caller: Caller::default(),
+        }
+    }
+
+    /// The first and the last of them say which calls of the test a finding is about.
+    #[test]
+    fn records_that_end_with_a_context_in_any_order_are_in_that_of_their_creation() {
+        let run = RunInput {
+            anomalies: [3, 1, 2].map(ended).into(),
+            ..RunInput::default()
+        };
+        let input = CheckInput {
+            runs: vec![run],
+            ..CheckInput::default()
+        };
+        let groups = diff(&input).groups;
+        assert_eq!(groups.len(), 1);
+        let is_ended = |class: &Class| class.ended == Some(ContextEnd::Destroyed);
+        assert!(is_ended(&groups[0].key.class));
+        assert_eq!(groups[0].left[0].records, [1, 2, 3]);
+        assert_eq!(groups[0].kept[0].records, [1, 2, 3]);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     if let Some(rest @ [_, ..]) = all.get(NAMED..) {
         let calls = rest.iter().map(|failed| failed.count).sum();
         notes.push(format!(
-            "{} failed inside the test",
+            "{} failed during the test",
             units::quantity(calls, "other creating call")
         ));
     }
@@ -85,7 +85,7 @@ fn note(failed: &FailedAllocations, input: &CheckInput) -> String {
         None => format!("{} in all", units::memory(kind, failed.bytes)),
     };
     format!(
-        "{} × {}: {wanted}, asked for at {}",
+        "{} × {}: {wanted}, requested at {}",
         units::count(count),
         input.names.error(failed.error),
         input.names.site(failed.stack, kind).location()

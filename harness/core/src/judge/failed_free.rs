@@ -48,7 +48,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             else {
                 continue;
             };
-            // The runtime unloads a program's code at its end, and nobody can mend that.
+            // The runtime unloads a program's code at its end, which is not a defect of the
+            // program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
                 continue;
             }
@@ -306,8 +307,9 @@ fn in_broken_context(
         failed.site = input.names.site(caller.stack, kind);
     }
     finding.notes.push(format!(
-        "the context is broken: every call in it fails since a kernel or a copy did, and this is the \
-         first such call that was seen; {} failed in it. Look for the kernel or the copy first",
+        "the context is broken: a kernel or a copy failed, so every later call in the context \
+         fails; this is the first such call that was intercepted, and {} failed in all. Find the \
+         kernel or the copy first",
         quantity(frees, "free")
     ));
     found

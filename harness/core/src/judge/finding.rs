@@ -107,7 +107,7 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
         (
             (named != 0)
                 .then(|| format!("the handles of {named} were not released (cuMemRelease)")),
-            (mapped != 0).then(|| format!("the maps of {mapped} are still there (cuMemUnmap)")),
+            (mapped != 0).then(|| format!("the mappings of {mapped} still exist (cuMemUnmap)")),
         )
     };
     let parts: Vec<_> = named.into_iter().chain(mapped).collect();
@@ -126,8 +126,8 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
     is_running.then(|| {
         format!(
-            "allocated on the thread {other}, and threads of the test still ran when it ended; start a \
-             pool that several tests share in a function under #[gpu_leak_check::warmup]"
+            "allocated on the thread {other}, and threads of the test still ran when it ended; \
+             start a pool that several tests share in a function with #[gpu_leak_check::warmup]"
         )
     })
 }

@@ -79,7 +79,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
         .take(NAMED)
         .collect();
     finding.notes.push(format!(
-        "no call site gained in every round, all of them together did; others: {}",
+        "no single call site grew in every round, but all of them together did; the others are {}",
         others.join(", ")
     ));
     grown.records = groups

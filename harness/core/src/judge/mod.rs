@@ -72,7 +72,9 @@ pub struct CheckResult {
 /// Judges one check.
 pub fn judge(input: &CheckInput) -> CheckResult {
     let mut diff = diff(input);
+    let unbound = budget::unbound(input);
     let mut notes = notes(input);
+    notes.extend(unbound.clone());
     let failed_frees = failed_free::findings(input, &mut diff);
     let lost = input.was_partly_heard() && !input.facts.whole_program;
     if lost {
@@ -86,6 +88,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         true => growth::findings(&diff.groups, input),
         false => confirm::findings(&diff.groups, input),
     };
+    found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);
     }
@@ -138,7 +141,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         findings,
         records,
         notes,
-        unbound: budget::unbound(input),
+        unbound,
         unmet: unmet.filter(|_| is_measured),
     }
 }
@@ -167,7 +170,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
         };
         return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
     }
-    if !facts.confirm || runs >= confirm::MOST_RUNS {
+    if !facts.confirm || runs >= confirm::MAX_RUNS {
         return false;
     }
     let mut diff = diff(input);
@@ -207,24 +210,24 @@ fn notes(input: &CheckInput) -> Vec<String> {
     let mut notes = Vec::new();
     if first.freed_earlier.count != 0 {
         notes.push(format!(
-            "{}, allocated before the test and freed inside it: shown, and no credit",
+            "{}, allocated before the test and freed during it: shown, but not offset against \
+             leaks",
             amount(first.freed_earlier, "object")
         ));
     }
     if first.handed_over.count != 0 {
         notes.push(format!(
-            "{}, handed over inside the test",
+            "{}, handed over during the test",
             amount(first.handed_over, "object")
         ));
     }
     if input.runs.iter().any(|run| run.others.checks) && !first.live.is_empty() {
         notes.push(
-            "other checks ran at the same time: the tables count what they allocated too"
+            "other checks ran at the same time, so the tables include what they allocated"
                 .to_owned(),
         );
     }
     notes.extend(failed_allocations::notes(input));
-    notes.extend(budget::unbound(input));
     notes.extend(budget::shared(input));
     notes
 }

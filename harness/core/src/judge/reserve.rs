@@ -48,8 +48,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let of_others = rises(input, is_meant);
     let note = |rise: &Rise| {
         format!(
-            "{} more reserved by {} on {}, not judged: others could have reserved it, and a reserve \
-             has no owner",
+            "{} more reserved by {} on {}: not judged, because something outside this check may \
+             have reserved it",
             exact_size(rise.most()),
             rise.name,
             rise.place
@@ -161,7 +161,7 @@ pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
         };
         if let Some(pinning) = found.iter_mut().find(pins) {
             pinning.finding.notes.push(format!(
-                "keeps {} of the reserve of {} from being given back",
+                "prevents {} of the memory reserved by {} from being released",
                 exact_size(pinned),
                 usage.name
             ));

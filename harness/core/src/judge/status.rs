@@ -71,17 +71,17 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         inconclusive(Reason::new(
             Code::Shared,
             shared.join("; "),
-            "run the test in a process of its own (nextest, or `isolate`), or have the allocator \
-             report its blocks",
+            "run the test in its own process (nextest or `isolate`), or have the allocator report \
+             its blocks",
         ));
     }
     if findings.iter().any(Finding::is_unconfirmed) {
         inconclusive(Reason::new(
             Code::NotRepeatable,
-            "the first run left something, and the second run, which was to confirm it, did not end \
-             as the first one did",
-            "mend what the first run left, which may be why the second one failed; where the body \
-             can run only once, set `confirm = false`",
+            "the first run left something, but the second run, which was meant to confirm it, \
+             ended differently",
+            "fix what the first run left, which may be why the second run failed; if the body can \
+             run only once, set `confirm = false`",
         ));
     }
     reasons
@@ -98,17 +98,17 @@ pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
 
 fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
     let error = input.names.error(broken.error);
-    let by = input.names.broken_by.as_ref().map_or_else(
-        || "outside every check of this process so far".to_owned(),
-        |test| format!("by {test}"),
-    );
+    let (by, first) = match &input.names.broken_by {
+        Some(test) => (format!("by {test}"), "fix that test first"),
+        None => (
+            "outside every check of this process".to_owned(),
+            "find the call that broke it first",
+        ),
+    };
     Reason::new(
         Code::Poisoned,
-        format!(
-            "the context on {} was left in the state {error} {by}",
-            broken.place
-        ),
-        "mend the test that did it first; a process per test (nextest) keeps the others apart",
+        format!("the context on {} was broken {by} ({error})", broken.place),
+        format!("{first}; running each test in its own process (nextest) protects the others"),
     )
 }
 
@@ -122,13 +122,13 @@ fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
     Reason::new(
         Code::NoProbe,
         format!(
-            "no probe for {}: it keeps what it allocates from the driver and hands it out in \
-             pieces, and nobody else knows which of them are in use",
+            "no probe for {}: it keeps the memory that it allocates from the driver and hands it \
+             out in blocks, and only a probe can tell which of them are in use",
             named.join(" and ")
         ),
         format!(
-            "register a probe called {:?} by gpu_leak_check::probe!, or have the test empty the \
-             allocator's cache",
+            "register a probe named {:?} with gpu_leak_check::probe!, or empty the allocator's \
+             cache in the test",
             first.name
         ),
     )
@@ -148,12 +148,12 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     Some(Reason::new(
         Code::AmbiguousFree,
         format!(
-            "{} reported {:#x} as allocated while it was live already, on {}: which of the two a \
-             later free means, nobody knows",
+            "{} reported {:#x} as allocated while it was already live on {}, so it is unknown \
+             which of the two a later free refers to",
             made.layer, made.key.value, made.place
         ),
-        "where the addresses of two devices may be equal, report by an `observe::PlacedSource`, whose \
-         frees name the device",
+        "if two devices may use the same addresses, report through an `observe::PlacedSource`, \
+         whose frees name the device",
     ))
 }
 

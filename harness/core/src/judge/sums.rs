@@ -41,8 +41,8 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
         let most = of_others.map(|(bytes, _)| *bytes).max()?;
         (most > input.facts.tolerance).then(|| {
             format!(
-                "{} more are handed out by {} on {}, and others could have allocated them: an \
-                 allocator that reports only a sum does not say whose they are",
+                "{} more handed out by {} on {}, possibly to something outside this check: an \
+                 allocator that reports only a sum does not say who allocated it",
                 exact_size(most),
                 rise.name,
                 rise.place
@@ -68,7 +68,10 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
         .notes
         .push(match usages.any(|usage| usage.reported.is_some()) {
             false => {
-                format!("the probe of {name} knows this sum, but neither lines nor single blocks")
+                format!(
+                    "the probe of {name} reports only this sum, without call sites or \
+                         individual blocks"
+                )
             }
             true => format!("the probe of {name} counts more than the blocks that were reported"),
         });

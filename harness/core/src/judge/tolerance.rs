@@ -22,9 +22,10 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     for ((layer, place), bytes) in cover(tolerance, found, stays) {
         let stayed = exact_size(bytes);
         notes.push(match bytes <= tolerance {
-            true => format!("{stayed} stayed, within the tolerance of {limit}"),
+            true => format!("{stayed} remained allocated, within the tolerance of {limit}"),
             false => format!(
-                "{stayed} of {layer} memory on {place} stayed, more than the tolerance of {limit}"
+                "{stayed} of {layer} memory on {place} remained allocated, more than the \
+                 tolerance of {limit}"
             ),
         });
     }
@@ -32,7 +33,9 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
     for bytes in once.into_values().filter(|bytes| *bytes <= tolerance) {
         let stayed = exact_size(bytes);
-        notes.push(format!("{stayed} stayed, within the tolerance of {limit}"));
+        notes.push(format!(
+            "{stayed} remained allocated, within the tolerance of {limit}"
+        ));
     }
     notes
 }

@@ -128,7 +128,7 @@ impl Trend {
             }
             if let Followed::Allocator { name, .. } = &line.what {
                 finding.notes.push(format!(
-                    "all that {name} holds; the place is that of most of it"
+                    "everything that {name} holds; the location is where most of it was allocated"
                 ));
             }
             found.push(largest);

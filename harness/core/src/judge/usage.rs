@@ -127,7 +127,7 @@ impl LayerUsage {
         }
     }
 
-    /// Returns what it has handed out and not reported.
+    /// Returns what it has handed out but not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
     }

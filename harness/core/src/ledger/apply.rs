@@ -4,11 +4,11 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::anomaly::{Anomalies, Anomaly};
-use super::awaited::Awaited;
 use super::contexts::{ContextEntry, ContextTable, dies_with_context};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
 };
+use super::free_log::FreeLog;
 use super::kind::Kind;
 use super::name::Place;
 use super::scopes::OpenScopes;
@@ -40,7 +40,7 @@ pub struct Ledger {
     stacks: Stacks,
     contexts: ContextTable,
     anomalies: Anomalies,
-    awaited: Awaited,
+    free_log: FreeLog,
     /// Whether resources made outside every scope belong to the watched program.
     all_its_own: AtomicBool,
     pub(super) tap: Tap,
@@ -59,7 +59,7 @@ impl Ledger {
             stacks: Stacks::new(),
             contexts: ContextTable::default(),
             anomalies: Anomalies::default(),
-            awaited: Awaited::default(),
+            free_log: FreeLog::default(),
             all_its_own: AtomicBool::new(false),
             tap: Tap::default(),
         }
@@ -243,7 +243,7 @@ impl Ledger {
 
     /// Records that a known record was freed.
     fn freed(&self, record: &Record, caller: Caller) {
-        self.awaited.returned(record, caller.stack);
+        self.free_log.freed(record, caller.stack);
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             self.scopes
                 .freed(caller.scope, record.sequence, &record.made);

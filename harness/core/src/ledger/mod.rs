@@ -5,9 +5,9 @@
 
 mod anomaly;
 mod apply;
-mod awaited;
 mod contexts;
 pub mod event;
+mod free_log;
 mod graphs;
 mod holds;
 mod kind;
@@ -26,9 +26,9 @@ mod usage;
 
 pub use anomaly::{Anomaly, Mark};
 pub use apply::Ledger;
-pub use awaited::Released;
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
+pub use free_log::Released;
 pub use kind::Kind;
 pub use meter::{MeterReading, SiteUsage};
 pub use name::{Layer, Place, PoolName};

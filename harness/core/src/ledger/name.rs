@@ -9,7 +9,7 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 
 /// A growing list of names; a name's number never changes.
 ///
@@ -84,7 +84,7 @@ impl NameList {
                 break Some(*number);
             }
             if count < known.capacity() {
-                let number = u16::try_from(count).ok().filter(|it| *it < MOST_NAMES);
+                let number = u16::try_from(count).ok().filter(|it| *it < MAX_NAMES);
                 if let Some(number) = number {
                     known.names.push(kept);
                     known.numbers.insert(kept, number);
@@ -110,7 +110,7 @@ impl NameList {
 }
 
 /// How many names fit in the numbers that unnamed places leave.
-const MOST_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
+const MAX_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
@@ -132,7 +132,7 @@ impl Layer {
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)
-            .unwrap_or_else(|| panic!("gpu-leak-check: the allocator {name:?} cannot be named now"))
+            .unwrap_or_else(|| panic!("gpu-leak-check: the allocator {name:?} cannot be added"))
     }
 
     /// Like [`Self::allocator`], but returns `None` instead of panicking.
@@ -259,7 +259,7 @@ macro_rules! named_in_files {
                 fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
                     let text = String::deserialize(input)?;
                     let read: fn(&str) -> Option<Self> = $read;
-                    read(&text).ok_or_else(|| Error::custom(format!("no {} is called {text:?}", $what)))
+                    read(&text).ok_or_else(|| Error::custom(format!("there is no {} named {text:?}", $what)))
                 }
             }
         )*

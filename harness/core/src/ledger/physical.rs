@@ -2,8 +2,8 @@
 //! management](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
 //!
 //! Physical memory lives as long as a handle names it or a range of addresses maps it. Programs
-//! usually create it, map it and release the handle at once, after which the driver may give the
-//! same handle to other memory. So each object has its own number, and handles and ranges only
+//! usually create it, map it and release the handle immediately, after which the driver may give
+//! the same handle to other memory. So each object has its own number, and handles and ranges only
 //! refer to the object that they hold.
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
 /// The bit that is also set if compiled code, not another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
 /// How many distinct lines are kept: a program that generates code can produce new ones forever.
-const MOST: usize = 1 << 20;
+const MAX_LINES: usize = 1 << 20;
 
 /// The source line of an interpreter's frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -38,7 +38,7 @@ impl ScriptLine {
         if let Some(number) = known.numbers.get(self) {
             return Some(*number);
         }
-        if TAG == 0 || known.lines.len() == MOST {
+        if TAG == 0 || known.lines.len() == MAX_LINES {
             return None;
         }
         let number = LineNumber(known.lines.len() as u32);

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::apply::Ledger;
 use super::event::{Event, Ticket};
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 
 /// Receives an event after the ledger has applied it, with the ledger's answer. It must neither
 /// report to the ledger nor wait for a thread that does.

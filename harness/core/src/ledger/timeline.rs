@@ -8,7 +8,7 @@
 use super::usage::UsageKey;
 
 /// How many samples a log holds before its resolution is halved.
-const MOST: usize = 128;
+const MAX_SAMPLES: usize = 128;
 
 /// The values of a figure during some consecutive events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl SampleLog {
         if self.samples.is_empty() {
             self.start = before;
         }
-        let is_full = self.samples.len() == MOST;
+        let is_full = self.samples.len() == MAX_SAMPLES;
         match self.samples.last_mut() {
             Some(last) if last.is_near(&sample, self.scale) => last.take_in(&sample),
             _ if is_full => self.make_room_for(sample),
@@ -71,7 +71,7 @@ impl SampleLog {
     #[cold]
     fn make_room_for(&mut self, sample: Sample) {
         self.samples.push(sample);
-        while self.samples.len() > MOST {
+        while self.samples.len() > MAX_SAMPLES {
             self.scale += 1;
             join(&mut self.samples, self.scale);
         }
@@ -124,7 +124,7 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
     samples.retain(|sample| sample.until >= since);
     let mut scale = logs.iter().map(|log| log.scale).max().unwrap_or(0);
     join(&mut samples, scale);
-    while samples.len() > MOST {
+    while samples.len() > MAX_SAMPLES {
         scale += 1;
         join(&mut samples, scale);
     }
@@ -136,7 +136,7 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
 #[cfg(test)]
 mod tests {
     use super::super::name::{Layer, Place};
-    use super::{Curve, MOST, Sample, SampleLog, UsageKey, curve};
+    use super::{Curve, MAX_SAMPLES, Sample, SampleLog, UsageKey, curve};
 
     const OF: UsageKey = UsageKey {
         layer: Some(Layer::DRIVER),
@@ -195,8 +195,8 @@ mod tests {
             figure.becomes(usize::from(at % 3 == 0), at, live);
         }
         let curve = figure.since(0).expect("a curve");
-        assert!(curve.samples.len() <= MOST, "{curve:?}");
-        assert!(curve.samples.len() >= MOST / 2 - 1, "{curve:?}");
+        assert!(curve.samples.len() <= MAX_SAMPLES, "{curve:?}");
+        assert!(curve.samples.len() >= MAX_SAMPLES / 2 - 1, "{curve:?}");
         let holding = |at: u64| -> Sample {
             let mut all = curve.samples.iter();
             let found = all.find(|it| (it.at..=it.until).contains(&at));

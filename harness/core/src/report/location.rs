@@ -146,7 +146,8 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose folder is irrelevant.
+/// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose directory is
+/// irrelevant.
 fn without_registry(file: &str) -> &str {
     let inside = file
         .split_once("/registry/src/")

@@ -30,7 +30,9 @@ fn module(file: &str) -> String {
     let is_root = |name: &&str| matches!(*name, "mod" | "lib" | "main");
     let module = match stem.filter(|name| !is_root(name)) {
         Some(stem) => stem,
-        None => parts.find(|folder| *folder != "src").unwrap_or_default(),
+        None => parts
+            .find(|directory| *directory != "src")
+            .unwrap_or_default(),
     };
     module.replace('-', "_")
 }

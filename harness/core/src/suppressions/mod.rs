@@ -171,7 +171,7 @@ impl Suppression {
         let owner = self.owner.as_ref();
         let ask = owner.map_or_else(String::new, |owner| format!("; ask {owner}"));
         Some(format!(
-            "{} allows what it names ({}), and expired on {until}{ask}",
+            "{} still applies ({}), but expired on {until}{ask}",
             self.stands_in, self.reason
         ))
     }
@@ -222,7 +222,7 @@ pub fn settle(
         for finding in own {
             for (limit, reached) in &exceeded {
                 finding.notes.push(format!(
-                    "{} allows up to {limit}, and these are {reached}",
+                    "{} allows up to {limit}, but these are {reached}",
                     entry.stands_in
                 ));
             }

@@ -93,7 +93,7 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
     let told = settled(up_to(1), both());
     assert_eq!(
         told[0].notes,
-        ["gpu.toml:3 allows up to 1, and these are 2"]
+        ["gpu.toml:3 allows up to 1, but these are 2"]
     );
 }
 
@@ -149,7 +149,7 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
     let refused = settled(up_to(29), both());
     assert_eq!(
         refused[0].notes,
-        ["gpu.toml:3 allows up to 29 B, and these are 30 B"]
+        ["gpu.toml:3 allows up to 29 B, but these are 30 B"]
     );
     assert!(all(refused, FindingKind::Leaked));
 }
@@ -169,7 +169,7 @@ fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
     assert_eq!(findings[0].kind, FindingKind::Leaked);
     assert_eq!(
         findings[0].notes,
-        ["gpu.toml:3 allows up to 5 B, and these are 10 B"]
+        ["gpu.toml:3 allows up to 5 B, but these are 10 B"]
     );
 
     let mut findings = [leak(10)];
@@ -205,8 +205,8 @@ fn an_expired_entry_still_allows_and_says_so() {
     assert_eq!(
         told(expired),
         [
-            "gpu.toml:3 allows what it names (a table for the whole process), and expired on \
-             2026-05-31; ask the runtime team"
+            "gpu.toml:3 still applies (a table for the whole process), but expired on 2026-05-31; \
+             ask the runtime team"
         ]
     );
     assert!(told(today).is_empty());

@@ -286,8 +286,8 @@ mod tests {
 
     #[test]
     fn a_table_that_is_longer_than_its_file_is_not_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("library.so");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("library.so");
         let read = |bytes| {
             fs::write(&path, file(bytes)).unwrap();
             Image::read(&path, RULES, Budget::new(Duration::from_secs(100))).is_some()

@@ -15,7 +15,7 @@ pub(super) const PAGE: u64 = 4096;
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
 /// How many bytes are read in one search, whatever its time limit.
-pub(super) const MOST: u64 = 512 << 20;
+pub(super) const MAX_BYTES_READ: u64 = 512 << 20;
 
 /// Readable memory.
 pub(super) trait Memory {
@@ -63,7 +63,7 @@ impl<M: Memory> Pages<M> {
             memory,
             kept: FxHashMap::default(),
             budget,
-            left: MOST,
+            left: MAX_BYTES_READ,
         }
     }
 
@@ -203,7 +203,7 @@ pub(super) mod synthetic {
 #[cfg(test)]
 mod tests {
     use super::synthetic::{READS, Synthetic, reads, unlimited};
-    use super::{KEPT, MOST, Memory, OwnMemory, PAGE, Pages, Seen};
+    use super::{KEPT, MAX_BYTES_READ, Memory, OwnMemory, PAGE, Pages, Seen};
 
     #[test]
     fn this_process_reads_itself_and_nothing_else() {
@@ -258,11 +258,11 @@ mod tests {
     #[test]
     fn no_more_is_read_and_no_more_is_kept_than_may_be_whatever_time_there_is() {
         let mut pages = Pages::new(Synthetic::default(), unlimited());
-        for page in 0..MOST / PAGE + 10 {
+        for page in 0..MAX_BYTES_READ / PAGE + 10 {
             pages.word(page * PAGE);
             assert!(pages.kept.len() <= KEPT);
         }
         assert!(pages.is_spent());
-        assert_eq!(READS.get() * PAGE, MOST);
+        assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
     }
 }

@@ -121,7 +121,7 @@ pub(super) mod tests {
         is_vendor_library: |name| name.starts_with("libcuda"),
         is_vendor_function: |name| name.starts_with("cuda"),
         is_known_library: |_| false,
-        is_in_a_system_folder: |_| false,
+        is_in_a_system_directory: |_| false,
         as_written: |name| name.replace("__gpu_leak_check_frees::", ""),
     };
 

@@ -330,7 +330,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
 
 /// Whether a library belongs to the system, or its inside is unknown to the program's author.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
-    (names.is_in_a_system_folder)(file)
+    (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)
         || name.starts_with("libstd-")
 }

@@ -15,7 +15,7 @@ use super::targets::{END, LOWEST, Targets};
 /// The largest distance at which a place is named.
 const DEEPEST: u32 = 6;
 /// How many addresses are followed.
-const MOST_BLOCKS: usize = 1 << 20;
+const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
 /// by an address after its entries.
 const FAR: u64 = 64 << 10;
@@ -141,7 +141,7 @@ impl<M: Memory> Search<'_, M> {
             level = next;
         }
         outcome.complete &= level.is_empty()
-            && known.addresses.len() < MOST_BLOCKS
+            && known.addresses.len() < MAX_BLOCKS
             && !self.pages.is_spent()
             && !self.is_foreign(&known);
         outcome
@@ -180,7 +180,7 @@ impl<M: Memory> Search<'_, M> {
             if heap.region(word).is_some() && !driver.handles.contains(&word) {
                 // More than can be followed need not be stored.
                 match found.pointers.len() {
-                    ..MOST_BLOCKS => found.pointers.push(word),
+                    ..MAX_BLOCKS => found.pointers.push(word),
                     _ => is_cut = true,
                 }
             }
@@ -199,7 +199,7 @@ impl<M: Memory> Search<'_, M> {
         next: &mut Vec<PendingBlock>,
     ) {
         for pointer in pointers {
-            if known.addresses.len() >= MOST_BLOCKS || self.pages.is_spent() {
+            if known.addresses.len() >= MAX_BLOCKS || self.pages.is_spent() {
                 return;
             }
             let Some(region) = self.heap.region(pointer).map(|region| region.start) else {

@@ -57,8 +57,8 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process except the one that searches, and whether they are complete.
-/// `region` returns the end of the mapping that contains an address.
+/// Returns the threads of this process except the one that searches, and whether the list is
+/// complete. `region` returns the end of the mapping that contains an address.
 pub(super) fn of_this_process<M: Memory>(
     asking: u32,
     pages: &mut Pages<M>,

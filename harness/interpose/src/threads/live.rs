@@ -206,7 +206,7 @@ mod tests {
             let inherited = token_of_a_thread() == 21;
             remove(22);
             let counted = count(21) + count(22);
-            // SAFETY: ends the child at once, without handlers.
+            // SAFETY: ends the child immediately, without handlers.
             unsafe { libc::_exit(i32::from(!inherited || counted != 0)) };
         }
         drop(held);

@@ -27,20 +27,20 @@ pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
     }
 }
 
-/// A folder of libraries that are compiled on request, with the compiler that rustc uses for
+/// A directory of libraries that are compiled on request, with the compiler that rustc uses for
 /// linking.
 pub(crate) struct Libraries {
-    pub(crate) folder: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 impl Libraries {
     pub(crate) fn new() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        Self { folder }
+        let directory = tempfile::tempdir().expect("a directory");
+        Self { directory }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// Compiles `source` to `name` with further arguments.
@@ -57,10 +57,10 @@ impl Libraries {
             let soname = format!("-Wl,-soname,{name}");
             command.args(["-shared", "-fPIC", &soname]);
         }
-        let folder = self.folder.path().display();
+        let directory = self.directory.path().display();
         command
             .args(arguments)
-            .args([format!("-L{folder}"), format!("-Wl,-rpath,{folder}")])
+            .args([format!("-L{directory}"), format!("-Wl,-rpath,{directory}")])
             .arg("-ldl");
         let result = command
             .output()
@@ -109,7 +109,7 @@ pub(crate) struct Cargo {
 impl Cargo {
     pub(crate) fn new() -> Self {
         let exe = env::current_exe().expect("this program");
-        let profile = exe.ancestors().nth(2).expect("a profile's folder");
+        let profile = exe.ancestors().nth(2).expect("a profile's directory");
         Self {
             profile: profile.to_owned(),
         }
@@ -117,7 +117,7 @@ impl Cargo {
 
     /// Returns a cargo command for this package, with the same target and profile.
     pub(crate) fn command(&self, name: &str) -> Command {
-        let mut target = self.profile.parent().expect("a target's folder");
+        let mut target = self.profile.parent().expect("a target's directory");
         let triple = self.triple();
         let mut command = Command::new(env!("CARGO"));
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
@@ -127,7 +127,7 @@ impl Cargo {
         }
         if let Some(triple) = triple {
             command.args(["--target", triple]);
-            target = target.parent().expect("the build's folder");
+            target = target.parent().expect("the build's directory");
         }
         command.arg("--target-dir").arg(target);
         command
@@ -135,8 +135,8 @@ impl Cargo {
 
     /// The path contains the name of the target if one was given.
     pub(crate) fn triple(&self) -> Option<&str> {
-        let folder = self.profile.parent()?.file_name()?.to_str()?;
-        folder.contains("-linux-").then_some(folder)
+        let directory = self.profile.parent()?.file_name()?.to_str()?;
+        directory.contains("-linux-").then_some(directory)
     }
 
     pub(crate) fn examples(&self) -> PathBuf {

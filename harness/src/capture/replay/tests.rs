@@ -172,7 +172,7 @@ fn what_cannot_be_is_told_with_its_line() {
     let event = |order: u64, event| json!({"record": "event", "order": order, "event": event});
     let stack = |id: u64| json!({"record": "stack", "id": id, "addresses": [1, 2]});
     for (lines, line, what) in [
-        (vec![event(1, ended)], 2, "no release with the ticket 5"),
+        (vec![event(1, ended)], 2, "no free with the ticket 5"),
         (vec![event(1, named)], 2, "there is no stack 9"),
         (
             vec![event(2, retained.clone())],
@@ -187,8 +187,8 @@ fn what_cannot_be_is_told_with_its_line() {
         (vec![event(1, json!("lost"))], 2, "event: unknown variant"),
         (vec![event(u64::MAX, retained)], 2, "comes after event 0"),
         (vec![stack(0)], 2, "stack 0 is empty"),
-        (vec![stack(1), stack(1)], 3, "is there already"),
-        (vec![stack(1 << 30)], 2, "no possible number"),
+        (vec![stack(1), stack(1)], 3, "is a duplicate"),
+        (vec![stack(1 << 30)], 2, "an invalid number"),
         (vec![stack(1 << 40)], 2, "stack: invalid value"),
         (vec![json!({"record": 3})], 2, "it has no `record`"),
         (vec![json!([1, 2])], 2, "it has no `record`"),

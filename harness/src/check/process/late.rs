@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::summary;
+use super::exit_summary;
 use crate::device::exit;
 use crate::judge::CheckResult;
 use crate::ledger::{self, Released, ScopeId};
 use crate::report::Sink;
-use crate::report::json::Late;
-use crate::report::model::{FindingKind, Report};
+use crate::report::check_report::{FindingKind, Report};
+use crate::report::run_file::Late;
 use crate::sync::{Mutex, locked};
 
 /// A check that found leaks.
@@ -44,7 +44,7 @@ pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckR
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // The newest exit handler runs first, so the summary is printed after this one.
-        summary::tell_at_exit();
+        exit_summary::tell_at_exit();
         exit::at_exit(tell);
     });
 }
@@ -62,7 +62,7 @@ fn tell() {
         .map(|released| (released.record.sequence, released))
         .collect();
     for late in all.iter().filter_map(|leaked| late(leaked, &released)) {
-        summary::note(&late.told());
+        exit_summary::note(&late.sentence());
         Sink::global().late(late);
     }
 }

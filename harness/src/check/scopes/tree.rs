@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::judge::{FailedSum, Subject};
 use crate::ledger::{self, Amount, ScopeId};
-use crate::report::model::AllowedBy;
+use crate::report::check_report::AllowedBy;
 use crate::sync::{Mutex, locked};
 
 /// Locks of the ledger may be taken after this one, never before it.

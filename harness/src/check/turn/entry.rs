@@ -9,7 +9,7 @@ use crate::capture;
 use crate::case::Case;
 use crate::ledger::{self, Kind};
 use crate::report;
-use crate::report::model::{Frame, Owner};
+use crate::report::check_report::{Frame, Owner};
 use crate::sync::{Mutex, locked};
 
 /// The message of the second entry.

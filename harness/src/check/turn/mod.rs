@@ -1,8 +1,7 @@
 //! Which checks may run now, and what else may be active meanwhile.
 
 pub(crate) mod child;
-pub(crate) mod company;
+pub(crate) mod concurrency;
 pub(crate) mod entry;
 pub(crate) mod gate;
 pub(crate) mod libtest;
-pub(crate) mod others;

@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for Rounds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         match u32::deserialize(from)? {
             0 => Err(de::Error::custom(
-                "0 rounds check nothing: 1 is an ordinary check",
+                "0 rounds check nothing: set `rounds` to 1 for an ordinary check",
             )),
             rounds => Ok(Self(rounds)),
         }
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for WrittenSize {
             }
 
             fn visit_i64<E: de::Error>(self, bytes: i64) -> Result<u64, E> {
-                let what = |_| E::custom(format!("{bytes} bytes: a size is not negative"));
+                let what = |_| E::custom(format!("{bytes} bytes: a size cannot be negative"));
                 u64::try_from(bytes).map_err(what)
             }
 

@@ -1,7 +1,7 @@
 use super::{FORKED, at_exit, forked, install, may_call_driver, on_exit};
-use crate::device::quiet::quiet;
 use crate::ledger::{self, Place};
 use crate::observe::{self, Source};
+use crate::recursion_guard::quiet;
 use std::sync::atomic::Ordering;
 
 /// Runs `body` in a forked child process and returns its wait status; an alarm ends the child after

@@ -89,7 +89,7 @@ impl Image {
         if let Some(lines) = &self.lines {
             lines.at(address, |frame| found.push(frame));
         }
-        // The symbol table does not know inlined functions, but it has the full path of the
+        // The symbol table has no inlined functions, but it has the full path of the
         // function around them, which line tables alone (`debug = "line-tables-only"`) lack.
         let mut outermost = found.pop().unwrap_or_default();
         outermost.function = self.in_full(outermost.function, address);

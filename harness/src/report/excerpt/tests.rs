@@ -75,9 +75,9 @@ fn a_word_longer_than_the_line_may_be_is_marked_as_far_as_it_is_shown() {
 
 #[test]
 fn only_lines_that_are_there_are_read() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.rs"), b"one\ntwo \r\n\xff").unwrap();
-    let sources = Sources::below(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.rs"), b"one\ntwo \r\n\xff").unwrap();
+    let sources = Sources::below(directory.path());
     let line = |file, number| sources.line(file, number).map(|line| line.text);
     assert_eq!(line("a.rs", 2).as_deref(), Some("two"));
     for (file, number) in [
@@ -93,9 +93,9 @@ fn only_lines_that_are_there_are_read() {
 
 #[test]
 fn a_file_that_changed_after_the_build_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("a.rs"), "one").unwrap();
-    let mut sources = Sources::below(folder.path());
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("a.rs"), "one").unwrap();
+    let mut sources = Sources::below(directory.path());
     let line = |edited| {
         Some(SourceLine {
             text: "one".to_owned(),

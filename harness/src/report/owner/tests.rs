@@ -1,5 +1,5 @@
 use super::{Symbol, is_cuda_library, of_python, owner};
-use crate::report::model::Owner;
+use crate::report::check_report::Owner;
 
 fn of_file(file: &str) -> Owner {
     let symbol = Symbol {
@@ -42,7 +42,7 @@ fn files_cargo_fetched_are_dependencies() {
 }
 
 #[test]
-fn a_users_own_folders_may_have_such_names() {
+fn a_users_own_directories_may_have_such_names() {
     for file in [
         "/home/u/registry/src/lib.rs",
         "/home/u/train/src/vendor/nvidia.rs",
@@ -56,20 +56,24 @@ fn a_users_own_folders_may_have_such_names() {
 
 #[test]
 fn only_the_harness_own_sources_are_the_harness() {
-    let folder = env!("CARGO_MANIFEST_DIR");
+    let directory = env!("CARGO_MANIFEST_DIR");
     for file in [
         "src/check/run.rs",
         "core/src/ledger/apply.rs",
         "interpose/src/lib.rs",
     ] {
         assert_eq!(
-            of_file(&format!("{folder}/{file}")),
+            of_file(&format!("{directory}/{file}")),
             Owner::Harness,
             "{file}"
         );
     }
     for file in ["tests/a.rs", "../examples/a.rs", "../tests/main.rs"] {
-        assert_eq!(of_file(&format!("{folder}/{file}")), Owner::User, "{file}");
+        assert_eq!(
+            of_file(&format!("{directory}/{file}")),
+            Owner::User,
+            "{file}"
+        );
     }
     let published = "/home/u/.cargo/registry/src/index.crates.io-1949cf8c6b5b557f";
     for file in [
@@ -131,7 +135,7 @@ fn cudas_libraries_are_known_by_name() {
 }
 
 #[test]
-fn python_files_are_told_apart_by_their_folders() {
+fn python_files_are_told_apart_by_their_directories() {
     for (file, owner) in [
         ("train.py", Owner::User),
         ("/home/ann/python3.12/train.py", Owner::User),

@@ -2,8 +2,8 @@ use std::fs;
 use std::path::Path;
 
 use super::{Sink, binary_name};
-use crate::report::json::read;
-use crate::report::model::{CheckStatus, Report};
+use crate::report::check_report::{CheckStatus, Report};
+use crate::report::run_file::read;
 
 fn report(test: &str) -> Report {
     Report {
@@ -14,8 +14,8 @@ fn report(test: &str) -> Report {
 
 #[test]
 fn results_can_be_read_while_the_process_lives() {
-    let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::new(folder.path().join("not/yet/there"), "run".to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().join("not/yet/there"), "run".to_owned());
     assert_eq!(sink.path(), None);
     sink.began("a", "tests/train.rs", 3);
     sink.finished(&report("a"));
@@ -39,12 +39,12 @@ fn nothing_is_written_through_links_that_others_put_there() {
     use std::borrow::Cow;
     use std::os::unix::fs::symlink;
 
-    use crate::report::json::ProcessSnapshot;
+    use crate::report::run_file::ProcessSnapshot;
 
-    let folder = tempfile::tempdir().unwrap();
-    let elsewhere = folder.path().join("of-somebody-else");
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = directory.path().join("of-somebody-else");
     fs::write(&elsewhere, "theirs").unwrap();
-    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
     sink.began("a", "tests/train.rs", 3);
     let path = sink.path().unwrap();
 
@@ -69,8 +69,8 @@ fn nothing_is_written_through_links_that_others_put_there() {
 
 #[test]
 fn lines_of_many_threads_stay_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let sink = &sink;
@@ -91,26 +91,26 @@ fn lines_of_many_threads_stay_whole() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told_once() {
-    let folder = tempfile::tempdir().unwrap();
-    // A file where a folder must be refuses everybody, root too.
-    let base = folder.path().join("taken");
+fn a_directory_that_cannot_be_written_is_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    // A file where a directory must be refuses everybody, root too.
+    let base = directory.path().join("taken");
     fs::write(&base, "").unwrap();
     let sink = Sink::new(base, "run".to_owned());
     sink.began("a", "tests/train.rs", 3);
     sink.finished(&report("a"));
     let note = sink.note().unwrap();
-    assert!(note.starts_with("results are not kept"), "{note}");
+    assert!(note.starts_with("results are not saved"), "{note}");
     assert!(note.contains("GPU_LEAK_CHECK_OUTPUT"), "{note}");
     assert_eq!(sink.note(), None);
 }
 
 #[test]
 fn results_that_were_removed_meanwhile_are_told() {
-    let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
     sink.began("a", "tests/train.rs", 3);
-    fs::remove_dir_all(folder.path().join("run")).unwrap();
+    fs::remove_dir_all(directory.path().join("run")).unwrap();
     sink.finished(&report("a"));
     let note = sink.note().unwrap();
     assert!(note.contains("was removed while the tests ran"), "{note}");
@@ -134,8 +134,8 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
         );
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
-    let sink = Sink::new(folder.path().to_owned(), "run".to_owned());
+    let directory = tempfile::tempdir().unwrap();
+    let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
     sink.began("a", "tests/train.rs", 3);
     sink.finished(&report("a"));
     sink.began("b", "tests/train.rs", 9);
@@ -154,7 +154,7 @@ fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
     assert_eq!(file.lost.len(), 1);
     assert_eq!(file.lost[0].test, "b");
     let note = sink.note().unwrap();
-    assert!(note.starts_with("results are not kept"), "{note}");
+    assert!(note.starts_with("results are not saved"), "{note}");
 }
 
 /// Files of this process cannot grow beyond `bytes`.

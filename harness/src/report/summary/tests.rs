@@ -1,6 +1,6 @@
 use super::Summary;
-use crate::report::model::Code;
-use crate::report::model::{CheckStatus, FindingKind, Reason, Report};
+use crate::report::check_report::Code;
+use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
 
 fn without(code: Code, remedy: &str) -> Report {
     Report {
@@ -126,8 +126,8 @@ fn what_nobody_owns_is_summed_up() {
     summary.add_unowned(1, 1 << 19);
     assert_eq!(
         summary.text().unwrap(),
-        "gpu-leak-check: 1 checked: 1 clean\n  \
-         3 allocations, 1.00 MiB by threads outside every check: `Scope` takes a test \
-         along to them, `isolate` gives it a process of its own",
+        "gpu-leak-check: 1 checked: 1 clean\n  3 allocations, 1.00 MiB by threads outside every \
+         check: `Scope` assigns their allocations to a test, and `isolate` runs the test in its \
+         own process",
     );
 }

@@ -27,7 +27,7 @@ pub(super) struct Grid {
 }
 
 /// Kernels loop over what their grid does not cover, so more blocks would bring nothing.
-const MOST_BLOCKS: u64 = 1 << 16;
+const MAX_BLOCKS: u64 = 1 << 16;
 
 impl Grid {
     /// One thread per element, up to a bound.
@@ -38,7 +38,7 @@ impl Grid {
 
     /// One block per line, up to a bound.
     pub(super) fn lines(lines: u64, threads: u32) -> Self {
-        let blocks = u32::try_from(lines.min(MOST_BLOCKS)).expect("the bound is small");
+        let blocks = u32::try_from(lines.min(MAX_BLOCKS)).expect("the bound is small");
         Self {
             blocks,
             threads: (threads, 1),
@@ -68,7 +68,8 @@ impl Cuda {
         let mut pointers = arguments.map(|argument| argument.0);
         // SAFETY: the function is loaded as long as this device lives, the context is current, and
         // the driver copies the arguments before it returns. That they fit the kernel is what this
-        // method asks of its callers, all in this folder, each beside the kernel's parameter list.
+        // method asks of its callers, all in this directory, each beside the kernel's parameter
+        // list.
         let launched = unsafe {
             result::launch_kernel(
                 function.cu_function(),

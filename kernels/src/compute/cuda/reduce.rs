@@ -14,7 +14,7 @@ use super::launch::Grid;
 const LINE: u64 = 1 << 16;
 
 /// More parts than this would not use the GPU better.
-const MOST_PARTS: u64 = 1024;
+const MAX_PARTS: u64 = 1024;
 
 impl Cuda {
     pub(super) fn launch_sum(
@@ -78,7 +78,7 @@ impl Cuda {
     /// reads it has been launched: the stream keeps the order.
     fn launch_parts(&self, input: Operand<'_>) -> Result<(Storage, u64)> {
         let (from, count) = (floats(input), count(input));
-        let blocks = count.div_ceil(LINE).clamp(1, MOST_PARTS);
+        let blocks = count.div_ceil(LINE).clamp(1, MAX_PARTS);
         let parts = Storage::new(input.storage.device(), blocks as usize * DType::F32.bytes())?;
         let to = parts.address();
         self.launch(

@@ -148,8 +148,8 @@ pub fn those_in_line_that_share_are_inside_together() {
 }
 
 /// The body of an exclusive check starts a thread that begins a check of its own, and waits for it,
-/// while others queue: that check is admitted at once, both know that they overlapped, and those in
-/// the queue overlap neither.
+/// while others queue: that check is admitted immediately, both know that they overlapped, and
+/// those in the queue overlap neither.
 pub fn a_check_that_the_one_inside_waits_for() {
     let (gate, inside) = (Gate::new(), Inside::default());
     thread::scope(|threads| {

@@ -1,6 +1,6 @@
 //! The coordinates of calls and amounts in a picture.
 
-use gpu_leak_check::report::model::TimelineRun;
+use gpu_leak_check::report::check_report::TimelineRun;
 
 /// The size of the picture in its own units, and its margins.
 pub(super) const WIDTH: f64 = 760.0;

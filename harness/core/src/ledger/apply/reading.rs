@@ -9,7 +9,7 @@ use crate::ledger::{
 };
 use std::time::Instant;
 
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 use crate::sync::atomic::Ordering;
 
 impl Ledger {
@@ -151,20 +151,20 @@ impl Ledger {
     /// time comes from the `clock` of the first such call.
     pub fn await_release(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         let _quiet = quiet();
-        self.awaited.begin(scopes, clock);
+        self.free_log.begin(scopes, clock);
     }
 
     /// Stops recording the frees of these scopes, and forgets those so far.
     pub fn forget_releases(&self, scopes: &[ScopeId]) {
         let _quiet = quiet();
-        self.awaited.end(scopes);
+        self.free_log.end(scopes);
     }
 
-    /// Returns the recorded frees in awaited scopes for which `wanted` holds, with their times.
+    /// Returns the recorded frees in logged scopes for which `wanted` holds, with their times.
     #[must_use]
     pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let _quiet = quiet();
-        self.awaited.released(wanted)
+        self.free_log.released(wanted)
     }
 
     /// Returns the live record under `key`.

@@ -9,7 +9,7 @@ use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
 use crate::ledger::shared::{Shared, SharedFree};
 use crate::ledger::table::Entering;
-use crate::quiet::quiet;
+use crate::recursion_guard::quiet;
 use crate::sync::{MutexGuard, PoisonError};
 
 impl Ledger {

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::super::budget::Budget;
 use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
-use super::super::memory::{MOST, Memory, PAGE};
+use super::super::memory::{MAX_BYTES_READ, Memory, PAGE};
 use super::*;
 use crate::Target;
 
@@ -323,7 +323,7 @@ fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_no
 fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
     let outcome = Large::search(unlimited(), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
-    assert_eq!(READS.get() * PAGE, MOST);
+    assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
 }
 
 /// After any number of reads, what was found is correct, and the result is called complete only if

@@ -1,7 +1,7 @@
 //! Readings of the device through the driver.
 
 use super::{allocate, summary, watched_context, with_driver};
-use crate::device::{contexts, memory, pools, quiesce};
+use crate::device::{contexts, memory, pools, synchronise};
 use crate::ledger::Place;
 
 #[test]
@@ -27,7 +27,7 @@ fn pools_are_read_and_emptied() {
         }
         assert_eq!(cuda!(cuMemFreeAsync(ordered => u64, 0 => u64)), 0);
         assert_eq!(cuda!(cuMemFreeAsync(in_pool => u64, 0 => u64)), 0);
-        assert_eq!(quiesce::synchronise(|_| false), []);
+        assert_eq!(synchronise::contexts(|_| false), []);
         assert!(pools::empty(&readings));
         assert!(
             pools::readings()
@@ -65,14 +65,14 @@ fn a_poisoned_context_is_told_with_its_error() {
     with_driver("poison:cuMemAlloc_v2@2", || {
         watched_context();
         allocate(64);
-        assert_eq!(quiesce::synchronise(|_| true), []);
+        assert_eq!(synchronise::contexts(|_| true), []);
         let mut pointer = 0_u64;
         cuda!(cuMemAlloc_v2(&raw mut pointer => *mut u64, 64 => usize));
         let poisoned = crate::judge::ContextError {
             place: Place::cuda(0),
             error: 700,
         };
-        assert_eq!(quiesce::synchronise(|_| true), [poisoned]);
+        assert_eq!(synchronise::contexts(|_| true), [poisoned]);
     });
 }
 
@@ -81,7 +81,7 @@ fn the_harness_makes_no_context_and_sees_none_of_its_own_calls() {
     with_driver("", || {
         assert!(!contexts::driver_in_use());
         assert_eq!(cuda!(cuInit(0 => u32)), 0);
-        assert_eq!(quiesce::synchronise(|_| true), []);
+        assert_eq!(synchronise::contexts(|_| true), []);
         assert_eq!(pools::readings(), []);
         assert_eq!(cuda!(fake_cuda_contexts_made()), 0);
         made!(cuDevicePrimaryCtxRetain(1 => i32));

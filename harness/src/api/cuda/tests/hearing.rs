@@ -17,7 +17,7 @@ fn a_forked_child_is_left_alone() {
         if child == 0 {
             free(pointer);
             let quiet = exit::forked() && live().len() == 1 && pools::readings().is_empty();
-            // SAFETY: ends the child at once, without handlers.
+            // SAFETY: ends the child immediately, without handlers.
             unsafe { libc::_exit(if quiet { 7 } else { 8 }) };
         }
         let mut status = 0;

@@ -3,7 +3,7 @@
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::api::cuda::{Hearing, UnheardBefore, hearing};
 use crate::capture::thread::thread_name;
-use crate::device::{pools, quiesce};
+use crate::device::{pools, synchronise};
 use crate::ledger::{self, Anomaly, Kind, Place};
 use crate::report::symbols;
 
@@ -171,7 +171,10 @@ fn an_address_given_out_again_before_its_free_returns_keeps_its_new_record() {
             });
             cuda!(fake_cuda_wait_held(c"cuMemFree_v2".as_ptr() => *const i8));
             let new = allocate(64);
-            assert_eq!(new, old, "the stand-in gives an address out again at once");
+            assert_eq!(
+                new, old,
+                "the stand-in gives an address out again immediately"
+            );
             cuda!(fake_cuda_release(c"cuMemFree_v2".as_ptr() => *const i8));
             assert_eq!(freeing.join().unwrap(), 0);
         });
@@ -189,7 +192,7 @@ fn what_a_capture_takes_and_frees_is_the_graph_s() {
         let pointer = made!(cuMemAllocAsync(64 => usize, stream => u64));
         assert_eq!(cuda!(cuMemFreeAsync(pointer => u64, stream => u64)), 0);
         assert_eq!(
-            quiesce::synchronise(|_| true),
+            synchronise::contexts(|_| true),
             [],
             "and the capture goes on"
         );

@@ -20,7 +20,7 @@ use framehop::{
 /// The most lists. They are never freed, because a walk may be using one. A program that keeps
 /// loading and unloading gets no more lists after this; its stacks are then walked by the exact
 /// unwinder.
-const MOST_LISTS: usize = 64;
+const MAX_LISTS: usize = 64;
 
 type ModuleBytes = &'static [u8];
 
@@ -54,7 +54,7 @@ pub(super) fn refresh() {
         return;
     };
     let old = published().map(|modules| modules.changes);
-    if *lists == MOST_LISTS || old == Some(dl::changes()) {
+    if *lists == MAX_LISTS || old == Some(dl::changes()) {
         return;
     }
     *lists += 1;

@@ -12,7 +12,7 @@ use object::Object;
 
 use super::file::ElfFile;
 
-/// The folder that distributions use.
+/// The directory that distributions use.
 const SYSTEM: &str = "/usr/lib/debug";
 
 /// Returns the file with the debug information that was stripped from `loaded`, the file at `path`,
@@ -32,7 +32,7 @@ pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfF
 /// Returns the supplementary file that the debug file at `path` shares with others.
 pub(super) fn supplement(path: &Path, file: &ElfFile) -> Option<ElfFile> {
     let (name, id) = file.0.gnu_debugaltlink().ok()??;
-    let beside = folder(path)?.join(OsStr::from_bytes(name));
+    let beside = directory(path)?.join(OsStr::from_bytes(name));
     let places = [Some(beside), by_build_id(id)];
     let mut files = places
         .into_iter()
@@ -61,20 +61,20 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
 /// Returns the places where the debug file that the file at `path` names can be.
 fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     let link = loaded.0.gnu_debuglink().ok().flatten();
-    let (Some((name, _)), Some(folder)) = (link, folder(path)) else {
+    let (Some((name, _)), Some(directory)) = (link, directory(path)) else {
         return Vec::new();
     };
     let name = Path::new(OsStr::from_bytes(name));
-    let below_system = Path::new(SYSTEM).join(folder.strip_prefix("/").unwrap_or(&folder));
+    let below_system = Path::new(SYSTEM).join(directory.strip_prefix("/").unwrap_or(&directory));
     let places = [
-        folder.join(name),
-        folder.join(".debug").join(name),
+        directory.join(name),
+        directory.join(".debug").join(name),
         below_system.join(name),
     ];
     places.into_iter().filter(|place| place != path).collect()
 }
 
-/// Returns the folder of the file at `path`, with links resolved.
-fn folder(path: &Path) -> Option<PathBuf> {
+/// Returns the directory of the file at `path`, with links resolved.
+fn directory(path: &Path) -> Option<PathBuf> {
     fs::canonicalize(path).ok()?.parent().map(Path::to_owned)
 }

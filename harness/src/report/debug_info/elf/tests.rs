@@ -43,11 +43,11 @@ extern "C" fn back() {
     });
 }
 
-/// Returns the folder of a library `libform.so`, compiled with `options` and then processed by
-/// `commands` in that folder.
+/// Returns the directory of a library `libform.so`, compiled with `options` and then processed by
+/// `commands` in that directory.
 fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("form.rs"), SOURCE).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("form.rs"), SOURCE).unwrap();
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
     let compile = format!(
         "'{compiler}' --edition 2024 --crate-type cdylib {} form.rs",
@@ -56,18 +56,18 @@ fn compiled(options: &[&str], commands: &[&str]) -> tempfile::TempDir {
     for command in [&*compile].iter().chain(commands) {
         let shell = Command::new("sh")
             .args(["-c", command])
-            .current_dir(folder.path())
+            .current_dir(directory.path())
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&shell.stderr);
         assert!(shell.status.success(), "{command}: {said}");
     }
-    folder
+    directory
 }
 
 /// Returns the symbols of the library's frames in a backtrace that passes through it.
-fn symbols(folder: &Path) -> Vec<Symbol> {
-    let path: PathBuf = folder.join("libform.so").canonicalize().unwrap();
+fn symbols(directory: &Path) -> Vec<Symbol> {
+    let path: PathBuf = directory.join("libform.so").canonicalize().unwrap();
     let library = Library::open(&path).unwrap();
     // SAFETY: the signature is that of the source above.
     let enter = unsafe { library.function::<extern "C" fn(extern "C" fn())>(c"enter") };
@@ -100,8 +100,8 @@ fn lines(symbols: &[Symbol]) -> Vec<(bool, Option<u32>)> {
 
 /// Asserts that nothing is lost in a library of this form.
 fn assert_told_in_full(options: &[&str], commands: &[&str]) {
-    let folder = compiled(options, commands);
-    let symbols = symbols(folder.path());
+    let directory = compiled(options, commands);
+    let symbols = symbols(directory.path());
     let expected = [(true, Some(3)), (true, Some(7)), (true, Some(12))];
     assert_eq!(lines(&symbols), expected, "{symbols:#?}");
     let names = names(&symbols);
@@ -155,16 +155,16 @@ fn debug_information_of_another_build_is_not_believed() {
          && rustc --edition 2024 --crate-type cdylib -Clink-arg=-Wl,--build-id both.rs -Cdebuginfo=2 \
          && objcopy --only-keep-debug libboth.so libform.debug";
     let linked = "objcopy --strip-all --add-gnu-debuglink=libform.debug libform.so";
-    let folder = compiled(&["-Clink-arg=-Wl,--build-id"], &[other, linked]);
-    let symbols = symbols(folder.path());
+    let directory = compiled(&["-Clink-arg=-Wl,--build-id"], &[other, linked]);
+    let symbols = symbols(directory.path());
     assert_eq!(names(&symbols), ["enter"], "{symbols:#?}");
     assert_eq!(symbols[0].line, None);
 }
 
 #[test]
 fn without_debug_information_functions_are_named_by_the_symbol_table() {
-    let folder = compiled(&["-Cdebuginfo=0"], &[]);
-    let symbols = symbols(folder.path());
+    let directory = compiled(&["-Cdebuginfo=0"], &[]);
+    let symbols = symbols(directory.path());
     let names = names(&symbols);
     assert_eq!(names.last(), Some(&"enter"), "{names:?}");
     assert!(names.contains(&"form::around"), "{names:?}");
@@ -173,15 +173,15 @@ fn without_debug_information_functions_are_named_by_the_symbol_table() {
 
 #[test]
 fn of_a_stripped_library_what_it_exports_is_named() {
-    let folder = compiled(&["-Cstrip=symbols"], &[]);
-    let symbols = symbols(folder.path());
+    let directory = compiled(&["-Cstrip=symbols"], &[]);
+    let symbols = symbols(directory.path());
     assert_eq!(names(&symbols), ["enter"], "{symbols:#?}");
 }
 
 #[test]
 fn what_is_no_library_says_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
     assert!(super::Image::open(&file).is_none(), "not there");
     for length in [0, 4, 63, 64, 200] {

@@ -1,50 +1,50 @@
-//! The folder that the processes of one run share, and the removal of old ones.
+//! The directory that the processes of one run share, and the removal of old ones.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::json::SNAPSHOT;
+use super::run_file::SNAPSHOT;
 
 /// How many runs are kept.
 const KEPT: usize = 10;
-/// The file that marks a folder as a run's. Folders without it are never removed.
+/// The file that marks a directory as a run's. Directories without it are never removed.
 const MARKER: &str = ".gpu-leak-check-run";
 /// The extension of a snapshot's file while it is being written.
 pub(super) const UNFINISHED: &str = "unfinished";
 /// The longest name, in bytes; file systems allow 255.
 const LONGEST_NAME: usize = 100;
 
-/// The folder of a run, which need not exist yet.
+/// The directory of a run, which need not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RunFolder {
-    /// The folder that contains one folder per run.
+pub(super) struct RunDirectory {
+    /// The directory that contains one directory per run.
     pub(super) base: PathBuf,
     /// This run's name.
     pub(super) run: String,
 }
 
-impl RunFolder {
-    /// Creates a new file in the folder for process `pid` of the program `binary`. If the folder is
-    /// new, the oldest run is removed.
+impl RunDirectory {
+    /// Creates a new file in the directory for process `pid` of the program `binary`. If the
+    /// directory is new, the oldest run is removed.
     pub(super) fn create_file(&self, binary: &str, pid: u32) -> io::Result<PathBuf> {
-        let folder = self.base.join(&self.run);
+        let directory = self.base.join(&self.run);
         fs::create_dir_all(&self.base)?;
-        let is_new = match fs::create_dir(&folder) {
+        let is_new = match fs::create_dir(&directory) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
             Err(error) => return Err(error),
         };
-        mark(&folder)?;
-        let path = new_file(&folder, &format!("{}-{pid}", file_name(binary)))?;
+        mark(&directory)?;
+        let path = new_file(&directory, &format!("{}-{pid}", file_name(binary)))?;
         if is_new {
             self.remove_old_runs();
         }
         Ok(path)
     }
 
-    /// Keeps the newest runs and removes the others. Other processes may do the same at once, so
+    /// Keeps the newest runs and removes the others. Other processes may do the same meanwhile, so
     /// missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
@@ -59,38 +59,38 @@ impl RunFolder {
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         others.sort_by(|(left, _), (right, _)| right.cmp(left));
-        for (_, folder) in others.iter().skip(KEPT - 1) {
-            remove(folder);
+        for (_, directory) in others.iter().skip(KEPT - 1) {
+            remove(directory);
         }
     }
 }
 
-/// Prepares the run `name` in `base` and returns the name of its folder. An earlier run of this name is
-/// removed, so that a run is not mixed with it.
+/// Prepares the run `name` in `base` and returns the name of its directory. An earlier run of this
+/// name is removed, so that a run is not mixed with it.
 ///
 /// # Errors
 ///
-/// If there is something in the folder that is not a run's.
+/// If there is something in the directory that is not a run's.
 pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
     let name = file_name(name);
-    let folder = base.join(&name);
-    if fs::symlink_metadata(&folder).is_ok_and(|found| found.is_dir()) {
-        if folder.join(MARKER).is_file() {
-            remove(&folder);
+    let directory = base.join(&name);
+    if fs::symlink_metadata(&directory).is_ok_and(|found| found.is_dir()) {
+        if directory.join(MARKER).is_file() {
+            remove(&directory);
         }
-        if fs::read_dir(&folder).is_ok_and(|mut rest| rest.next().is_some()) {
+        if fs::read_dir(&directory).is_ok_and(|mut rest| rest.next().is_some()) {
             return Err(io::Error::other(format!(
                 "{} contains files that are not a run's",
-                folder.display()
+                directory.display()
             )));
         }
     }
     Ok(name)
 }
 
-/// Removes the files that this program wrote, then the folder if it is empty.
-fn remove(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else {
+/// Removes the files that this program wrote, then the directory if it is empty.
+fn remove(directory: &Path) {
+    let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
     let written = entries.flatten().map(|entry| entry.path());
@@ -103,19 +103,19 @@ fn remove(folder: &Path) {
         let _ = fs::remove_file(path);
     }
     // The marker is removed only if nothing else is left: files of the user stay.
-    let is_last = fs::read_dir(folder).is_ok_and(|entries| entries.count() == 1);
-    if is_last && fs::remove_file(folder.join(MARKER)).is_ok() {
-        let _ = fs::remove_dir(folder);
+    let is_last = fs::read_dir(directory).is_ok_and(|entries| entries.count() == 1);
+    if is_last && fs::remove_file(directory.join(MARKER)).is_ok() {
+        let _ = fs::remove_dir(directory);
     }
 }
 
-/// Writes the marker as a new file. An existing file is never opened: in a folder that others can
-/// write to, it could be a link to any file.
-fn mark(folder: &Path) -> io::Result<()> {
+/// Writes the marker as a new file. An existing file is never opened: in a directory that others
+/// can write to, it could be a link to any file.
+fn mark(directory: &Path) -> io::Result<()> {
     let marker = OpenOptions::new()
         .write(true)
         .create_new(true)
-        .open(folder.join(MARKER));
+        .open(directory.join(MARKER));
     match marker {
         Ok(mut marker) => marker.write_all(b"Made by gpu-leak-check, which removes it again.\n"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -124,14 +124,14 @@ fn mark(folder: &Path) -> io::Result<()> {
 }
 
 /// Creates a file with this name or a numbered one: in a long run, process ids are reused.
-fn new_file(folder: &Path, name: &str) -> io::Result<PathBuf> {
-    let mut path = folder.join(format!("{name}.jsonl"));
+fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
+    let mut path = directory.join(format!("{name}.jsonl"));
     for copy in 2.. {
         match OpenOptions::new().append(true).create_new(true).open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             result => return result.map(|_| path),
         }
-        path = folder.join(format!("{name}-{copy}.jsonl"));
+        path = directory.join(format!("{name}-{copy}.jsonl"));
     }
     unreachable!("there are more numbers than files")
 }

@@ -1,9 +1,9 @@
 //! The recursion guard: the harness must never observe itself.
 //!
-//! While the guard is held, wrappers and reports of its thread return at once. Without it, a driver
-//! call made by a reading would enter the ledger, and an allocator that reports through `observe`
-//! and is also used by the harness would wait for a lock that its own thread holds. So the guard
-//! must be taken before any lock that an event needs; the ledger's own functions do so.
+//! While the guard is held, wrappers and reports of its thread return immediately. Without it, a
+//! driver call made by a reading would enter the ledger, and an allocator that reports through
+//! `observe` and is also used by the harness would wait for a lock that its own thread holds. So
+//! the guard must be taken before any lock that an event needs; the ledger's own functions do so.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -16,12 +16,12 @@ thread_local! {
 
 /// A guard for the harness's own work on this thread. Guards nest.
 #[derive(Debug)]
-pub struct Quiet {
+pub struct RecursionGuard {
     /// A guard that is dropped on another thread would change the wrong count.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Quiet {
+impl Drop for RecursionGuard {
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
     }
@@ -33,9 +33,9 @@ impl Drop for Quiet {
 /// user (a test's body, a probe): what that code allocates and frees must be seen.
 #[must_use = "the mark ends with the guard"]
 #[inline]
-pub fn quiet() -> Quiet {
+pub fn quiet() -> RecursionGuard {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
-    Quiet {
+    RecursionGuard {
         _stays_on_its_thread: PhantomData,
     }
 }
@@ -43,13 +43,13 @@ pub fn quiet() -> Quiet {
 /// Takes the guard unless this thread already holds it.
 #[must_use = "the mark ends with the guard"]
 #[inline]
-pub fn quiet_if_heard() -> Option<Quiet> {
+pub fn quiet_if_heard() -> Option<RecursionGuard> {
     DEPTH.with(|depth| {
         if depth.get() != 0 {
             return None;
         }
         depth.set(1);
-        Some(Quiet {
+        Some(RecursionGuard {
             _stays_on_its_thread: PhantomData,
         })
     })

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use super::assertion;
 use super::body::End;
 use super::outcome::{self, Outcome};
-use super::process::summary;
+use super::process::exit_summary;
 use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
@@ -17,7 +17,7 @@ use super::session::{Session, subject_at};
 use crate::config::{self, Policy};
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
-use crate::report::model::{Finding, Report};
+use crate::report::check_report::{Finding, Report};
 use crate::report::{Sink, headline};
 use crate::suppressions::Suppression;
 
@@ -143,7 +143,7 @@ impl OpenScope {
     }
 
     /// Ends the scope and reports what it left.
-    #[must_use = "the report fails nothing by itself: see `assert_clean`"]
+    #[must_use = "the report does not fail the test by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let mut session = self.session;
         session.finish_run(self.run, End::Passed);
@@ -188,7 +188,7 @@ impl Report {
                 ..self.clone()
             };
             Sink::global().finished(&report);
-            summary::add(&report, Amount::default());
+            exit_summary::add(&report, Amount::default());
         }
         // `panic!` would copy the text, by whose address the panic is known.
         panic_any(message);

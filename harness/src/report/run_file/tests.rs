@@ -7,7 +7,7 @@ use std::io::Read;
 use super::{
     Began, Header, Lost, ProcessSnapshot, Record, RunFile, SCHEMA, Unowned, pid_space, read,
 };
-use crate::report::model::{CheckStatus, Report};
+use crate::report::check_report::{CheckStatus, Report};
 
 fn header() -> Header {
     Header {
@@ -179,8 +179,8 @@ not json
 
 #[test]
 fn a_later_schema_is_refused_with_a_remedy() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("a.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("a.jsonl");
     let later = Header {
         schema: SCHEMA + 1,
         version: "9.0.0".to_owned(),
@@ -202,8 +202,8 @@ fn an_empty_file_says_nothing() {
 
 #[test]
 fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("train-7.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("train-7.jsonl");
     let snapshot = Record::Snapshot(ProcessSnapshot {
         cause: "tick".to_owned(),
         after_ms: 2000,

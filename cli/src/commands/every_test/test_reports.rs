@@ -5,20 +5,21 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::report::json;
-use gpu_leak_check::report::model::Report;
+use gpu_leak_check::report::check_report::Report;
+use gpu_leak_check::report::run_file;
 
 use crate::exit::{Failure, Outcome};
 
-/// The folder of the current run, which the command that called cargo has put in the environment.
-pub(super) struct RunFolder {
+/// The directory of the current run, which the command that called cargo has put in the
+/// environment.
+pub(super) struct TestReports {
     path: PathBuf,
     /// The files of earlier test programs: process IDs are reused, and other programs may have tests of
     /// the same names.
     earlier: BTreeSet<PathBuf>,
 }
 
-impl RunFolder {
+impl TestReports {
     pub(super) fn of_this_run() -> Outcome<Self> {
         let variable = |name: &str| {
             let absent = || format!("{name} is not set: only cargo should call this subcommand");
@@ -42,7 +43,7 @@ impl RunFolder {
             stem.contains(&mark) && !self.earlier.contains(path)
         };
         let files = files_in(&self.path).filter(is_named);
-        let files = files.filter_map(|path| json::read(&path).ok());
+        let files = files.filter_map(|path| run_file::read(&path).ok());
         let own = files.filter(|file| {
             let header = file.header.as_ref();
             header.is_some_and(|header| header.pid == process)
@@ -52,8 +53,8 @@ impl RunFolder {
     }
 }
 
-fn files_in(folder: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+fn files_in(directory: &Path) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path())
 }
 
@@ -63,15 +64,15 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
 
-    use gpu_leak_check::report::json::{Header, Record, SCHEMA};
-    use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::run_file::{Header, Record, SCHEMA};
 
-    use super::{RunFolder, files_in};
+    use super::{TestReports, files_in};
     use crate::render::sample;
 
     #[test]
     fn a_reused_process_id_is_told_apart_by_the_test() {
-        let base = tempfile::tempdir().expect("a folder");
+        let base = tempfile::tempdir().expect("a directory");
         let leave = |name: &str, status| {
             let header = Header {
                 schema: SCHEMA,
@@ -94,13 +95,13 @@ mod tests {
         };
         // The file of an earlier program with a test of the same name.
         leave("b", CheckStatus::Clean);
-        let folder = RunFolder {
+        let directory = TestReports {
             path: base.path().to_owned(),
             earlier: BTreeSet::from_iter(files_in(base.path())),
         };
         leave("a", CheckStatus::Clean);
         leave("b", CheckStatus::Found(FindingKind::Leaked));
-        let status = |process, test| Some(folder.report_of(process, test)?.status);
+        let status = |process, test| Some(directory.report_of(process, test)?.status);
         assert_eq!(
             status(7, "b"),
             Some(CheckStatus::Found(FindingKind::Leaked))

@@ -1,5 +1,4 @@
-//! Records when resources of certain scopes are freed, and where if backtraces of frees are
-//! captured.
+//! Logs when resources of certain scopes are freed, and where if backtraces of frees are captured.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -8,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use super::event::{Record, ScopeId, StackId};
 
-/// The free of an awaited record.
+/// The free of a record of a logged scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Released {
     /// The record that was freed.
@@ -19,24 +18,24 @@ pub struct Released {
     pub stack: StackId,
 }
 
-/// The frees of records of awaited scopes.
+/// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
-pub(super) struct Awaited {
-    /// Reads the time of a free. Set with the first awaited scope: most processes have none, and
+pub(super) struct FreeLog {
+    /// Reads the time of a free. Set with the first logged scope: most processes have none, and
     /// frees are frequent.
     clock: OnceLock<fn() -> Instant>,
-    seen: Mutex<AwaitedReleases>,
+    log: Mutex<LoggedFrees>,
 }
 
 #[derive(Debug, Default)]
-struct AwaitedReleases {
+struct LoggedFrees {
     scopes: FxHashSet<ScopeId>,
     released: Vec<Released>,
 }
 
-impl Awaited {
-    fn lock(&self) -> MutexGuard<'_, AwaitedReleases> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+impl FreeLog {
+    fn lock(&self) -> MutexGuard<'_, LoggedFrees> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records from now on each free of what these scopes created, with the time that `clock`
@@ -48,18 +47,18 @@ impl Awaited {
 
     /// Forgets these scopes and the frees of what they created.
     pub(super) fn end(&self, scopes: &[ScopeId]) {
-        let mut seen = self.lock();
-        seen.scopes.retain(|scope| !scopes.contains(scope));
-        seen.released
+        let mut log = self.lock();
+        log.scopes.retain(|scope| !scopes.contains(scope));
+        log.released
             .retain(|released| !scopes.contains(&released.record.made.caller.scope));
     }
 
     /// Records that a record was freed.
-    pub(super) fn returned(&self, record: &Record, stack: StackId) {
+    pub(super) fn freed(&self, record: &Record, stack: StackId) {
         if let Some(clock) = self.clock.get() {
-            let mut seen = self.lock();
-            if seen.scopes.contains(&record.made.caller.scope) {
-                seen.released.push(Released {
+            let mut log = self.lock();
+            if log.scopes.contains(&record.made.caller.scope) {
+                log.released.push(Released {
                     record: *record,
                     at: clock(),
                     stack,
@@ -70,8 +69,8 @@ impl Awaited {
 
     /// Returns the recorded frees of records for which `wanted` holds, first one first.
     pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
-        let seen = self.lock();
-        let released = seen
+        let log = self.lock();
+        let released = log
             .released
             .iter()
             .filter(|released| wanted(&released.record));

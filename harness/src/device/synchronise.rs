@@ -10,10 +10,10 @@ use std::ops::RangeInclusive;
 use super::captures;
 use super::driver::{self, Driver, NOT_FOUND};
 use super::exclusion::{CONTEXTS_AND_POOLS, STREAMS};
-use super::quiet::quiet;
 use crate::judge::ContextError;
 use crate::ledger::event::CuResult;
 use crate::ledger::{self, ContextEntry, Kind, Record};
+use crate::recursion_guard::quiet;
 
 /// `CU_STREAM_LEGACY`
 const LEGACY_STREAM: u64 = 1;
@@ -30,7 +30,7 @@ const GONE: [CuResult; 3] = [4, 201, 709];
 /// While a stream capture is in progress, contexts are not synchronised, because that would break
 /// the capture. Then it waits only for the live streams that `own` selects (the scope's) and that
 /// are not being captured.
-pub(crate) fn synchronise(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
+pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
     let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {
         return Vec::new();

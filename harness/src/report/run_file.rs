@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::model::Report;
+use super::check_report::Report;
 use crate::units;
 
 /// The version of the format; raised when a reader of the old one would misunderstand the file.
@@ -60,7 +60,7 @@ pub struct Header {
     pub schema: u32,
     /// The writer's release.
     pub version: String,
-    /// The run it belongs to; the name of the file's folder.
+    /// The run it belongs to; the name of the file's directory.
     pub run: String,
     /// The process ID.
     pub pid: u32,
@@ -91,7 +91,7 @@ pub struct Attempt {
 }
 
 impl Header {
-    /// Whether the process still runs. `None` if this cannot be told, because the file was written
+    /// Whether the process still runs. `None` if this is unknown, because the file was written
     /// on another machine or in another process namespace.
     #[must_use]
     pub fn is_running(&self) -> Option<bool> {
@@ -169,10 +169,10 @@ pub struct Late {
 impl Late {
     /// Returns a sentence about it.
     #[must_use]
-    pub fn told(&self) -> String {
+    pub fn sentence(&self) -> String {
         format!(
-            "{}: {}, {} of the leak freed after the verdict, late by {} ms: a longer `settle` \
-             waits for what is on its way",
+            "{}: {}, {} of the leak freed {} ms after the verdict; a longer `settle` waits for \
+             frees that are still in flight",
             self.test,
             units::quantity(self.count, "resource"),
             units::exact_size(self.bytes),
@@ -250,7 +250,7 @@ pub struct RunFile {
     /// Resources that were freed after their check's verdict.
     pub late: Vec<Late>,
     /// Aborted checks of this or another process that this process has reported.
-    pub told: Vec<Aborted>,
+    pub reported_aborted: Vec<Aborted>,
     /// The newest snapshot of the process; only if its check did not finish.
     pub snapshot: Option<ProcessSnapshot<'static>>,
     /// Whether the last line is incomplete, because the process ended while writing or the disk was
@@ -340,7 +340,7 @@ impl RunFile {
             Ok(Record::Unowned(unowned)) => self.unowned.push(unowned),
             Ok(Record::Unchecked(unchecked)) => self.unchecked.extend(unchecked.threads),
             Ok(Record::Late(late)) => self.late.push(late),
-            Ok(Record::Aborted(aborted)) => self.told.push(aborted),
+            Ok(Record::Aborted(aborted)) => self.reported_aborted.push(aborted),
             Ok(Record::Lost(lost)) => {
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);

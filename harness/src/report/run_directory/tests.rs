@@ -2,10 +2,10 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{KEPT, MARKER, RunFolder, file_name, run_name, start_time};
+use super::{KEPT, MARKER, RunDirectory, file_name, run_name, start_time};
 
-fn run(base: &Path, name: &str) -> RunFolder {
-    RunFolder {
+fn run(base: &Path, name: &str) -> RunDirectory {
+    RunDirectory {
         base: base.to_owned(),
         run: name.to_owned(),
     }
@@ -72,10 +72,10 @@ fn nothing_is_removed_that_is_not_a_run() {
 }
 
 #[test]
-fn processes_of_a_run_share_a_folder_and_no_file() {
+fn processes_of_a_run_share_a_directory_and_no_file() {
     let base = tempfile::tempdir().unwrap();
-    let folder = run(base.path(), "now");
-    let paths = [1, 2, 2].map(|pid| folder.create_file("train", pid).unwrap());
+    let directory = run(base.path(), "now");
+    let paths = [1, 2, 2].map(|pid| directory.create_file("train", pid).unwrap());
     let names = paths.map(|path| path.file_name().unwrap().to_owned().into_string().unwrap());
     assert_eq!(names, ["train-1.jsonl", "train-2.jsonl", "train-2-2.jsonl"]);
 }
@@ -85,13 +85,13 @@ fn nothing_is_written_through_a_link() {
     let base = tempfile::tempdir().unwrap();
     let theirs = base.path().join("theirs");
     fs::write(&theirs, "precious").unwrap();
-    let folder = base.path().join("now");
-    fs::create_dir(&folder).unwrap();
+    let directory = base.path().join("now");
+    fs::create_dir(&directory).unwrap();
     for name in [MARKER, "train-1.jsonl"] {
-        std::os::unix::fs::symlink(&theirs, folder.join(name)).unwrap();
+        std::os::unix::fs::symlink(&theirs, directory.join(name)).unwrap();
     }
     let path = run(base.path(), "now").create_file("train", 1).unwrap();
-    assert_eq!(path, folder.join("train-1-2.jsonl"));
+    assert_eq!(path, directory.join("train-1-2.jsonl"));
     assert_eq!(fs::read_to_string(theirs).unwrap(), "precious");
 }
 

@@ -49,8 +49,8 @@ unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     IS_HERE.store(true, Ordering::Release);
 }
 
-/// Opens the harness by its full path. `$ORIGIN` would be the folder of the library that calls
-/// `dlopen`, which is another one if a tool such as compute-sanitizer has put its own `dlopen`
+/// Opens the harness by its full path. `$ORIGIN` would be the directory of the library that calls
+/// `dlopen`, which is a different one if a tool such as compute-sanitizer has put its own `dlopen`
 /// before the C library's.
 fn load_from_beside_us() -> *mut c_void {
     const NAME: &[u8] = b"libgpu_leak_inject.so\0";
@@ -64,17 +64,17 @@ fn load_from_beside_us() -> *mut c_void {
     }
     // SAFETY: the loader keeps the name as long as it keeps this library.
     let path = unsafe { CStr::from_ptr(us.dli_fname) }.to_bytes();
-    let folder = path
+    let directory = path
         .iter()
         .rposition(|byte| *byte == b'/')
         .map_or(0, |at| at + 1);
     // On the stack, because the caller of a look-up may be an allocator.
     let mut name = [0_u8; libc::PATH_MAX as usize];
-    let Some(place) = name.get_mut(..folder + NAME.len()) else {
+    let Some(place) = name.get_mut(..directory + NAME.len()) else {
         return ptr::null_mut();
     };
-    place[..folder].copy_from_slice(&path[..folder]);
-    place[folder..].copy_from_slice(NAME);
+    place[..directory].copy_from_slice(&path[..directory]);
+    place[directory..].copy_from_slice(NAME);
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
     // SAFETY: a C string; the constructors of that library may run at any time.
     unsafe { libc::dlopen(name.as_ptr().cast(), flags) }

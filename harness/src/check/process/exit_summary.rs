@@ -7,12 +7,12 @@ use crate::capture::record::{Recorder, recorder_of_this_process};
 use crate::capture::thread;
 use crate::check::scopes::hooks;
 use crate::check::scopes::open::process;
-use crate::check::turn::company;
+use crate::check::turn::concurrency;
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::Amount;
-use crate::report::json::{self, Aborted, RunFile};
-use crate::report::model::Report;
+use crate::report::check_report::Report;
+use crate::report::run_file::{self, Aborted, RunFile};
 use crate::report::{Sink, Summary};
 use crate::sync::{Mutex, locked};
 use crate::{observe, registry};
@@ -76,9 +76,7 @@ pub(crate) fn unchecked(test: &str, reason: &str) {
 
 /// Adds a test whose body does not run on this machine.
 pub(crate) fn skipped(test: &str) {
-    note(&format!(
-        "{test} did not run: there is no GPU, and `without_gpu` says skip"
-    ));
+    locked(&SUMMARY).add_skipped(test);
     tell_at_exit();
 }
 
@@ -100,7 +98,7 @@ pub(crate) fn tell_at_exit() {
 fn tell() {
     let mut summary = std::mem::take(&mut *locked(&SUMMARY));
     // The parent reports the end of an isolated test.
-    let aborted = match company::is_isolated() {
+    let aborted = match concurrency::is_isolated() {
         true => Vec::new(),
         false => std::mem::take(&mut *locked(&UNDER_WAY)),
     };
@@ -113,9 +111,9 @@ fn tell() {
     for test in aborted {
         summary.add_aborted(&test);
         let pid = std::process::id();
-        Sink::global().told(Aborted { pid, test });
+        Sink::global().aborted(Aborted { pid, test });
     }
-    if !company::is_isolated() {
+    if !concurrency::is_isolated() {
         add_those_of_other_processes(&mut summary);
     }
     note_what_is_missing(&mut summary);
@@ -129,7 +127,7 @@ inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 /// In a test program with checked tests, hears what the others do from the beginning: what runs
 /// unchecked and creates something is listed at the end and in the run file.
 fn watch_unchecked_tests() {
-    if registry::cases().is_empty() || company::is_isolated() {
+    if registry::cases().is_empty() || concurrency::is_isolated() {
         return;
     }
     observe::listen();
@@ -154,7 +152,7 @@ fn add_those_of_other_processes(summary: &mut Summary) {
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
         }
-        Sink::global().told(aborted);
+        Sink::global().aborted(aborted);
     }
 }
 
@@ -164,12 +162,16 @@ fn untold() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths
         .iter()
-        .filter_map(|path| json::read(path).ok())
+        .filter_map(|path| run_file::read(path).ok())
         .collect();
-    let is_told = |aborted: &Aborted| files.iter().any(|file| file.told.contains(aborted));
+    let is_reported = |aborted: &Aborted| {
+        files
+            .iter()
+            .any(|file| file.reported_aborted.contains(aborted))
+    };
     let ended = files.iter().filter_map(|file| {
         let header = file.header.as_ref()?;
-        // If this cannot be told, the process is assumed to run.
+        // If this is unknown, the process is assumed to run.
         let has_ended = header.is_running() == Some(false);
         has_ended.then_some((header.pid, file))
     });
@@ -179,7 +181,7 @@ fn untold() -> Vec<Aborted> {
             test: began.test.clone(),
         })
     });
-    aborted.filter(|aborted| !is_told(aborted)).collect()
+    aborted.filter(|aborted| !is_reported(aborted)).collect()
 }
 
 /// Notes results that are not stored, and calls that are not intercepted.

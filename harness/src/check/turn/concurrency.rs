@@ -1,4 +1,4 @@
-//! Determines who else may have been active in this process during a run.
+//! How many tests the runner runs in this process, and what else may be active during a run.
 //!
 //! Nothing else can run if the runner runs one test at a time and no earlier test has left a
 //! thread, and if every other test waits at the gate. It is known which threads have no scope: the
@@ -6,18 +6,123 @@
 //! by themselves.
 
 use std::cell::Cell;
-use std::fs;
 use std::marker::PhantomData;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use gpu_leak_interpose as threads;
 
-use super::company::{Company, Concurrency, concurrency, one_test_at_a_time};
+use super::child;
+use super::gate::Turn;
+use super::libtest::Arguments;
 use crate::capture::thread::is_first_thread;
 use crate::judge::Others;
 use crate::ledger;
+
+static CONCURRENCY: OnceLock<Concurrency> = OnceLock::new();
+
+/// How many tests a process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concurrency {
+    /// Only one.
+    OneTest,
+    /// Several, one after the other.
+    OneAtATime,
+    /// Perhaps several at once.
+    Several,
+}
+
+/// Whether this process runs only one test.
+pub(crate) fn is_isolated() -> bool {
+    static NEXTESTS: OnceLock<bool> = OnceLock::new();
+    child::word().is_some()
+        || *NEXTESTS.get_or_init(|| {
+            let arguments = Arguments::of(arguments());
+            is_started_by_nextest(&arguments, &variable)
+        })
+}
+
+/// Whether nextest started this process for one test. Its variables alone prove little, because
+/// processes that the test starts inherit them.
+fn is_started_by_nextest(
+    arguments: &Arguments,
+    variable: &impl Fn(&str) -> Option<String>,
+) -> bool {
+    let [test] = &arguments.filters[..] else {
+        return false;
+    };
+    let named = variable("NEXTEST_TEST_NAME");
+    variable("NEXTEST").is_some()
+        && arguments.exact
+        // Older versions do not provide the name.
+        && named.is_none_or(|named| named == *test)
+}
+
+fn arguments() -> impl Iterator<Item = String> {
+    // An argument that is not valid text is not an option of libtest.
+    let arguments = env::args_os().skip(1);
+    arguments.map(|argument| argument.to_string_lossy().into_owned())
+}
+
+fn variable(name: &str) -> Option<String> {
+    env::var(name).ok()
+}
+
+/// Records that this process is a program with one check, whatever its arguments mean.
+pub(crate) fn is_one_program() {
+    // Err: a check has already asked, and the answer stays.
+    let _ = CONCURRENCY.set(Concurrency::OneTest);
+}
+
+/// Whether the runner runs one test at a time in this process.
+pub(crate) fn one_test_at_a_time() -> bool {
+    concurrency() != Concurrency::Several
+}
+
+/// Returns how many tests the runner runs in this process.
+pub(crate) fn concurrency() -> Concurrency {
+    *CONCURRENCY.get_or_init(|| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        decide(arguments(), variable, cores)
+    })
+}
+
+/// Derives it from libtest's arguments and variables. nextest starts one process per test, whatever
+/// the variable for threads says.
+fn decide(
+    arguments: impl Iterator<Item = String>,
+    variable: impl Fn(&str) -> Option<String>,
+    cores: usize,
+) -> Concurrency {
+    let arguments = Arguments::of(arguments);
+    let said = arguments.threads;
+    let is_one = arguments.exact && arguments.filters.len() == 1;
+    if said.is_none() && is_started_by_nextest(&arguments, &variable) {
+        return Concurrency::OneTest;
+    }
+    let by_variable = || variable("RUST_TEST_THREADS")?.parse().ok();
+    match said.or_else(by_variable) {
+        // A user who asks for several threads may also start some.
+        Some(2_usize..) => Concurrency::Several,
+        _ if is_one => Concurrency::OneTest,
+        Some(_) => Concurrency::OneAtATime,
+        None if cores == 1 => Concurrency::OneAtATime,
+        None => Concurrency::Several,
+    }
+}
+
+/// Whether another check has been active during this turn; `None` stands for a nested check, which
+/// has none.
+pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
+    turn.is_some_and(Turn::met_another)
+}
+
+/// Returns how many checks wait for their turn.
+fn waiting_at(turn: Option<&Turn<'_>>) -> u64 {
+    turn.map_or(0, Turn::waiting)
+}
 
 /// How many threads without a scope are running a check and do nothing else until its end.
 static RUNNERS: AtomicU64 = AtomicU64::new(0);
@@ -67,9 +172,9 @@ const LONGEST_START: Duration = Duration::from_secs(1);
 /// How long the threads are counted again while others begin and end.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
-/// What was known when a run began.
+/// What was known of the process when a run began.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AtBegin {
+pub(crate) struct ProcessAtBegin {
     /// Whether only threads of the check could do anything.
     is_alone: bool,
     waiting: u64,
@@ -77,14 +182,14 @@ pub(crate) struct AtBegin {
     unowned: u64,
 }
 
-impl AtBegin {
+impl ProcessAtBegin {
     /// Examines the process before a body runs.
-    pub(crate) fn now(company: Company<'_>) -> Self {
+    pub(crate) fn now(turn: Option<&Turn<'_>>) -> Self {
         let unowned = ledger::live().unowned();
         let begin = Instant::now();
         let mut all_started = begin;
         loop {
-            let counts = || (threads::started_without_token(), company.waiting());
+            let counts = || (threads::started_without_token(), waiting_at(turn));
             let (started, waiting) = counts();
             // If none is starting, all of the `started` threads exist by now.
             let is_starting = threads::is_starting();
@@ -115,10 +220,10 @@ impl AtBegin {
     }
 
     /// Returns who else was there, or may have been, until now.
-    pub(crate) fn until_now(&self, company: Company<'_>) -> Others {
+    pub(crate) fn until_now(&self, turn: Option<&Turn<'_>>) -> Others {
         Others {
-            checks: company.met_a_check(),
-            anything: !(self.is_alone && self.nobody_came(company)),
+            checks: met_a_check(turn),
+            anything: !(self.is_alone && self.nobody_came(turn)),
             seen: ledger::live().unowned() != self.unowned,
         }
     }
@@ -129,12 +234,12 @@ impl AtBegin {
     }
 
     /// Whether every thread that was started meanwhile waits at the gate.
-    fn nobody_came(&self, company: Company<'_>) -> bool {
+    fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
         // In this order: a thread that waits by then was started before.
-        let came = company.waiting().saturating_sub(self.waiting);
+        let came = waiting_at(turn).saturating_sub(self.waiting);
         let started = threads::started_without_token() - self.started;
         let is_own = concurrency() == Concurrency::OneTest || started <= came;
-        !company.met_a_check() && is_own
+        !met_a_check(turn) && is_own
     }
 }
 
@@ -174,7 +279,7 @@ fn is_alone(waiting: u64) -> Option<bool> {
 #[cfg(target_os = "linux")]
 fn count_threads() -> Option<u64> {
     use std::os::unix::fs::MetadataExt;
-    // The kernel counts each thread as a link of this folder; two links are the folder's own.
+    // The kernel counts each thread as a link of this directory; two links are the directory's own.
     let links = fs::metadata("/proc/self/task").ok()?.nlink();
     links.checked_sub(2)
 }
@@ -214,5 +319,5 @@ fn is_drivers_own(thread: i32) -> bool {
     of_drivers.iter().any(|driver| name.starts_with(driver))
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
 mod tests;

@@ -1,0 +1,41 @@
+//! Options that contradict each other, in the attribute and in the configuration file.
+
+/// Two options that contradict each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Conflict {
+    /// Their names.
+    pub options: [&'static str; 2],
+    /// Why they contradict each other, and what to do.
+    pub why: &'static str,
+}
+
+const CONFLICTS: [Conflict; 4] = [
+    Conflict {
+        options: ["expect", "rounds"],
+        why: "`expect` states what a single run leaks, and `rounds` looks for growth over several \
+              runs: remove one of them",
+    },
+    Conflict {
+        options: ["expect", "confirm"],
+        why: "`expect` states what must leak, so there is nothing to confirm: remove \
+              `confirm = true`",
+    },
+    Conflict {
+        options: ["rounds", "confirm"],
+        why: "`rounds` already confirms each round against the previous one: remove \
+              `confirm = true`",
+    },
+    Conflict {
+        options: ["parallel", "isolate"],
+        why: "`isolate` runs the test in its own process, so `parallel` has no effect: remove one \
+              of them",
+    },
+];
+
+/// Returns the conflicts among the options for which `is_on` holds: those whose value differs from
+/// a default that is written out, such as `parallel = false`, `rounds = 1` or `confirm = false`.
+pub fn conflicts(is_on: impl Fn(&str) -> bool) -> impl Iterator<Item = Conflict> {
+    CONFLICTS
+        .into_iter()
+        .filter(move |conflict| conflict.options.into_iter().all(&is_on))
+}

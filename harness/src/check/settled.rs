@@ -1,0 +1,45 @@
+//! Records for the outer checks what a nested check has settled: it keeps to itself what made its
+//! test fail, and an exemption of an object applies to the object in every check around it.
+
+use super::scopes::open::current;
+use super::scopes::tree::{self, FailureId, Settled};
+use crate::judge::{CheckResult, FailedSum, LayerName};
+use crate::ledger::ScopeId;
+use crate::report::check_report::Finding;
+
+/// Records it for the check whose last run had this scope, which can then be forgotten. `failure`:
+/// by what the check failed its test.
+pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
+    if current().is_some() {
+        let mut settled = Vec::new();
+        let mut sums = Vec::new();
+        for (finding, records) in result.findings.iter().zip(&result.records) {
+            let failure = failure.filter(|_| finding.is_failure());
+            let of_record = match (&finding.allowed_by, failure) {
+                (Some(by), _) => Settled::Allowed(by.clone()),
+                (None, Some(failure)) => Settled::Failed(failure),
+                (None, None) => continue,
+            };
+            if let (Settled::Failed(failure), []) = (&of_record, &records[..]) {
+                sums.push((*failure, failed_sum(finding)));
+            }
+            settled.extend(records.iter().map(|record| (*record, of_record.clone())));
+        }
+        tree::settle(scope, settled, sums);
+    }
+    tree::forget(scope);
+}
+
+fn failed_sum(finding: &Finding) -> FailedSum {
+    // Reserved memory is not a resource.
+    let is_reserve = finding.resource.is_none();
+    FailedSum {
+        layer: match &finding.pool {
+            Some(pool) => LayerName::Pool(*pool),
+            None => LayerName::Probe(finding.layer),
+        },
+        place: finding.place,
+        allocated: if is_reserve { 0 } else { finding.bytes },
+        reserved: if is_reserve { finding.bytes } else { 0 },
+    }
+}

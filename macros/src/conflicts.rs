@@ -1,0 +1,44 @@
+//! Rejects options that contradict each other.
+
+use proc_macro2::{Ident, Span};
+
+use crate::args::Args;
+use crate::value::Value;
+
+/// The options to which `layer` applies.
+const BUDGETS: [&str; 3] = ["max_allocated", "max_reserved", "max_allocation_count"];
+
+/// Returns the error for each contradicting pair of options in one attribute, at the later option.
+pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
+    let is_on = |name: &str| args.value(name).is_some_and(|value| is_on(name, value));
+    let errors = gpu_leak_check_options::conflicts(is_on).map(|conflict| {
+        let is_in_it = |name: &&Ident| conflict.options.iter().any(|option| *name == option);
+        let at = written.iter().rfind(is_in_it);
+        syn::Error::new(at.map_or_else(Span::call_site, Ident::span), conflict.why)
+    });
+    errors.reduce(|mut all, next| {
+        all.combine(next);
+        all
+    })
+}
+
+/// Returns the error for a test with a layer and no budget, its own or its module's.
+pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
+    match args.value("layer") {
+        Some(Value::Text(layer)) if !BUDGETS.iter().any(|budget| args.has(budget)) => {
+            let what = "`layer` selects the allocator that a budget applies to, but there is no \
+                        budget: add one, such as `max_allocated = \"64 MiB\"`, or remove `layer`";
+            Err(syn::Error::new(layer.span(), what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether an option's value differs from a default that is written out.
+fn is_on(name: &str, value: &Value) -> bool {
+    match value {
+        Value::Flag(on) => *on,
+        Value::Number(tokens) => name != "rounds" || tokens.to_string() != "1",
+        _ => true,
+    }
+}

@@ -1,0 +1,203 @@
+//! Compares a report with the expected result.
+
+use std::collections::BTreeMap;
+
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Report};
+
+use super::super::trace::Kind;
+use super::{Amount, Class, Expected, View, is_of, layer_of_sum, site_of};
+
+impl View<'_> {
+    /// Whether the session failed its caller.
+    pub(super) fn check_outcome(
+        &self,
+        expected: &Expected,
+        report: &Report,
+        wrong: &mut Vec<String>,
+    ) {
+        let panicked = self.session.panicked;
+        if self.body_failed() {
+            if !panicked {
+                wrong.push("its body panicked, and it did not".to_owned());
+            }
+            return;
+        }
+        let fails = match self.session.kind {
+            Kind::Scope => report.status.is_failure(),
+            Kind::Test | Kind::Check => panicked,
+        };
+        if self.is_confirming && self.session.kind != Kind::Scope {
+            if fails {
+                wrong.push("it failed in a run that only confirms".to_owned());
+            }
+            return;
+        }
+        match &expected.must_fail {
+            Some(why) if !fails => wrong.push(format!("did not fail, and {why}")),
+            None if fails && !expected.may_fail => {
+                wrong.push("failed, and nothing is leaked".to_owned());
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn check_status(
+        &self,
+        expected: &Expected,
+        report: &Report,
+        wrong: &mut Vec<String>,
+    ) {
+        let status = report.status;
+        let is_failure = status.is_failure();
+        if !self.body_failed() {
+            match &expected.must_fail {
+                Some(why) if !is_failure => wrong.push(format!("is {}, and {why}", status.name())),
+                None if is_failure && !expected.may_fail => {
+                    wrong.push(format!("is {}, and nothing is leaked", status.name()));
+                }
+                _ => {}
+            }
+        }
+        let is_inconclusive = status == CheckStatus::Inconclusive;
+        match expected.inconclusive {
+            Some(why) if !is_inconclusive && !is_failure => {
+                wrong.push(format!("is {}, and {why}", status.name()));
+            }
+            None if is_inconclusive && !self.is_mixed => {
+                wrong.push("is inconclusive without a cause".to_owned())
+            }
+            _ => {}
+        }
+        let says_nothing = report.findings.is_empty();
+        if status == CheckStatus::Clean && !says_nothing {
+            wrong.push("is clean, and has findings".to_owned());
+        }
+        if matches!(status, CheckStatus::NotMeasured | CheckStatus::Aborted) {
+            wrong.push(format!("is {}", status.name()));
+        }
+    }
+
+    /// Everything that was left is reported.
+    pub(super) fn check_told(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
+        if self.rounds <= 1 {
+            for ((class, site), group) in &self.groups {
+                if !group.is_left() && !group.is_kept() || group.is_settled {
+                    continue;
+                }
+                if expected.may_be_silent(*class, group) {
+                    continue;
+                }
+                let by_class = expected.confirmed.contains(class);
+                let is_told = report.findings.iter().any(|finding| {
+                    is_of(finding, *class) && (by_class || site_of(finding) == Some(*site))
+                });
+                if !is_told {
+                    wrong.push(format!(
+                        "is silent about {class:?} at site {site}: {group:?}"
+                    ));
+                }
+            }
+            let is_told = |layer: &str| {
+                let mut findings = report.findings.iter();
+                findings.any(|it| it.layer.to_string() == layer && site_of(it).is_none())
+            };
+            for (sum, rises) in self.judged_sums() {
+                let rose = rises.iter().any(|rise| *rise != 0);
+                let layer = layer_of_sum(sum);
+                let is_tolerated = [&expected.tolerated, &expected.tolerated_once]
+                    .iter()
+                    .any(|tolerated| tolerated.contains(&layer));
+                if rose && !is_tolerated && !is_told(sum.layer()) && !self.judged[0].panicked {
+                    wrong.push(format!("is silent about the sum {sum:?}: {rises:?}"));
+                }
+            }
+            let reserve = &self.reserve;
+            let is_settled = self.judged[0].panicked;
+            if reserve.iter().any(|rise| *rise != 0) && !is_told("allocator:pool") && !is_settled {
+                wrong.push(format!("is silent about a reserve of {reserve:?}"));
+            }
+        }
+        for ((class, site), group) in &self.allowed {
+            let is_told = report.findings.iter().any(|finding| {
+                let is_it = is_of(finding, *class) && site_of(finding) == Some(*site);
+                is_it && finding.kind == FindingKind::Allowed
+            });
+            if group.is_kept() && !is_told {
+                wrong.push(format!("is silent about what is allowed at site {site}"));
+            }
+        }
+    }
+
+    /// Nothing is reported that was not left, and figures are exact if call sites are
+    /// distinguished.
+    pub(super) fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
+        if self.judged[0].panicked || self.body_failed() {
+            // Its findings may include those of the check that ended it.
+            return;
+        }
+        let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();
+        for finding in &report.findings {
+            let Some(site) = site_of(finding) else {
+                continue;
+            };
+            let groups = match finding.kind {
+                FindingKind::Allowed => &self.allowed,
+                _ => &self.groups,
+            };
+            let own = groups.iter().find(|((class, at), group)| {
+                *at == site && is_of(finding, *class) && group.is_left()
+            });
+            let Some((key, _)) = own else {
+                wrong.push(format!(
+                    "tells of {} at site {site}, where nothing was left",
+                    finding.kind.name()
+                ));
+                continue;
+            };
+            if finding.kind == FindingKind::Leaked {
+                let sum = leaked.entry(*key).or_default();
+                sum.count += finding.count;
+                sum.bytes += finding.bytes;
+            }
+        }
+        for (key, told) in leaked {
+            let kept = self.groups[&key].kept.iter().filter(|kept| !kept.is_zero());
+            let kept: Vec<Amount> = kept.copied().collect();
+            let is_within = |of: fn(&Amount) -> u64| {
+                let amounts = || kept.iter().map(of);
+                let (least, most) = (amounts().min().unwrap_or(0), amounts().max().unwrap_or(0));
+                (least..=most).contains(&of(&told))
+            };
+            if !is_within(|it| it.count) || !is_within(|it| it.bytes) {
+                wrong.push(format!(
+                    "{told:?} leaked at {key:?}, where runs left {kept:?}"
+                ));
+            }
+        }
+        self.check_sums(report, wrong);
+    }
+
+    pub(super) fn check_sums(&self, report: &Report, wrong: &mut Vec<String>) {
+        if self.rounds > 1 || self.is_mixed {
+            return;
+        }
+        let sums = report
+            .findings
+            .iter()
+            .filter(|finding| site_of(finding).is_none());
+        for finding in sums.filter(|finding| finding.kind.is_failure()) {
+            let of_layer = finding.layer.to_string();
+            let sum = self.sums.iter().find(|(sum, _)| sum.layer() == of_layer);
+            let rises = match (finding.kind, sum) {
+                (FindingKind::Leaked, Some((_, rises))) => rises,
+                _ => &self.reserve,
+            };
+            if !rises.contains(&finding.bytes) || finding.bytes == 0 {
+                let (kind, bytes) = (finding.kind.name(), finding.bytes);
+                wrong.push(format!(
+                    "{bytes} B {kind} of {of_layer}, which rose by {rises:?}"
+                ));
+            }
+        }
+    }
+}
