@@ -8,7 +8,7 @@ mod parents;
 mod ways;
 
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_vulkan_tests::run_with;
 

@@ -1,13 +1,14 @@
 //! Every type of object that the driver has: leaked, it is found with its count, bytes and line, and
 //! destroyed, it is clean in a hundred checks.
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_vulkan_tests::{Gpu, gpu, is_present, run_with};
 
 use super::WORKS;
@@ -44,6 +45,11 @@ macro_rules! rows {
         $(pub(crate) mod $name {
             use super::*;
 
+            #[allow(
+                unused_unsafe,
+                clippy::allow_attributes,
+                reason = "the functions that open a device are safe"
+            )]
             pub(crate) fn create($gpu: &Gpu) -> $type {
                 // SAFETY: the parameters are valid, and live as long as the call.
                 unsafe { $($create)* }
@@ -386,10 +392,12 @@ rows! {
 
 /// A page of memory for imports.
 fn page() -> *mut std::ffi::c_void {
-    #[repr(align(4096))]
-    struct Page([u8; 4096]);
     static PAGE: OnceLock<usize> = OnceLock::new();
-    let address = PAGE.get_or_init(|| Box::into_raw(Box::new(Page([0; 4096]))).expose_provenance());
+    let address = PAGE.get_or_init(|| {
+        let layout = Layout::from_size_align(4096, 4096).expect("a page");
+        // SAFETY: its size is not 0.
+        unsafe { alloc_zeroed(layout) }.expose_provenance()
+    });
     std::ptr::with_exposed_provenance_mut(*address)
 }
 

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_check::report::model::CheckStatus;
+use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_client_support as support;
 use gpu_leak_client_wgpu::{Gpu, add_one};
 
