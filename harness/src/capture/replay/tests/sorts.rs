@@ -80,6 +80,21 @@ impl Told<'_> {
         });
     }
 
+    /// An object to which memory is bound, in a context that gives handles their meaning.
+    fn object(&self) {
+        let space = Space::Object {
+            kind: Kind::Buffer,
+            context: STAYS,
+            copy: 1,
+        };
+        let key = self.make(Kind::Buffer, space, 0xb0, 0);
+        self.event(Event::Bound {
+            key,
+            memory: 0xb1,
+            bytes: 64,
+        });
+    }
+
     /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of its
     /// context.
     fn memory(&self) {
@@ -201,6 +216,7 @@ fn tell_one_of_each(ledger: &Ledger) {
     let caller = caller(ledger, 1);
     let told = Told { ledger, caller };
     told.primary();
+    told.object();
     told.memory();
     told.context(STAYS);
     told.graphs();
