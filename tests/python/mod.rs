@@ -18,7 +18,7 @@ fn directory() -> PathBuf {
 /// Returns the report of `python3` on a machine with a GPU, for a program in this directory into
 /// which the driver has loaded the library; none if there is no `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-fn told_of(program: &str) -> Option<(Report, String)> {
+fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     let tried = Command::new("python3")
         .args([
             "-c",
@@ -35,9 +35,13 @@ fn told_of(program: &str) -> Option<(Report, String)> {
     let files = machine.directory().join("run");
     // In a workspace, paths would be relative to it.
     let work = tempfile::tempdir().expect("a temporary directory");
-    fs::copy(directory().join(program), work.path().join(program)).expect("a copy");
+    let copy = work
+        .path()
+        .join(Path::new(program).file_name().expect("a file"));
+    fs::copy(directory().join(program), &copy).expect("a copy");
     let output = Command::new("python3")
-        .arg(program)
+        .arg(copy.file_name().expect("a file"))
+        .args(arguments)
         .current_dir(work.path())
         .envs(machine.env())
         .env("LD_PRELOAD", library)
@@ -75,7 +79,7 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_leak_is_told_with_its_python_lines() {
-    let Some((report, told)) = told_of("train.py") else {
+    let Some((report, told)) = report_of("train.py", &[]) else {
         return;
     };
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
@@ -97,4 +101,35 @@ fn a_leak_is_told_with_its_python_lines() {
     // The column and the qualified name are known from 3.11 on.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
     assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
+}
+
+/// The findings of `programs/driver.py` that are not allowed: kind, number and bytes.
+fn findings_of(variant: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
+    let (report, told) = report_of("programs/driver.py", &[variant])?;
+    let found = report.findings.iter();
+    let found = found.filter(|finding| finding.kind != FindingKind::Allowed);
+    let found = found.map(|finding| {
+        let line = finding.site.location();
+        assert!(line.starts_with("driver.py:"), "{line} in:\n{told}");
+        (finding.kind, finding.count, finding.bytes)
+    });
+    Some(found.collect())
+}
+
+#[test]
+fn what_a_global_variable_holds_is_listed_and_fails_nothing() {
+    let Some(found) = findings_of("list") else {
+        return;
+    };
+    assert_eq!(found, [(FindingKind::Deferred, 3, 3 * (64 << 20))]);
+    let clean = findings_of("clean").expect("python3 is there");
+    assert_eq!(clean, []);
+}
+
+#[test]
+fn what_no_variable_holds_at_the_end_is_leaked() {
+    let Some(found) = findings_of("malloc") else {
+        return;
+    };
+    assert_eq!(found, [(FindingKind::Leaked, 2, 2 * 12345)]);
 }

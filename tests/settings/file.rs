@@ -100,6 +100,20 @@ fn a_test_can_be_left_out_where_there_is_no_gpu() {
     let checked = configured("file::leaks_ten_bytes", "[run]\nwithout_gpu = 'skip'");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(checked.reports.len(), 0, "{}", checked.story());
-    let note = "settings::file::leaks_ten_bytes did not run: there is no GPU";
-    assert!(checked.child.stderr.contains(note), "{}", checked.story());
+    let summary = "gpu-leak-check: nothing checked; 1 skipped\n  skipped: \
+                   settings::file::leaks_ten_bytes did not run, because there is no GPU";
+    assert!(
+        checked.child.stderr.contains(summary),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn a_test_that_needs_no_gpu_runs_where_there_is_none() {
+    let settings =
+        "[run]\nwithout_gpu = 'skip'\n[[override]]\ntest = '*ten_bytes'\nneeds_gpu = false";
+    let checked = configured("file::leaks_ten_bytes", settings);
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    assert_eq!(checked.report().findings[0].bytes, 10);
 }

@@ -61,12 +61,22 @@ fn attach() {
     // later is not read.
     let python = gpu_leak_python::install();
     if let Some(attached) = __inject::attach(&settings) {
-        if let Err(unsupported) = python {
-            attached.note(unsupported.to_string());
+        match python {
+            Ok(Some(_)) => gpu_leak_python::before_shutdown(python_ends),
+            Ok(None) => {}
+            Err(unsupported) => attached.note(unsupported.to_string()),
         }
         // An error means that it is set already: a program may initialise the driver more than once.
         let _ = ATTACHED.set(attached);
         watcher::start(attached, &settings);
+    }
+}
+
+/// Runs when Python begins to shut down, after the program's own exit handlers.
+fn python_ends() {
+    if let Some(attached) = ATTACHED.get() {
+        // As at the exit of the process, below.
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.interpreter_ends()));
     }
 }
 

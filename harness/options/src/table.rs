@@ -66,6 +66,9 @@ macro_rules! options {
                 parallel: switch = "parallel",
                 /// Whether the test runs in its own process.
                 isolate: switch = "isolate",
+                /// Whether the test needs a GPU. Without one, `without_gpu = "skip"` skips only tests
+                /// that do.
+                needs_gpu: flag = "needs_gpu = false",
             }
             policy {
                 /// What a leak does to the test's outcome.

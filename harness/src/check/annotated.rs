@@ -115,11 +115,11 @@ pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
 
 /// Whether the run's settings skip the test on this machine.
 pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
-    let left_out = policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
-    if left_out {
+    let skip = policy.needs_gpu && policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+    if skip {
         exit_summary::skipped(case.name());
     }
-    left_out
+    skip
 }
 
 /// Whether the attribute exempts this test from checking here.

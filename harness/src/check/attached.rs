@@ -82,6 +82,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
+    /// What was live when the interpreter that runs the program began to shut down.
+    before_shutdown: Vec<Record>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
 }
@@ -128,6 +130,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         state: Mutex::new(AttachedState {
             session: Some(session),
             notes,
+            before_shutdown: Vec::new(),
             exit: None,
         }),
     };
@@ -185,7 +188,7 @@ impl Attached {
         }
         let _quiet = quiet();
         let mut state = self.state();
-        let run = held_now(state.exit);
+        let run = held_now(&state);
         let Some(session) = &mut state.session else {
             return;
         };
@@ -209,6 +212,16 @@ impl Attached {
         drop(state);
     }
 
+    /// Records that the interpreter which runs the program has begun to shut down. What its globals
+    /// hold is freed from now on; it is reported and fails nothing.
+    pub fn interpreter_ends(&self) {
+        if !exit::may_tell() {
+            return;
+        }
+        let _quiet = quiet();
+        self.state().before_shutdown = ledger::live().select(|_| true);
+    }
+
     /// Records that the process has begun to exit. What it frees from now on counts as freed; what
     /// ends with its contexts from now on does not, because the driver is shutting down.
     ///
@@ -229,7 +242,7 @@ impl Attached {
         let Some(mut session) = state.session.take() else {
             return;
         };
-        session.preview(held_now(state.exit), false);
+        session.preview(held_now(&state), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
         // The command decides for a program that is not a test.
@@ -270,13 +283,13 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns everything that is held now and, once the process exits, what has ended with its
-/// contexts since.
-fn held_now(exit: Option<Mark>) -> RunInput {
+/// Returns everything that is held now, what the interpreter has freed as it shut down and, once the
+/// process exits, what has ended with its contexts since.
+fn held_now(state: &AttachedState) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
     let mut anomalies = ledger.anomalies_since(Mark::default());
-    if let Some(exit) = exit {
+    if let Some(exit) = state.exit {
         let since = ledger.anomalies_since(exit);
         anomalies.truncate(anomalies.len() - since.len());
         records.extend(since.iter().filter_map(ended_with_context));
@@ -284,7 +297,14 @@ fn held_now(exit: Option<Mark>) -> RunInput {
     // A record that is both live and ended counts once.
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
-    let stacks = records.iter().map(|record| record.made.caller.stack);
+    let freed_by_shutdown: Vec<Record> = state
+        .before_shutdown
+        .iter()
+        .filter(|record| !met.contains(&record.sequence))
+        .copied()
+        .collect();
+    let all = records.iter().chain(&freed_by_shutdown);
+    let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
     RunInput {
         as_expected: true,
@@ -293,6 +313,7 @@ fn held_now(exit: Option<Mark>) -> RunInput {
         end: sources::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
+        freed_by_shutdown,
         anomalies,
         ..RunInput::default()
     }

@@ -40,6 +40,7 @@ pub(crate) struct Policy {
     pub(crate) facts: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
+    pub(crate) needs_gpu: bool,
     pub(crate) warmup: u32,
 }
 
@@ -78,6 +79,7 @@ impl Policy {
         },
         parallel: false,
         isolate: false,
+        needs_gpu: true,
         warmup: 0,
     };
 
@@ -145,6 +147,7 @@ impl Policy {
                 .unwrap_or(Self::DEFAULT.held_by),
             parallel: options.parallel.unwrap_or(false),
             isolate: options.isolate.unwrap_or(false),
+            needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
             facts: Facts {
                 tolerance: options.tolerance.unwrap_or(0),

@@ -275,6 +275,11 @@ fn rounds(finding: &Finding) -> Option<String> {
 /// Describes what further runs of the body showed.
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
+        (_, Some(Confirmation::UntilShutdown)) => {
+            let text = "freed only as the interpreter shut down: a global variable, or what one \
+                        leads to, still referred to it";
+            return Some(text.to_owned());
+        }
         (FindingKind::Deferred, _) => {
             let text = "left by the first run and freed by a later one: kept until it is replaced";
             return Some(text.to_owned());

@@ -82,6 +82,11 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                  #[gpu_leak_check::warmup]{entry}"
             )
         }
+        FindingKind::Deferred if report.is_of_a_program() => {
+            "reported, and fails nothing: the program can drop it once it is no longer needed. To \
+             fail what grows, run with --every"
+                .to_owned()
+        }
         FindingKind::Deferred => {
             "a later run freed it: something, typically a static, holds it until it is replaced; \
              this is reported, but it is not a failure"

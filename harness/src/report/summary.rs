@@ -24,6 +24,9 @@ pub struct Summary {
     /// What ran outside every check and created something.
     #[serde(default)]
     unchecked: Vec<String>,
+    /// The tests that did not run because there is no GPU.
+    #[serde(default)]
+    skipped: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
 }
@@ -83,6 +86,9 @@ impl Summary {
         for thread in &other.unchecked {
             self.add_unchecked(thread);
         }
+        for test in &other.skipped {
+            self.add_skipped(test);
+        }
         self.allowed = self.allowed.plus(other.allowed);
         for (note, times) in &other.notes {
             for _ in 0..*times {
@@ -116,6 +122,11 @@ impl Summary {
     /// Adds a thread that ran outside every check and created something: a test's, if it has its name.
     pub fn add_unchecked(&mut self, thread: &str) {
         add_once(&mut self.unchecked, thread);
+    }
+
+    /// Adds a test that did not run because there is no GPU.
+    pub fn add_skipped(&mut self, test: &str) {
+        add_once(&mut self.skipped, test);
     }
 
     /// Adds a sentence, or counts it if it is already there.
@@ -187,6 +198,13 @@ impl Summary {
                 threads(&self.unchecked)
             ));
         }
+        if !self.skipped.is_empty() {
+            lines.push(format!(
+                "skipped: {} did not run, because there is no GPU and `without_gpu` is \"skip\"; a \
+                 test with `needs_gpu = false` runs anyway",
+                named(&self.skipped)
+            ));
+        }
         if self.unowned.count > 0 {
             // They may be those of unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
@@ -249,6 +267,9 @@ impl Summary {
         }
         if !self.unchecked.is_empty() {
             text += &format!("; {} unchecked", count(self.unchecked.len() as u64));
+        }
+        if !self.skipped.is_empty() {
+            text += &format!("; {} skipped", count(self.skipped.len() as u64));
         }
         text
     }

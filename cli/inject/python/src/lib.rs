@@ -14,6 +14,7 @@
     target_endian = "little"
 ))]
 mod reader;
+mod shutdown;
 #[cfg(not(all(
     target_os = "linux",
     target_pointer_width = "64",
@@ -65,6 +66,15 @@ impl fmt::Display for Unsupported {
 }
 
 impl std::error::Error for Unsupported {}
+
+/// Calls `then` once, when this process's Python begins to shut down: after the exit handlers (`atexit`)
+/// that the program registers from now on, when only what a variable can still reach is left, and before
+/// that is freed. It is not called if the process ends without shutting Python down.
+///
+/// The handler is registered by the main thread as soon as it executes Python next.
+pub fn before_shutdown(then: fn()) {
+    shutdown::before(then);
+}
 
 /// Makes all later backtraces contain the lines of this process's Python, and returns its release; none
 /// if no Python is loaded. It can be called again when Python may have been loaded.

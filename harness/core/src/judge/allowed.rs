@@ -42,7 +42,7 @@ pub(crate) fn by_suppressions<'a>(
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     let all = found.iter_mut().map(|found| &mut found.finding);
     let mut leaked: Vec<_> = all
-        .filter(|finding| finding.kind == FindingKind::Leaked)
+        .filter(|finding| matches!(finding.kind, FindingKind::Leaked | FindingKind::Deferred))
         .collect();
     // Shipped entries do not expire.
     settle(

@@ -15,7 +15,7 @@ use super::growth::gains_always;
 use super::input::CheckInput;
 use super::usage::Amount;
 use crate::ledger::StackId;
-use crate::report::FindingKind;
+use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};
 
 /// The most runs that a check without `rounds` makes of its body.
@@ -59,6 +59,17 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Returns what an interpreter held until it shut down: a global variable, or what one leads to, still
+/// referred to it.
+pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found> {
+    let held = groups.iter().map(|group| {
+        let mut held = of_group(FindingKind::Deferred, group, &group.left[0], 0, input);
+        held.finding.confirmed = Some(Confirmation::UntilShutdown);
+        held
+    });
+    held.collect()
 }
 
 /// Returns, for each run, whether it left something that is kept.
@@ -356,4 +367,73 @@ fn unconfirmed(
         found.push(once);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::{CheckInput, Facts, LiveRecord, RunInput, Trend, held, judge};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
+    use crate::ledger::{Kind, Layer, Place, Record, ScopeId, StackId};
+    use crate::report::{CheckStatus, Confirmation, FindingKind};
+
+    fn record(sequence: u64) -> Record {
+        let made = Creation {
+            key: Key {
+                space: Space::DevicePointer,
+                value: sequence,
+            },
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::cuda(0),
+            bytes: 8,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller: Caller {
+                thread: ThreadNumber(1),
+                scope: ScopeId::NONE,
+                stack: StackId(1),
+            },
+        };
+        Record { sequence, made }
+    }
+
+    /// A whole program, in whose only run this is live.
+    fn program(live: u64) -> CheckInput {
+        CheckInput {
+            facts: Facts {
+                whole_program: true,
+                ..Facts::default()
+            },
+            runs: vec![RunInput {
+                as_expected: true,
+                saw_events: true,
+                live: (1..=live).map(|it| LiveRecord::own(record(it))).collect(),
+                ..RunInput::default()
+            }],
+            ..CheckInput::default()
+        }
+    }
+
+    #[test]
+    fn what_an_interpreter_holds_until_it_shuts_down_is_deferred_unless_it_grew() {
+        let mut input = program(0);
+        input.runs[0].freed_by_shutdown = (1..=5).map(record).collect();
+        let result = judge(&input);
+        assert_eq!(result.status, CheckStatus::Found(FindingKind::Deferred));
+        let [finding] = &result.findings[..] else {
+            panic!("{:?}", result.findings);
+        };
+        assert_eq!((finding.count, finding.bytes), (5, 40));
+        assert_eq!(finding.confirmed, Some(Confirmation::UntilShutdown));
+
+        let mut trend = Trend::default();
+        for live in 1..=5 {
+            trend.add(&held(&program(live)));
+        }
+        input.trend = Some(trend);
+        let result = judge(&input);
+        assert_eq!(result.status, CheckStatus::Found(FindingKind::Grew));
+        assert_eq!(result.findings[0].bytes, 40);
+    }
 }

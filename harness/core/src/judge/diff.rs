@@ -200,6 +200,8 @@ pub(crate) struct Diff {
     pub(crate) groups: Vec<Group>,
     /// What is allowed to stay, and by whom.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
+    /// What an interpreter freed only as it shut down.
+    pub(crate) freed_by_shutdown: Vec<Group>,
     /// Known caching allocators without a probe, through which the remaining records were
     /// allocated.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
@@ -211,6 +213,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     let mut sites = CallSites::new(&input.names);
     let mut groups = Groups::new(runs);
     let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
+    let mut freed_by_shutdown = Groups::new(runs);
     let mut missing_probes = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         for live in run.live.iter().filter(|live| is_own(live, run, input)) {
@@ -236,6 +239,10 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 Ownership::Session => groups.add(at, key, &live.record, None),
                 Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
             }
+        }
+        for record in &run.freed_by_shutdown {
+            let key = sites.key(Class::of(record), record);
+            freed_by_shutdown.add(at, key, record, None);
         }
         let mut ended: Vec<(&Record, ContextEnd)> = (run.anomalies.iter())
             .filter_map(|anomaly| match anomaly {
@@ -266,6 +273,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 groups.finish(&input.names).into_iter().map(with_reason)
             })
             .collect(),
+        freed_by_shutdown: freed_by_shutdown.finish(&input.names),
         missing_probes,
     }
 }

@@ -98,6 +98,10 @@ pub struct RunInput {
     pub end: Usage,
     /// What is live at the end and was created since the check's first run began.
     pub live: Vec<LiveRecord>,
+    /// Of a program that an interpreter runs: what was live when the interpreter began to shut down
+    /// and was freed since.
+    #[serde(default)]
+    pub freed_by_shutdown: Vec<Record>,
     /// What happened beside the coming and going of records.
     pub anomalies: Vec<Anomaly>,
     /// What the run freed that a failing free was about, in runs that keep note of it.

@@ -87,6 +87,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         true => growth::findings(&diff.groups, input),
         false => confirm::findings(&diff.groups, input),
     };
+    found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);
     }

@@ -311,6 +311,9 @@ impl Limit {
 pub enum Confirmation {
     /// The body could not be run again, so it is unknown whether each run leaves it.
     NotRepeatable,
+    /// There is one run of a whole program, and the interpreter that ran it freed this only as it
+    /// shut down.
+    UntilShutdown,
     /// The number of runs that left it.
     // serde requires untagged variants to be last.
     #[serde(untagged)]

@@ -11,6 +11,7 @@ fn attached() -> Attached {
         state: Mutex::new(AttachedState {
             session: None,
             notes: Vec::new(),
+            before_shutdown: Vec::new(),
             exit: None,
         }),
     }

@@ -76,9 +76,7 @@ pub(crate) fn unchecked(test: &str, reason: &str) {
 
 /// Adds a test whose body does not run on this machine.
 pub(crate) fn skipped(test: &str) {
-    note(&format!(
-        "{test} did not run: there is no GPU, and `without_gpu` is \"skip\""
-    ));
+    locked(&SUMMARY).add_skipped(test);
     tell_at_exit();
 }
 

@@ -1,0 +1,131 @@
+//! Registers a handler with Python's `atexit`.
+//!
+//! The functions are of the [stable ABI](https://docs.python.org/3/c-api/stable.html) and looked up by
+//! name, so that nothing is linked against Python.
+
+#![expect(
+    unsafe_code,
+    reason = "Python's functions are C's and called by their documented signatures"
+)]
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem;
+use std::ptr;
+use std::sync::OnceLock;
+
+/// `METH_NOARGS`
+const NO_ARGUMENTS: c_int = 4;
+
+type Object = *mut c_void;
+
+/// `PyMethodDef`
+#[repr(C)]
+struct MethodDefinition {
+    name: *const c_char,
+    method: extern "C" fn(Object, Object) -> Object,
+    flags: c_int,
+    documentation: *const c_char,
+}
+
+// SAFETY: its pointers are to constants.
+unsafe impl Sync for MethodDefinition {}
+
+static HANDLER: MethodDefinition = MethodDefinition {
+    name: c"gpu_leak_check".as_ptr(),
+    method: shuts_down,
+    flags: NO_ARGUMENTS,
+    documentation: ptr::null(),
+};
+
+static THEN: OnceLock<fn()> = OnceLock::new();
+
+pub(crate) fn before(then: fn()) {
+    // An error means that the handler has been registered.
+    if THEN.set(then).is_err() {
+        return;
+    }
+    if let Some(add) = function(c"Py_AddPendingCall") {
+        type Add = unsafe extern "C" fn(extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
+        // SAFETY: the signature is the documented one. It may be called from any thread, with or without the
+        // interpreter's lock, which the driver's caller may have released.
+        unsafe { mem::transmute::<*mut c_void, Add>(add)(register, ptr::null_mut()) };
+    }
+}
+
+/// Returns Python's function of this name.
+fn function(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: looks up a name in what the process has loaded.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// Called by the main thread, which holds the interpreter's lock.
+extern "C" fn register(_: *mut c_void) -> c_int {
+    // Nothing to do if one of them is missing: then nothing is registered.
+    let _ = try_to_register();
+    0
+}
+
+fn try_to_register() -> Option<()> {
+    type Import = unsafe extern "C" fn(*const c_char) -> Object;
+    type NewFunction = unsafe extern "C" fn(*const MethodDefinition, Object, Object) -> Object;
+    type CallMethod = unsafe extern "C" fn(Object, *const c_char, *const c_char, ...) -> Object;
+    type Release = unsafe extern "C" fn(Object);
+    type Clear = unsafe extern "C" fn();
+
+    let (import, new_function, call_method, release, clear) = (
+        function(c"PyImport_ImportModule")?,
+        function(c"PyCFunction_NewEx")?,
+        function(c"PyObject_CallMethod")?,
+        function(c"Py_DecRef")?,
+        function(c"PyErr_Clear")?,
+    );
+    // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock. Null is
+    // accepted by `Py_DecRef`; it is checked before it is passed to any of the others. `HANDLER` is static,
+    // as a function of Python that refers to it requires.
+    unsafe {
+        let import = mem::transmute::<*mut c_void, Import>(import);
+        let new_function = mem::transmute::<*mut c_void, NewFunction>(new_function);
+        let call_method = mem::transmute::<*mut c_void, CallMethod>(call_method);
+        let release = mem::transmute::<*mut c_void, Release>(release);
+        let clear = mem::transmute::<*mut c_void, Clear>(clear);
+        let module = import(c"atexit".as_ptr());
+        let handler = new_function(&raw const HANDLER, ptr::null_mut(), ptr::null_mut());
+        let mut registered = ptr::null_mut();
+        if !module.is_null() && !handler.is_null() {
+            registered = call_method(module, c"register".as_ptr(), c"O".as_ptr(), handler);
+        }
+        if registered.is_null() {
+            // The program must not find an error that it did not make.
+            clear();
+        }
+        for object in [registered, handler, module] {
+            release(object);
+        }
+    }
+    Some(())
+}
+
+/// The handler. Python calls it with the interpreter's lock held.
+extern "C" fn shuts_down(_: Object, _: Object) -> Object {
+    // Cycles that nothing refers to would be freed later, as if a variable had led to them.
+    if let Some(collect) = function(c"PyGC_Collect") {
+        // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
+        unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn() -> isize>(collect)() };
+    }
+    if let Some(then) = THEN.get() {
+        then();
+    }
+    none()
+}
+
+/// Returns a new reference to `None`.
+fn none() -> Object {
+    // Null makes Python print an error, and go on.
+    let Some(value) = function(c"Py_BuildValue") else {
+        return ptr::null_mut();
+    };
+    type Build = unsafe extern "C" fn(*const c_char, ...) -> Object;
+    // SAFETY: the signature is the documented one, and an empty format makes `None`.
+    unsafe { mem::transmute::<*mut c_void, Build>(value)(c"".as_ptr()) }
+}
