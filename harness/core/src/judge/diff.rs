@@ -240,7 +240,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
             }
         }
-        for record in &run.freed_by_shutdown {
+        let own = |record: &&Record| !is_the_runtimes_code(record, &input.names);
+        for record in run.freed_by_shutdown.iter().filter(own) {
             let key = sites.key(Class::of(record), record);
             freed_by_shutdown.add(at, key, record, None);
         }
