@@ -1,7 +1,7 @@
 //! What this project's own benchmarks need from this crate: the harness without a test. Outside
 //! SemVer.
 
-use crate::api::cuda;
+use crate::api::{self, cuda};
 use crate::ledger::StackId;
 use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
@@ -15,7 +15,7 @@ pub fn start() {
 
 /// Stops reporting driver calls, so that only the fixed cost of a wrapped call remains.
 pub fn without_listening() {
-    cuda::stop();
+    api::stop();
 }
 
 /// Stops capturing backtraces.

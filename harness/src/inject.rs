@@ -6,7 +6,7 @@ use std::env;
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::api::cuda::before_initialisation;
+pub use crate::api::before_initialisation;
 pub use crate::check::{Attached, Cause, attach};
 use crate::ledger;
 use crate::ledger::event::{Event, Ticket};

@@ -7,11 +7,11 @@ use std::ffi::CStr;
 use gpu_leak_interpose::WatchedFunction;
 
 macro_rules! functions {
-    ($($name:ident)*) => {
-        gpu_leak_interpose::trampolines!(pub(crate) static DRIVER of c"libcuda.so.1": $($name)*);
+    ($symbols:ident, $names:ident of $library:literal: $($name:ident)*) => {
+        gpu_leak_interpose::trampolines!(pub(crate) static $symbols of $library: $($name)*);
 
         /// All names, without wrappers.
-        pub(crate) static NAMES: &[WatchedFunction] = &[$(WatchedFunction::known(
+        pub(crate) static $names: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
                 Err(_) => panic!("a name contains no zero byte"),
@@ -20,7 +20,7 @@ macro_rules! functions {
     };
 }
 
-functions!(
+functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
     cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy cuCtxAttach
     cuCtxCreate cuCtxCreate_v2 cuCtxCreate_v3 cuCtxCreate_v4 cuCtxDestroy cuCtxDestroy_v2
     cuCtxDetach cuCtxFromGreenCtx cuDestroyExternalMemory cuDestroyExternalSemaphore
@@ -53,16 +53,44 @@ functions!(
     cuUserObjectCreate cuUserObjectRelease cuUserObjectRetain
 );
 
+// Those that Vulkan's loader exports. A program gets all others from them.
+functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
+    vkAllocateCommandBuffers vkAllocateDescriptorSets vkAllocateMemory vkBindBufferMemory
+    vkBindBufferMemory2 vkBindImageMemory vkBindImageMemory2 vkCreateBuffer vkCreateBufferView
+    vkCreateCommandPool vkCreateComputePipelines vkCreateDescriptorPool
+    vkCreateDescriptorSetLayout vkCreateDescriptorUpdateTemplate vkCreateDevice
+    vkCreateDisplayPlaneSurfaceKHR vkCreateEvent vkCreateFence vkCreateFramebuffer
+    vkCreateGraphicsPipelines vkCreateHeadlessSurfaceEXT vkCreateImage vkCreateImageView
+    vkCreateInstance vkCreatePipelineCache vkCreatePipelineLayout vkCreatePrivateDataSlot
+    vkCreateQueryPool vkCreateRenderPass vkCreateRenderPass2 vkCreateSampler
+    vkCreateSamplerYcbcrConversion vkCreateSemaphore vkCreateShaderModule
+    vkCreateSharedSwapchainsKHR vkCreateSwapchainKHR vkCreateWaylandSurfaceKHR
+    vkCreateXcbSurfaceKHR vkCreateXlibSurfaceKHR vkDestroyBuffer vkDestroyBufferView
+    vkDestroyCommandPool vkDestroyDescriptorPool vkDestroyDescriptorSetLayout
+    vkDestroyDescriptorUpdateTemplate vkDestroyDevice vkDestroyEvent vkDestroyFence
+    vkDestroyFramebuffer vkDestroyImage vkDestroyImageView vkDestroyInstance vkDestroyPipeline
+    vkDestroyPipelineCache vkDestroyPipelineLayout vkDestroyPrivateDataSlot vkDestroyQueryPool
+    vkDestroyRenderPass vkDestroySampler vkDestroySamplerYcbcrConversion vkDestroySemaphore
+    vkDestroyShaderModule vkDestroySurfaceKHR vkDestroySwapchainKHR vkEnumeratePhysicalDevices
+    vkFreeCommandBuffers vkFreeDescriptorSets vkFreeMemory vkGetDeviceProcAddr
+    vkGetInstanceProcAddr vkResetDescriptorPool
+);
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    /// The names in the list of a library.
+    fn symbols(library: &str) -> BTreeSet<&'static str> {
+        let list = include_str!("functions.rs").split(");").find_map(|part| {
+            let (_, list) = part.split_once(&format!("of c\"{library}\":\n"))?;
+            Some(list)
+        });
+        list.expect("the list").split_whitespace().collect()
+    }
+
     #[test]
     fn every_watched_function_is_a_symbol() {
-        let symbols = include_str!("functions.rs").split_once("\nfunctions!(");
-        let (_, symbols) = symbols.expect("the list");
-        let (symbols, _) = symbols.split_once(");").expect("its end");
-        let symbols: BTreeSet<_> = symbols.split_whitespace().collect();
         let table = include_str!("../../../harness/src/api/cuda/functions.rs");
         // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
         let rows = table.lines().filter(|line| line.starts_with("    cu"));
@@ -70,6 +98,16 @@ mod tests {
         let names = names.filter_map(|name| name.trim().split_once('['));
         let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
         watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
-        assert_eq!(symbols, watched);
+        assert_eq!(symbols("libcuda.so.1"), watched);
+    }
+
+    #[test]
+    fn every_symbol_of_vulkan_is_watched() {
+        let table = include_str!("../../../harness/src/api/vulkan/functions.rs");
+        let symbols = symbols("libvulkan.so.1");
+        assert!(symbols.contains("vkGetInstanceProcAddr"));
+        for symbol in symbols {
+            assert!(table.contains(symbol), "{symbol}");
+        }
     }
 }

@@ -11,20 +11,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_leak_interpose::Registration;
 
-use crate::functions::{DRIVER, NAMES};
+use crate::functions::{CUDA, CUDA_NAMES, VULKAN, VULKAN_NAMES};
 
-static ASKED_FOR: Registration =
-    Registration::new(NAMES, Some(is_asked_for)).with_trampolines(&DRIVER);
+static OF_CUDA: Registration =
+    Registration::new(CUDA_NAMES, Some(is_asked_for)).with_trampolines(&CUDA);
+static OF_VULKAN: Registration = Registration::new(VULKAN_NAMES, Some(is_asked_for))
+    .with_trampolines(&VULKAN)
+    .only_for_others();
 
 // SAFETY: the loader calls each entry of this section once, as a function without arguments; this
-// one registers a table.
+// one registers two tables.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
     // If it is rejected, the functions lead to the driver itself, and nothing is watched.
-    let _ = gpu_leak_interpose::register(&ASKED_FOR);
+    let _ = gpu_leak_interpose::register(&OF_CUDA);
+    let _ = gpu_leak_interpose::register(&OF_VULKAN);
 }
 
 /// Loads the harness, whose constructor registers its own table. This can be called again from
@@ -54,7 +58,7 @@ fn load_from_beside_us() -> *mut c_void {
     // SAFETY: zero is a valid value of every field.
     let mut us: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: an address in this library, and a writable structure.
-    let is_found = unsafe { libc::dladdr((&raw const ASKED_FOR).cast(), &raw mut us) } != 0;
+    let is_found = unsafe { libc::dladdr((&raw const OF_CUDA).cast(), &raw mut us) } != 0;
     if !is_found || us.dli_fname.is_null() {
         return ptr::null_mut();
     }

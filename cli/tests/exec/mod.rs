@@ -6,6 +6,7 @@ mod endings;
 mod finds;
 mod kept;
 mod seen;
+mod vulkan;
 
 use std::ffi::OsStr;
 use std::fs;

@@ -12,7 +12,7 @@ impl JsonSchema for Kind {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let kinds = Self::ALL;
+        let kinds = Self::ALL.as_slice();
         json_schema!({
             "description": "The kind of a resource: a kind of memory, or a kind of handle.",
             "type": "string",

@@ -91,6 +91,9 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     // SAFETY: the caller of `dlsym` passes a C string.
     let name = unsafe { CStr::from_ptr(name) };
     if registry::is_wanted(name) {
+        if registry::is_for_itself(name, caller) {
+            return decision;
+        }
         match real(jump, handle, name, caller) {
             Ok(real) => decision.answer = registry::by_name(name, real.cast()).cast(),
             Err(absent) => decision.jump = absent,

@@ -132,6 +132,8 @@ pub struct Registration {
     pub(crate) count: usize,
     pub(crate) on_lookup: Option<OnLookup>,
     pub(crate) trampolines: *const Trampolines,
+    /// Whether the libraries that have the functions get them unchanged: not 0 if so.
+    only_for_others: u32,
 }
 
 // SAFETY: the pointers come from references to shared statics.
@@ -147,6 +149,34 @@ impl Registration {
             count: functions.len(),
             on_lookup,
             trampolines: ptr::null(),
+            only_for_others: 0,
+        }
+    }
+
+    /// Excludes the libraries whose functions were handed out: what they look up, they get
+    /// unchanged. The loader of an API looks up the same names in layers and drivers, and passes
+    /// each call on to them.
+    #[must_use]
+    pub const fn only_for_others(mut self) -> Self {
+        self.only_for_others = 1;
+        self
+    }
+
+    /// The size of the first version, which ended before `only_for_others`.
+    #[cfg(lookups)]
+    pub(crate) const FIRST_SIZE: usize = std::mem::offset_of!(Self, only_for_others);
+
+    /// Whether the libraries that have its functions get them unchanged.
+    ///
+    /// # Safety
+    ///
+    /// `table` points to a registration of any version.
+    #[cfg(lookups)]
+    pub(crate) unsafe fn is_only_for_others(table: *const Self) -> bool {
+        // SAFETY: `size` is in every version, and says whether the other field is there.
+        unsafe {
+            (&raw const (*table).size).read() > Self::FIRST_SIZE
+                && (&raw const (*table).only_for_others).read() != 0
         }
     }
 

@@ -25,6 +25,7 @@ use crate::interface::{Registration, Trampolines, WatchedFunction};
 /// A table with its rows sorted by name.
 struct Table {
     registration: &'static Registration,
+    only_for_others: bool,
     rows: Vec<(&'static [u8], &'static WatchedFunction)>,
 }
 
@@ -35,7 +36,12 @@ impl Table {
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
         // The sort is stable, so rows with the same name keep their order.
         rows.sort_by_key(|(name, _)| *name);
-        Self { registration, rows }
+        Self {
+            registration,
+            // SAFETY: a registration of this or an older version.
+            only_for_others: unsafe { Registration::is_only_for_others(registration) },
+            rows,
+        }
     }
 
     /// Returns the rows with this name.
@@ -95,7 +101,7 @@ pub(crate) fn count() -> usize {
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
-    if registration.size < size_of::<Registration>() {
+    if registration.size < Registration::FIRST_SIZE {
         return false;
     }
     let table: &Table = Box::leak(Box::new(Table::of(registration)));
@@ -165,6 +171,9 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
     if target != real || is_unknown {
         keep_loaded(real);
+        if found().next().is_some() && is_only_for_others(bytes) {
+            provides(real);
+        }
     }
     if is_unknown {
         flagging::thunk(name, real)
@@ -188,6 +197,11 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
         let address = unsafe { dlsym::next()(handle, row.name) };
         address.cast_const().cast() == real
     };
+    // A name that has no variants needs no search.
+    let mut others = tables().flat_map(|table| table.variants(base));
+    if fallback == Some(name) && others.all(|row| name_of(row) == name.to_bytes()) {
+        return by_name(name, real);
+    }
     let mut rows = tables().flat_map(|table| table.variants(base));
     let row = rows.find(is_exported);
     // SAFETY: the name of a row is a C string.
@@ -204,6 +218,47 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
         }
         None => real,
     }
+}
+
+/// Whether the table that has this name is only for other libraries than those of its functions.
+fn is_only_for_others(name: &[u8]) -> bool {
+    tables().any(|table| table.only_for_others && table.named(name).next().is_some())
+}
+
+/// The libraries from which functions of such tables were handed out. They stay loaded.
+static PROVIDERS: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
+
+/// Adds the library of a function. The program itself may contain such a library, and is not one.
+fn provides(function: *const ()) {
+    let Some(object) = dlsym::object_of(function.cast()) else {
+        return;
+    };
+    // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
+    if unsafe { CStr::from_ptr((*object).name) }.is_empty() {
+        return;
+    }
+    for provider in &PROVIDERS {
+        let added = provider.compare_exchange(
+            ptr::null_mut(),
+            object.cast_mut().cast(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        if added.is_ok() || added == Err(object.cast_mut().cast()) {
+            return;
+        }
+    }
+}
+
+/// Whether this look-up is one that a library of such a table makes for itself: a loader asks
+/// layers and drivers for the functions that it calls when its own are called.
+pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
+    is_only_for_others(name.to_bytes())
+        && dlsym::object_of(caller).is_some_and(|object| {
+            let is_it =
+                |it: &AtomicPtr<c_void>| it.load(Ordering::Relaxed).cast_const() == object.cast();
+            PROVIDERS.iter().any(is_it)
+        })
 }
 
 fn is_a_wrapper(function: *const ()) -> bool {

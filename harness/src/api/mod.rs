@@ -1,3 +1,9 @@
-//! The watched GPU APIs, each a table of functions.
+//! The watched GPU APIs, each a table of functions, and what their wrappers share.
 
 pub(crate) mod cuda;
+mod pointer;
+pub(crate) mod vulkan;
+mod wrapper;
+
+pub use wrapper::before_initialisation;
+pub(crate) use wrapper::stop;

@@ -27,6 +27,7 @@ use super::scopes::tree::Lineage;
 use super::session::Session;
 use super::sources;
 use crate::__inject::Settings;
+use crate::api::before_initialisation;
 use crate::api::cuda::{self, Reach};
 use crate::case::Case;
 use crate::config::{self, Policy};
@@ -164,7 +165,7 @@ fn watch_this_program() {
         }
     });
     observe::before_each_allocation(at_first_use);
-    cuda::before_initialisation(at_first_use);
+    before_initialisation(at_first_use);
 }
 
 fn at_first_use() {

@@ -2,6 +2,7 @@
 //! see everything is never clean.
 
 use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
+use crate::api::vulkan;
 use crate::device::contexts;
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
@@ -22,9 +23,12 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
             driver_in_use,
         })
     };
+    let vulkan = vulkan_missed(before);
     match cuda::hearing(before) {
+        Hearing::Whole | Hearing::Unused if vulkan.is_some() => untraced(true, vulkan?, true),
         Hearing::Whole => None,
-        Hearing::Unused if saw_events => None,
+        // The program uses another API, whose calls are heard.
+        Hearing::Unused if saw_events || vulkan::is_heard() => None,
         Hearing::Unused => untraced(false, missing()?, false),
         Hearing::None => untraced(false, unheard(), true),
         partly => untraced(true, partly_heard(&partly)?, true),
@@ -87,6 +91,35 @@ fn partly_heard(hearing: &Hearing) -> Option<Reason> {
             "report that message to the authors of gpu-leak-check",
         ),
         Hearing::Unused | Hearing::Whole | Hearing::None => return None,
+    })
+}
+
+/// Returns why not all of Vulkan's calls were intercepted; `None` if they were.
+fn vulkan_missed(before: &UnheardBefore) -> Option<Reason> {
+    let vulkan::Missed {
+        functions,
+        libraries,
+    } = before.missed_of_vulkan();
+    if !functions.is_empty() {
+        return Some(Reason::new(
+            Code::UnheardFunction,
+            format!(
+                "more drivers and layers have these functions of Vulkan than this release tells \
+                 apart: {}",
+                functions.join(", ")
+            ),
+            "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
+        ));
+    }
+    (!libraries.is_empty()).then(|| {
+        Reason::new(
+            Code::UnheardLibrary,
+            format!(
+                "libraries were bound to Vulkan past the harness while the check ran: {}",
+                libraries.join(", ")
+            ),
+            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
+        )
     })
 }
 

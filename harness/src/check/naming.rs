@@ -1,6 +1,7 @@
 //! Collects the names that a judgement may use: call sites, devices, threads, errors.
 
 use super::blind::culprit;
+use crate::api::vulkan;
 use crate::capture::thread::thread_name;
 use crate::device::contexts::device_name;
 use crate::device::driver::error_name;
@@ -79,13 +80,13 @@ fn add_thread(names: &mut NameTable, thread: ThreadNumber) {
 }
 
 fn add_error(names: &mut NameTable, error: CuResult) {
-    let name = || error_name(error);
+    let name = || vulkan::result_name(error).unwrap_or_else(|| error_name(error));
     names.errors.entry(error).or_insert_with(name);
 }
 
 fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     if !names.devices.contains_key(&place)
-        && let Some(name) = device_name(place)
+        && let Some(name) = device_name(place).or_else(|| vulkan::device_name(place))
     {
         names.devices.insert(place, name);
     }

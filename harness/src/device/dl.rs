@@ -61,6 +61,28 @@ impl Library {
     }
 }
 
+/// Returns the function called `name` of the library that contains `function`, as the library
+/// exports it; null if there is none.
+pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: any address may be queried; if it is in a library, the result has its name, and the
+    // library is only asked for if it is loaded.
+    unsafe {
+        if libc::dladdr(function.cast(), info.as_mut_ptr()) == 0 {
+            return std::ptr::null();
+        }
+        let file = info.assume_init().dli_fname;
+        let library = libc::dlopen(file, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        if library.is_null() {
+            last_error();
+            return std::ptr::null();
+        }
+        let found = gpu_leak_interpose::real_symbol(library, name);
+        libc::dlclose(library);
+        found
+    }
+}
+
 /// Returns the loader's last error on this thread.
 fn last_error() -> String {
     // SAFETY: glibc keeps the message for this thread until its next call to the loader.

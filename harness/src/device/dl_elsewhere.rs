@@ -36,6 +36,11 @@ impl NoLibrary {
     }
 }
 
+/// Always returns null.
+pub(crate) fn beside(_function: *const (), _name: &CStr) -> *const () {
+    std::ptr::null()
+}
+
 /// How many libraries have been loaded and unloaded so far, which is not counted here.
 pub(crate) type UncountedChanges = ();
 

@@ -127,7 +127,11 @@ pub fn what(finding: &Finding) -> String {
         );
     };
     if kind.is_handle() {
-        return quantity(finding.count, noun(kind));
+        let objects = quantity(finding.count, noun(kind));
+        return match finding.bytes {
+            0 => objects,
+            bytes => format!("{objects}, {}", exact_size(bytes)),
+        };
     }
     let memory = memory(kind, finding.layer, finding.place);
     match (finding.bytes, finding.count, finding.each) {

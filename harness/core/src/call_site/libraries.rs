@@ -109,6 +109,22 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.files.iter().any(is))
 }
 
+/// The libraries in which an object holds its device and whatever else it needs.
+const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
+
+/// Whether a backtrace passes through one of these libraries.
+#[must_use]
+pub fn counts_references(frames: &[Frame]) -> bool {
+    let is_in = |text: Option<&str>| {
+        let text = text.unwrap_or_default();
+        COUNT_REFERENCES.iter().any(|name| text.contains(name))
+    };
+    frames.iter().any(|frame| {
+        frame.owner == Owner::Dependency
+            && (is_in(frame.file.as_deref()) || is_in(frame.function.as_deref()))
+    })
+}
+
 /// Whether a file is one of these libraries.
 #[must_use]
 pub fn is_known_library(file: &str) -> bool {

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::bound::BoundMemory;
 use super::input::{CheckInput, LiveRecord, Ownership, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
@@ -216,7 +217,9 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     let mut freed_by_shutdown = Groups::new(runs);
     let mut missing_probes = Vec::new();
     for (at, run) in runs.iter().enumerate() {
-        for live in run.live.iter().filter(|live| is_own(live, run, input)) {
+        let bound = BoundMemory::of(run);
+        let is_own = |live: &&LiveRecord| is_own(live, run, input) && !bound.has(&live.record);
+        for live in run.live.iter().filter(is_own) {
             let class = Class::of(&live.record);
             if let Some(missing) = held_unseen(&class, &live.record, run, input) {
                 if let Missing::Probe(allocator) = missing
@@ -254,6 +257,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         ended.sort_unstable_by_key(|(record, _)| record.sequence);
         for (record, cause) in ended {
             if run.segments.owner(record, &run.holdings).is_some()
+                || bound.has(record)
                 || is_the_runtimes_code(record, &input.names)
             {
                 continue;

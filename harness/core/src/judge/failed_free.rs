@@ -257,7 +257,7 @@ fn kind_of(space: Space) -> Option<Kind> {
         Space::RegisteredPointer => Some(Kind::Registered),
         Space::PhysicalObject | Space::PhysicalHandle | Space::Mapping => Some(Kind::Physical),
         Space::IpcPointer => Some(Kind::Imported),
-        Space::Handle(kind) => Some(kind),
+        Space::Handle(kind) | Space::Object { kind, .. } => Some(kind),
         Space::Observed(_) | Space::ObservedAt(..) => Some(Kind::Block),
     }
 }

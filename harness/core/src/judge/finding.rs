@@ -137,6 +137,8 @@ fn freed_only(cause: ContextEnd) -> &'static str {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
         ContextEnd::LastRelease => "freed only because the last primary context was released",
         ContextEnd::Reset => "freed only because the device was reset",
+        ContextEnd::DeviceDestroyed => "not destroyed before its device was",
+        ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod advice;
 mod allowed;
+mod bound;
 mod broken_context;
 mod budget;
 mod confirm;
@@ -14,6 +15,7 @@ mod failed_free;
 mod finding;
 mod growth;
 mod input;
+mod kept_alive;
 mod names;
 mod reserve;
 mod rise;
@@ -92,6 +94,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         trend.mark(&mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
+    kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);

@@ -140,6 +140,7 @@ impl Ledger {
             Event::PrimaryReleased { place, caller } => {
                 self.scopes.primary_changed(caller.scope, place, -1);
             }
+            Event::Bound { key, memory, bytes } => self.table.bind(&key, memory, bytes),
             Event::ContextCreated {
                 context,
                 handle,

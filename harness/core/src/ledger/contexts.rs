@@ -125,5 +125,7 @@ pub(super) const fn dies_with_context(made: &Creation) -> bool {
         // live.
         Kind::GreenContext => false,
         Kind::Block => false,
+        // What belongs to a device or an instance. The API demands that it ends before these do.
+        _ => true,
     }
 }

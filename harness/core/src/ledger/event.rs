@@ -31,6 +31,16 @@ pub enum Space {
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
+    /// Handles of one kind in one context, which alone gives them a meaning. Live objects may have
+    /// the same handle.
+    Object {
+        /// The kind.
+        kind: Kind,
+        /// The context.
+        context: ContextUid,
+        /// Tells live objects with the same handle apart.
+        copy: u16,
+    },
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
     /// That of one place of such an allocator, where each has its own.
@@ -132,7 +142,8 @@ pub struct Creation {
     pub context: ContextUid,
     /// The stream of a stream-ordered allocation, as a handle; else 0.
     pub stream: u64,
-    /// The explicit pool that the allocation came from, as a handle; else 0.
+    /// What it is a part of, as a handle; else 0: the explicit pool that an allocation came from,
+    /// the memory that is bound to a buffer or image.
     pub pool: u64,
     /// Who made it.
     pub caller: Caller,
@@ -342,6 +353,15 @@ pub enum Event {
         /// Who released it.
         caller: Caller,
     },
+    /// Memory was bound to an object.
+    Bound {
+        /// The object.
+        key: Key,
+        /// The handle of the memory, in the same context.
+        memory: u64,
+        /// How much of the memory the object needs.
+        bytes: u64,
+    },
     /// A context came into being.
     ContextCreated {
         /// Its number.
@@ -372,6 +392,10 @@ pub enum ContextEnd {
     LastRelease,
     /// `cuDevicePrimaryCtxReset`, `cudaDeviceReset`.
     Reset,
+    /// The program closed the device without having destroyed what belongs to it.
+    DeviceDestroyed,
+    /// The same for an instance.
+    InstanceDestroyed,
 }
 
 #[cfg(test)]

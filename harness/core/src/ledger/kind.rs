@@ -55,6 +55,8 @@ kinds! {
     Imported = "imported",
     /// A block of an allocator that reports through `observe`.
     Block = "block",
+    /// An allocation of device memory to which buffers and images are bound.
+    Memory = "memory object",
     /// `CUstream`.
     Stream = "stream",
     /// `CUevent`.
@@ -89,6 +91,78 @@ kinds! {
     UserObject = "user object",
     /// A multicast object, `cuMulticastCreate`.
     Multicast = "multicast object",
+    /// A device that the program opened, and everything that belongs to it.
+    Device = "device",
+    /// The program's connection to an API, and everything that belongs to it.
+    Instance = "instance",
+    /// A buffer; its bytes are those of the memory that is bound to it.
+    Buffer = "buffer",
+    /// A view of a buffer.
+    BufferView = "buffer view",
+    /// An image; its bytes are those of the memory that is bound to it.
+    Image = "image",
+    /// A view of an image.
+    ImageView = "image view",
+    /// A sampler.
+    Sampler = "sampler",
+    /// How a sampler converts colours.
+    SamplerConversion = "sampler conversion",
+    /// A module of shader code.
+    ShaderModule = "shader module",
+    /// A shader that is bound without a pipeline.
+    Shader = "shader object",
+    /// A pipeline.
+    Pipeline = "pipeline",
+    /// The layout of a pipeline.
+    PipelineLayout = "pipeline layout",
+    /// What was compiled for pipelines.
+    PipelineCache = "pipeline cache",
+    /// A compiled part of a pipeline.
+    PipelineBinary = "pipeline binary",
+    /// The layout of a descriptor set.
+    DescriptorLayout = "descriptor set layout",
+    /// A pool of descriptor sets, which end with it.
+    DescriptorPool = "descriptor pool",
+    /// A descriptor set.
+    DescriptorSet = "descriptor set",
+    /// A description of updates to descriptor sets.
+    DescriptorTemplate = "descriptor update template",
+    /// A pool of command buffers, which end with it.
+    CommandPool = "command pool",
+    /// A command buffer.
+    CommandBuffer = "command buffer",
+    /// A fence.
+    Fence = "fence",
+    /// A semaphore.
+    Semaphore = "semaphore",
+    /// A pool of queries.
+    QueryPool = "query pool",
+    /// A render pass.
+    RenderPass = "render pass",
+    /// A framebuffer.
+    Framebuffer = "framebuffer",
+    /// An acceleration structure of ray tracing.
+    AccelerationStructure = "acceleration structure",
+    /// An opacity micromap of ray tracing.
+    Micromap = "micromap",
+    /// A swapchain, with its images.
+    Swapchain = "swapchain",
+    /// A callback for messages.
+    Messenger = "debug messenger",
+    /// A slot for the program's data in objects.
+    PrivateDataSlot = "private data slot",
+    /// An operation that the program completes on its own threads.
+    DeferredOperation = "deferred operation",
+    /// A session that encodes or decodes video.
+    VideoSession = "video session",
+    /// The parameters of such a session.
+    VideoParameters = "video session parameters object",
+    /// The layout of commands that the device generates.
+    CommandsLayout = "indirect commands layout",
+    /// The pipelines among which such commands choose.
+    ExecutionSet = "indirect execution set",
+    /// What a validation layer has validated.
+    ValidationCache = "validation cache",
 }
 
 impl Kind {
@@ -114,6 +188,6 @@ mod tests {
     fn handles_begin_at_the_stream() {
         assert!(!Kind::Block.is_handle());
         assert!(Kind::Stream.is_handle());
-        assert!(Kind::Multicast.is_handle());
+        assert!(Kind::ValidationCache.is_handle());
     }
 }

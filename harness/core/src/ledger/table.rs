@@ -220,6 +220,17 @@ impl Table {
         Some(before)
     }
 
+    /// Records which memory an object is bound to. Only objects that are counted can be bound, so
+    /// no figure changes.
+    pub(super) fn bind(&self, key: &Key, memory: u64, bytes: u64) {
+        let mut shard = self.lock(key);
+        if let Some(record) = shard.records.get_mut(key)
+            && record.made.kind.is_handle()
+        {
+            (record.made.pool, record.made.bytes) = (memory, bytes);
+        }
+    }
+
     /// Begins a free of the resource under `key`.
     pub(super) fn begin_free(&self, key: Key, caller: Caller) -> Ticket {
         let number = Self::shard_of(&key);

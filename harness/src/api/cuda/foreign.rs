@@ -1,5 +1,4 @@
-//! The C side of the table: parameters that point to results or inputs, and the structures that
-//! they point to.
+//! The C side of the table: the structures to which parameters point, and numbers behind pointers.
 //!
 //! Layouts are those of `cuda.h` 11.8 to 13.5, which agree. A structure is declared only as far as
 //! its fields are read. Handles are `u64`, which every CUDA platform passes like a pointer.
@@ -9,31 +8,7 @@
     reason = "what a parameter points to is read through its address"
 )]
 
-use std::ptr;
-
-/// A parameter that is a pointer.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-pub(super) struct Pointer<T>(*const T);
-
-/// A pointer to which the driver writes its result.
-pub(super) type Out<T = u64> = Pointer<T>;
-/// A pointer from which the driver reads an input.
-pub(super) type In<T> = Pointer<T>;
-
-impl<T: Copy> Pointer<T> {
-    /// Returns what it points to; `None` if the caller passed null.
-    ///
-    /// # Safety
-    ///
-    /// The call with this parameter has returned: successfully if this is a result; without having
-    /// been rejected because of it if this is an input.
-    pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: by the caller's promise the driver has written or read it, or `T` is its first
-        // part. A program's own variables may be unaligned.
-        (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0) })
-    }
-}
+pub(super) use crate::api::pointer::{In, Out, Pointer};
 
 /// What a number can be read from: an integer of any width (the oldest calls have 32-bit addresses),
 /// or a descriptor, whose number is the size in bytes of what it describes.
@@ -71,20 +46,18 @@ impl From<u64> for Argument {
 
 impl<T: Number> From<Pointer<T>> for Argument {
     fn from(pointer: Pointer<T>) -> Self {
-        pointer.of_levels(1)
+        of_levels(pointer, 1)
     }
 }
 
-impl<T: Number> Pointer<T> {
-    /// The size of the array that this describes, with `levels` levels.
-    pub(super) fn of_levels(self, levels: u32) -> Argument {
-        unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
-            // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
-            let number = unsafe { Pointer::<T>(at.0.cast()).read() };
-            number.map(|number| number.number(levels))
-        }
-        Argument::Behind(Pointer(self.0.cast()), levels, read::<T>)
+/// The size of the array that this describes, with `levels` levels.
+pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument {
+    unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
+        // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
+        let number = unsafe { at.cast::<T>().read() };
+        number.map(|number| number.number(levels))
     }
+    Argument::Behind(pointer.cast(), levels, read::<T>)
 }
 
 impl Argument {

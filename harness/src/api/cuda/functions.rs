@@ -29,10 +29,11 @@ use super::call::{
 };
 use super::foreign::{
     AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
-    IpcHandle, Node, Out, Properties,
+    IpcHandle, Node, Out, Properties, of_levels,
 };
 use super::heard::heard;
 use super::{look_up, state};
+use crate::api::wrapper::is_listening;
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
@@ -149,7 +150,7 @@ macro_rules! wrapper {
             let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][Id::$name as usize].real()) };
             // SAFETY: this is the caller's own call, forwarded unchanged.
             let mut forward = || unsafe { real($($parameter),*) };
-            if !state::is_listening() {
+            if !is_listening() {
                 return forward();
             }
             if DRIVER != 0 {
@@ -271,7 +272,7 @@ functions![
         |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32| array(
             Kind::Array,
             made,
-            descriptor.of_levels(levels)
+            of_levels(descriptor, levels)
         ),
     cuArrayDestroy[2000] = |array: u64| destroys(Kind::Array, array),
     cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),

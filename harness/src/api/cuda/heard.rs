@@ -19,14 +19,12 @@
     reason = "parameters point to what the caller and the driver have written"
 )]
 
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use super::call::{At, Bytes, Call, Creates, Releases, Share, key, named, place_of};
 use super::contexts::{CONTEXTS, Context, PrimaryTurn};
 use super::foreign::Argument;
 use super::listener::Listener;
 use super::{graphs, numbered, state};
+use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
 use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
@@ -44,14 +42,6 @@ const AUTO_FREE: u64 = 1;
 /// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the only error of `cuStreamEndCapture` that does not
 /// end the capture.
 const WRONG_THREAD: CuResult = 908;
-
-/// Set if the harness panicked in a call: the ledger can no longer be trusted.
-static BROKEN: AtomicBool = AtomicBool::new(false);
-
-/// Whether the harness has panicked in a call.
-pub(super) fn broken() -> bool {
-    BROKEN.load(Ordering::Relaxed)
-}
 
 /// Makes the program's call with `forward` and reports it. `per_thread`: whether its stream 0 is
 /// the thread's own.
@@ -95,15 +85,6 @@ pub(super) fn heard(
     error
 }
 
-/// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
-fn unbroken(work: impl FnOnce()) -> bool {
-    let outcome = panic::catch_unwind(AssertUnwindSafe(work));
-    if outcome.is_err() {
-        BROKEN.store(true, Ordering::Relaxed);
-    }
-    outcome.is_ok()
-}
-
 /// What the end of a call needs from its beginning. It is filled in place, because moving it would
 /// cost more than filling it.
 #[derive(Default)]
@@ -127,7 +108,7 @@ impl Listener<'_> {
     /// `call` is built from the call's parameters.
     pub(super) unsafe fn began(&self, call: &Call, begun: &mut Begun) {
         match call {
-            Call::Initialises => state::initialises(),
+            Call::Initialises => initialises(),
             // SAFETY: the caller's promise.
             Call::Creates(create) => begun.captured = unsafe { self.captured(create.stream) },
             // SAFETY: the caller's promise.

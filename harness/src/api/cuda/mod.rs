@@ -20,5 +20,4 @@ mod state;
 mod tests;
 
 pub(crate) use gpu_leak_interpose::Reach;
-pub use state::before_initialisation;
-pub(crate) use state::{Hearing, UnheardBefore, begin_check, hearing, is_heard, reach, stop};
+pub(crate) use state::{Hearing, UnheardBefore, begin_check, hearing, is_heard, reach};

@@ -12,22 +12,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Once, OnceLock};
 
 use super::functions::FUNCTIONS;
-use super::heard;
+use crate::api::{vulkan, wrapper};
 use crate::device::{contexts, driver, exit};
 use gpu_leak_interpose::{
     Reach, Registration, UnheardCalls, bindings_past_us, libraries_elsewhere, register,
     unheard_calls,
 };
 
-/// Whether calls are reported to the ledger. If not, a call costs only one load of this flag.
-static LISTENING: AtomicBool = AtomicBool::new(true);
 /// Whether the program's initialisation of the driver was intercepted.
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 /// Whether the program uses functions of two drivers. One of them may belong to a tool that calls
 /// the other.
 static TWO_DRIVERS: AtomicBool = AtomicBool::new(false);
-/// The function to call before the driver's initialisation.
-static BEFORE: OnceLock<fn()> = OnceLock::new();
 /// The result of [`register`].
 static REACH: OnceLock<Reach> = OnceLock::new();
 
@@ -44,6 +40,7 @@ static BEGIN: extern "C" fn() = begin;
 #[cfg(target_os = "linux")]
 extern "C" fn begin() {
     let _ = REACH.set(register(&REGISTRATION));
+    vulkan::register();
     // A program that is linked against the driver has its functions already.
     let _ = bindings_past_us(usize::MAX);
 }
@@ -65,12 +62,6 @@ pub(crate) enum Hearing {
     None,
 }
 
-/// Whether calls are reported.
-#[inline]
-pub(super) fn is_listening() -> bool {
-    LISTENING.load(Ordering::Relaxed)
-}
-
 /// Records that a function of a second driver was called.
 pub(super) fn has_two_drivers() {
     TWO_DRIVERS.store(true, Ordering::Relaxed);
@@ -81,32 +72,9 @@ pub(super) fn are_two_drivers() -> bool {
     TWO_DRIVERS.load(Ordering::Relaxed)
 }
 
-/// Stops reporting calls.
-pub(crate) fn stop() {
-    LISTENING.store(false, Ordering::Relaxed);
-}
-
 /// Records that the program has initialised the driver.
 pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
-}
-
-/// Runs `first` once, when the program is about to initialise the driver, on the initialising
-/// thread.
-pub fn before_initialisation(first: fn()) {
-    let _ = BEFORE.set(first);
-}
-
-/// Records that the program is about to initialise the driver, which each library in it may do
-/// again.
-pub(super) fn initialises() {
-    static IS_DONE: AtomicBool = AtomicBool::new(false);
-
-    if let Some(first) = BEFORE.get()
-        && !IS_DONE.swap(true, Ordering::Relaxed)
-    {
-        first();
-    }
 }
 
 /// Prepares what the first intercepted call needs.
@@ -124,6 +92,13 @@ pub(crate) struct UnheardBefore {
     /// `None` for a check that asks about bindings since the process began.
     bindings: Option<usize>,
     calls: Vec<UnheardCalls>,
+}
+
+impl UnheardBefore {
+    /// Returns what has been missed of Vulkan since.
+    pub(crate) fn missed_of_vulkan(&self) -> vulkan::Missed {
+        vulkan::missed(&self.calls, self.bindings.unwrap_or(usize::MAX))
+    }
 }
 
 /// Begins a check.
@@ -149,7 +124,7 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
     if may_ask_loader {
         driver::find();
     }
-    if heard::broken() {
+    if wrapper::broken() {
         return Hearing::Broken;
     }
     if !INITIALISED.load(Ordering::Relaxed) {
@@ -160,13 +135,20 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
     }
     let calls = unheard_calls().into_iter();
     let since = calls.filter(|unheard| !before.calls.contains(unheard));
-    let functions: Vec<_> = since.map(|unheard| unheard.name).collect();
+    let functions = since.map(|unheard| unheard.name);
+    let functions: Vec<_> = functions
+        .filter(|name| !vulkan::is_named_so(name))
+        .collect();
     if !functions.is_empty() {
         return Hearing::WithoutFunctions(functions);
     }
     let past =
         may_ask_loader.then(|| bindings_past_us(before.bindings.unwrap_or(usize::MAX)).found);
-    let past = past.into_iter().flatten().map(|binding| binding.library);
+    let past = past
+        .into_iter()
+        .flatten()
+        .filter(|binding| !vulkan::is_named_so(&binding.symbol))
+        .map(|binding| binding.library);
     // Another part of the process may have its own copy of the driver.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
@@ -180,5 +162,5 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
 
 /// Whether the driver's calls are intercepted, so that its pools can be read and synchronised.
 pub(crate) fn is_heard() -> bool {
-    INITIALISED.load(Ordering::Relaxed) && !heard::broken()
+    INITIALISED.load(Ordering::Relaxed) && !wrapper::broken()
 }

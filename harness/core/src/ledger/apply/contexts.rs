@@ -1,9 +1,9 @@
 //! Ends contexts, and what ends with them.
 
 use super::{Caller, Ledger, Record};
-use crate::ledger::Anomaly;
 use crate::ledger::contexts::{Ending, dies_with_context};
 use crate::ledger::event::{ContextEnd, ContextUid, ScopeId};
+use crate::ledger::{Anomaly, Kind};
 
 impl Ledger {
     pub(super) fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
@@ -36,6 +36,10 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
+        // They need not be freed: their pool should have been destroyed.
+        if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
+            return;
+        }
         // What was created before the scope that ends the context is not that scope's concern,
         // either way.
         let scope = record.made.caller.scope;

@@ -1,0 +1,44 @@
+//! Memory to which objects are bound.
+//!
+//! An object that has memory bound to it is judged with the size that it needs, and the memory is
+//! not judged beside it: an allocator may have put many objects into one allocation. Memory to which
+//! nothing is bound is judged by itself.
+
+use rustc_hash::FxHashSet;
+
+use super::input::RunInput;
+use crate::ledger::event::{ContextUid, Space};
+use crate::ledger::{Anomaly, Kind, Record};
+
+/// The memory to which something is bound that is live at the end of a run, or ended with its
+/// device, by its device and handle.
+#[derive(Debug, Default)]
+pub(crate) struct BoundMemory(FxHashSet<(ContextUid, u64)>);
+
+impl BoundMemory {
+    pub(crate) fn of(run: &RunInput) -> Self {
+        let live = run.live.iter().map(|live| &live.record);
+        let ended = run.anomalies.iter().filter_map(|anomaly| match anomaly {
+            Anomaly::EndedWithContext { record, .. } => Some(record),
+            _ => None,
+        });
+        let bound = live.chain(ended).filter(|record| {
+            let made = &record.made;
+            made.pool != 0 && matches!(made.kind, Kind::Buffer | Kind::Image)
+        });
+        Self(bound.map(|it| (it.made.context, it.made.pool)).collect())
+    }
+
+    /// Whether this is memory to which something is bound.
+    pub(crate) fn has(&self, record: &Record) -> bool {
+        let key = record.key();
+        let is_memory = matches!(
+            key.space,
+            Space::Object {
+                kind: Kind::Memory,
+                ..
+            }
+        );
+        is_memory && self.0.contains(&(record.made.context, key.value))
+    }
+}

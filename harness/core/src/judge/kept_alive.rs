@@ -1,0 +1,152 @@
+//! What a leaked object keeps alive in a library that counts references.
+//!
+//! There an object holds its device: with a forgotten buffer its device stays as well, the instance,
+//! and everything that these created for themselves. All of that is one leak, at the line of the
+//! object that the program forgot. If nothing but the device is left, it is one leak at the line
+//! that opened the device.
+
+use std::collections::BTreeSet;
+
+use super::finding::Found;
+use crate::call_site::libraries::counts_references;
+use crate::ledger::Kind;
+use crate::report::{Finding, FindingKind};
+use crate::units::quantity;
+
+/// Makes one finding of those that have one cause.
+pub(crate) fn fold(found: &mut Vec<Found>) {
+    let opened: Vec<&Finding> = found.iter().map(|it| &it.finding).filter(opens).collect();
+    let Some(device) = opened.iter().find(|it| it.resource == Some(Kind::Device)) else {
+        return;
+    };
+    let (place, line) = (device.place, line_of(device));
+    let lines: BTreeSet<_> = opened.iter().copied().map(line_of).collect();
+    let is_part = |it: &Found| is_leak(&it.finding) && lines.contains(&line_of(&it.finding));
+    let is_cause = |it: &Found| is_leak(&it.finding) && it.finding.place == place && !is_part(it);
+    let causes = (0..found.len()).filter(|at| is_cause(&found[*at]));
+    let largest = causes.max_by_key(|at| (found[*at].finding.bytes, found[*at].finding.count));
+    let is_device = |it: &Found| it.finding.resource == Some(Kind::Device) && opens(&&it.finding);
+    let Some(at) = largest.or_else(|| found.iter().position(is_device)) else {
+        return;
+    };
+    let mut cause = found.remove(at);
+    let parts: Vec<Found> = found.extract_if(.., |it| is_part(it)).collect();
+    let count = parts.iter().map(|part| part.finding.count).sum();
+    if count != 0 {
+        let what = match largest {
+            Some(_) => "with its device and instance, and everything that they created",
+            None => "with its instance, and everything that they created",
+        };
+        let at = match &line {
+            Some((file, line)) if largest.is_some() => {
+                format!("; the device was opened at {file}:{line}")
+            }
+            _ => String::new(),
+        };
+        cause.finding.notes.push(format!(
+            "keeps {} alive, {what}{at}",
+            quantity(count, "other object")
+        ));
+        let records = parts.into_iter().flat_map(|part| part.records);
+        cause.records.extend(records);
+        cause.records.sort_unstable();
+    }
+    found.insert(at.min(found.len()), cause);
+}
+
+type Line = Option<(String, u32)>;
+
+fn line_of(finding: &Finding) -> Line {
+    let frame = finding.site.user_frame()?;
+    Some((frame.file.clone()?, frame.line?))
+}
+
+/// Whether it is a leak that went through a library that counts references.
+fn is_leak(finding: &Finding) -> bool {
+    finding.kind == FindingKind::Leaked && counts_references(&finding.site.frames)
+}
+
+/// Whether it is an instance or a device that such a library has opened.
+fn opens(finding: &&Finding) -> bool {
+    matches!(finding.resource, Some(Kind::Device | Kind::Instance)) && is_leak(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fold;
+    use crate::judge::finding::{Found, of_sum};
+    use crate::ledger::{Kind, Layer, Place};
+    use crate::report::{FindingKind, Frame, Owner};
+
+    fn leaked(kind: Kind, line: u32, through: &str, records: &[u64]) -> Found {
+        let place = match kind {
+            Kind::Instance => Place::HOST,
+            _ => Place::named("vulkan:0"),
+        };
+        let mut finding = of_sum(FindingKind::Leaked, Layer::DRIVER, place, 0);
+        finding.resource = Some(kind);
+        finding.count = records.len() as u64;
+        let frame = |owner, file: &str| Frame {
+            owner,
+            file: Some(file.to_owned()),
+            line: Some(line),
+            ..Frame::default()
+        };
+        let library = format!("/registry/src/index/{through}-30.0.1/src/device.rs");
+        finding.site.frames = vec![
+            frame(Owner::Dependency, &library),
+            frame(Owner::User, "src/lib.rs"),
+        ];
+        finding.site.user = Some(1);
+        Found {
+            records: records.to_vec(),
+            ..Found::sum(finding)
+        }
+    }
+
+    /// What an instance, a device and a fence leave, created at line 10 and 20.
+    fn opened(through: &str) -> Vec<Found> {
+        vec![
+            leaked(Kind::Instance, 10, through, &[1]),
+            leaked(Kind::Device, 20, through, &[2]),
+            leaked(Kind::Fence, 20, through, &[3, 4]),
+        ]
+    }
+
+    fn kinds(found: &[Found]) -> Vec<Option<Kind>> {
+        found.iter().map(|it| it.finding.resource).collect()
+    }
+
+    #[test]
+    fn a_forgotten_buffer_explains_the_device_that_it_holds() {
+        let mut found = opened("wgpu-core");
+        found.push(leaked(Kind::Buffer, 30, "wgpu-core", &[5]));
+        fold(&mut found);
+        assert_eq!(kinds(&found), [Some(Kind::Buffer)]);
+        assert_eq!(found[0].records, [1, 2, 3, 4, 5]);
+        assert_eq!(
+            found[0].finding.notes,
+            [
+                "keeps 4 other objects alive, with its device and instance, and everything that \
+                 they created; the device was opened at src/lib.rs:20"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_forgotten_device_is_one_leak() {
+        let mut found = opened("wgpu-core");
+        fold(&mut found);
+        assert_eq!(kinds(&found), [Some(Kind::Device)]);
+        assert_eq!(found[0].records, [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn where_nothing_counts_references_each_object_was_forgotten_by_itself() {
+        let mut found = opened("ash");
+        found.push(leaked(Kind::Buffer, 30, "ash", &[5]));
+        fold(&mut found);
+        assert_eq!(found.len(), 4);
+        assert!(found.iter().all(|it| it.finding.notes.is_empty()));
+    }
+}

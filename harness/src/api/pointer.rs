@@ -1,0 +1,49 @@
+//! Parameters of C functions that point to results or inputs.
+
+#![expect(
+    unsafe_code,
+    reason = "what a parameter points to is read through its address"
+)]
+
+use std::ptr;
+
+/// A parameter that is a pointer.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub(super) struct Pointer<T>(pub(super) *const T);
+
+/// A pointer to which the driver writes its result.
+pub(super) type Out<T = u64> = Pointer<T>;
+/// A pointer from which the driver reads an input.
+pub(super) type In<T> = Pointer<T>;
+
+impl<T> Pointer<T> {
+    /// The same address, as that of another type.
+    pub(super) fn cast<U>(self) -> Pointer<U> {
+        Pointer(self.0.cast())
+    }
+}
+
+impl<T: Copy> Pointer<T> {
+    /// Returns what it points to; `None` if the caller passed null.
+    ///
+    /// # Safety
+    ///
+    /// The call with this parameter has returned: successfully if this is a result; without having
+    /// been rejected because of it if this is an input.
+    pub(super) unsafe fn read(self) -> Option<T> {
+        // SAFETY: the caller's promise.
+        unsafe { self.read_at(0) }
+    }
+
+    /// Returns the element of an array with this index; `None` if the caller passed null.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::read`], and the array has that element.
+    pub(super) unsafe fn read_at(self, index: usize) -> Option<T> {
+        // SAFETY: by the caller's promise the driver has written or read it, or `T` is its first
+        // part. A program's own variables may be unaligned.
+        (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0.add(index)) })
+    }
+}

@@ -1,0 +1,161 @@
+//! What a Vulkan call does: the terms in which the rows of the [table](super::functions) are
+//! written. A value of these types is built from one call's parameters and lives as long as that
+//! call.
+
+use super::structures::{
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, PipelineBinaries,
+};
+use crate::api::pointer::{In, Out};
+use crate::ledger::Kind;
+
+/// What a call does.
+#[derive(Clone, Copy)]
+pub(super) enum VulkanCall {
+    /// Creates an instance.
+    CreatesInstance(Out),
+    /// Lists the physical devices of an instance: how many, and their handles.
+    ListsDevices(u64, Out<u32>, Out),
+    /// Opens a physical device.
+    CreatesDevice(u64, Out),
+    /// Creates objects that belong to a device or an instance.
+    Creates(ObjectsCreated),
+    /// Destroys or frees objects.
+    Destroys(ObjectsDestroyed),
+    /// Destroys a pool of a device, or resets it: its objects end.
+    EmptiesPool {
+        device: u64,
+        pool: u64,
+        /// What the pool is if the call destroys it.
+        destroys: Option<Kind>,
+    },
+    /// Closes a device.
+    DestroysDevice(u64),
+    /// Ends an instance.
+    DestroysInstance(u64),
+    /// Binds memory to buffers or images of a device: how many, and to which.
+    Binds(u64, Bound, Bindings),
+}
+
+impl From<ObjectsCreated> for VulkanCall {
+    fn from(create: ObjectsCreated) -> Self {
+        Self::Creates(create)
+    }
+}
+
+impl From<ObjectsDestroyed> for VulkanCall {
+    fn from(destroy: ObjectsDestroyed) -> Self {
+        Self::Destroys(destroy)
+    }
+}
+
+/// A call that creates objects.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectsCreated {
+    pub(super) kind: Kind,
+    /// The device or instance to which they belong.
+    pub(super) owner: u64,
+    /// Their handles.
+    pub(super) made: Out,
+    pub(super) how: Created,
+}
+
+/// How many objects a call creates, and from what.
+#[derive(Clone, Copy)]
+pub(super) enum Created {
+    /// One object.
+    One,
+    /// This many. Those that could not be created have no handle, and the others are there even if
+    /// the call failed.
+    Each(u32),
+    /// This many, or none if the call failed.
+    All(u32),
+    /// One allocation of memory.
+    Memory(In<AllocateMemory>),
+    /// All that this asks for, from its pool.
+    DescriptorSets(In<DescriptorSets>),
+    /// The same.
+    CommandBuffers(In<CommandBuffers>),
+    /// As many as its result says.
+    PipelineBinaries(Out<PipelineBinaries>),
+}
+
+/// A call that destroys or frees objects of one kind.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectsDestroyed {
+    pub(super) kind: Kind,
+    /// The device or instance to which they belong.
+    pub(super) owner: u64,
+    pub(super) what: What,
+}
+
+/// Which objects a call destroys.
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    /// The one with this handle, or none for 0.
+    This(u64),
+    /// Those of this pool with these handles: their number and an array.
+    OfPool(u64, u32, In<u64>),
+}
+
+/// What memory is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Buffer,
+    Image,
+}
+
+impl Bound {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::Buffer => Kind::Buffer,
+            Self::Image => Kind::Image,
+        }
+    }
+}
+
+/// Which memory is bound to which object.
+#[derive(Clone, Copy)]
+pub(super) enum Bindings {
+    /// An object and its memory.
+    One(u64, u64),
+    Many(u32, In<BindMemory>),
+}
+
+/// Creates one object from a device or an instance.
+pub(super) fn creates(kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
+    creates_by(Created::One, kind, owner, made)
+}
+
+/// Creates objects from a device.
+pub(super) fn creates_by(how: Created, kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
+    ObjectsCreated {
+        kind,
+        owner,
+        made,
+        how,
+    }
+}
+
+/// Destroys one object of a device or an instance.
+pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> ObjectsDestroyed {
+    ObjectsDestroyed {
+        kind,
+        owner,
+        what: What::This(handle),
+    }
+}
+
+/// Frees objects that belong to a pool of a device.
+pub(super) fn frees(
+    kind: Kind,
+    device: u64,
+    pool: u64,
+    count: u32,
+    handles: In<u64>,
+) -> ObjectsDestroyed {
+    ObjectsDestroyed {
+        kind,
+        owner: device,
+        what: What::OfPool(pool, count, handles),
+    }
+}

@@ -1,0 +1,355 @@
+//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that create
+//! or destroy an object, and those of the extensions that several vendors share.
+//!
+//! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
+//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`. Every other function is
+//! a row of `calls`, with its signature and what a call does. Signatures are those of
+//! `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not read, as
+//! `u64`.
+//!
+//! `scripts/check-watched-functions` compares both with `vk.xml` and lists what creates or destroys
+//! something and is missing here; `not_watched.toml` beside this file has the reasons for those.
+
+#![expect(
+    unsafe_code,
+    reason = "the functions are C's, and one is as good as its caller's parameters"
+)]
+
+use std::ffi::CStr;
+use std::mem;
+
+use gpu_leak_interpose::{Slot, WatchedFunction};
+
+use super::call::{
+    Bindings, Bound, Created, ObjectsCreated, VulkanCall, creates, creates_by, destroys, frees,
+};
+use super::heard::{VkResult, heard};
+use super::look_up;
+use super::structures::{
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, PipelineBinaries,
+};
+use crate::api::pointer::{In, Out};
+use crate::api::wrapper::is_listening;
+use crate::ledger::Kind;
+
+/// How many functions with the same name are told apart: the loader's, which serves all devices,
+/// and those that drivers and layers have for their devices. Each has a wrapper of its own, which
+/// forwards to exactly that function.
+pub(super) const TARGETS: usize = 4;
+
+macro_rules! functions {
+    (
+        objects { $($kind:ident = $create:ident, $destroy:ident;)* }
+        calls {
+            $($name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)? = $does:expr;)*
+        }
+    ) => {
+        #[expect(non_camel_case_types, reason = "named as the functions are")]
+        #[derive(Clone, Copy)]
+        enum FunctionId { $($create, $destroy,)* $($name,)* }
+
+        const COUNT: usize = [$(FunctionId::$create, FunctionId::$destroy,)* $(FunctionId::$name),*].len();
+
+        /// The slots, by target and function.
+        static SLOTS: [[Slot; COUNT]; TARGETS] =
+            [const { [const { Slot::new() }; COUNT] }; TARGETS];
+
+        /// The functions that look-ups return wrappers for.
+        pub(super) static FUNCTIONS: &[WatchedFunction] = &[
+            $(row!($create, 0), row!($create, 1), row!($create, 2), row!($create, 3),)*
+            $(row!($destroy, 0), row!($destroy, 1), row!($destroy, 2), row!($destroy, 3),)*
+            $(row!($name, 0), row!($name, 1), row!($name, 2), row!($name, 3),)*
+            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 0),
+            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 1),
+            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 2),
+            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 3),
+            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 0),
+            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 1),
+            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 2),
+            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 3),
+        ];
+
+        #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
+        mod wrappers {
+            use super::*;
+
+            $(
+                wrapper!($create, (owner: u64, info: u64, allocator: u64, made: Out), VkResult,
+                    creates(Kind::$kind, owner, made));
+                wrapper!($destroy, (owner: u64, handle: u64, allocator: u64), (),
+                    destroys(Kind::$kind, owner, handle));
+            )*
+            $(wrapper!($name, ($($parameter: $type),*), result!($($result)?), $does);)*
+        }
+
+        /// What each row says about a call whose parameters are all zero.
+        #[cfg(test)]
+        pub(super) fn calls() -> Vec<(&'static str, VulkanCall)> {
+            vec![
+                $(
+                    // SAFETY: a null pointer, which is not read.
+                    (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() }).into()),
+                    (stringify!($destroy), destroys(Kind::$kind, 0, 0).into()),
+                )*
+                $((stringify!($name), with_zeros!(($($parameter: $type),*), $does)),)*
+            ]
+        }
+    };
+}
+
+macro_rules! result {
+    () => {
+        ()
+    };
+    ($result:ty) => {
+        $result
+    };
+}
+
+macro_rules! row {
+    ($name:ident, $target:literal) => {
+        WatchedFunction::new(
+            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no zero byte inside"),
+            },
+            wrappers::$name::<$target> as *const (),
+            &SLOTS[$target][FunctionId::$name as usize],
+        )
+    };
+}
+
+macro_rules! look_up {
+    ($name:literal, $wrapper:ident, $slots:ident, $target:literal) => {
+        WatchedFunction::new(
+            $name,
+            look_up::$wrapper::<$target> as *const (),
+            &look_up::$slots[$target],
+        )
+    };
+}
+
+macro_rules! wrapper {
+    ($name:ident, ($($parameter:ident: $type:ty),*), $result:ty, $does:expr) => {
+        pub(super) unsafe extern "C" fn $name<const TARGET: usize>(
+            $($parameter: $type),*
+        ) -> $result {
+            type Wrapped = unsafe extern "C" fn($($type),*) -> $result;
+            let function = SLOTS[TARGET][FunctionId::$name as usize].real();
+            // SAFETY: the slot holds a function of this name, which has these parameters in every
+            // library.
+            let real = unsafe { mem::transmute::<*const (), Wrapped>(function) };
+            // SAFETY: this is the caller's own call, forwarded unchanged.
+            let forward = || unsafe { real($($parameter),*) };
+            if !is_listening() {
+                return forward();
+            }
+            Answer::of(heard(&VulkanCall::from($does), function, &mut || forward().code()))
+        }
+    };
+}
+
+/// What a function returns: a result, or nothing.
+trait Answer {
+    fn of(code: VkResult) -> Self;
+    fn code(self) -> VkResult;
+}
+
+impl Answer for VkResult {
+    fn of(code: VkResult) -> Self {
+        code
+    }
+
+    fn code(self) -> VkResult {
+        self
+    }
+}
+
+impl Answer for () {
+    fn of(_: VkResult) -> Self {}
+
+    fn code(self) -> VkResult {
+        0
+    }
+}
+
+#[cfg(test)]
+macro_rules! with_zeros {
+    (($($parameter:ident: $type:ty),*), $does:expr) => {{
+        // SAFETY: every parameter is a number, or a pointer that may be null.
+        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
+        let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
+        VulkanCall::from($does)
+    }};
+}
+
+/// Creates pipelines: those that could be created are there even if the call failed.
+fn pipelines(device: u64, count: u32, made: Out) -> ObjectsCreated {
+    creates_by(Created::Each(count), Kind::Pipeline, device, made)
+}
+
+functions! {
+    objects {
+        // https://docs.vulkan.org/spec/latest/chapters/resources.html
+        Buffer = vkCreateBuffer, vkDestroyBuffer;
+        BufferView = vkCreateBufferView, vkDestroyBufferView;
+        Image = vkCreateImage, vkDestroyImage;
+        ImageView = vkCreateImageView, vkDestroyImageView;
+        AccelerationStructure = vkCreateAccelerationStructureKHR, vkDestroyAccelerationStructureKHR;
+        Micromap = vkCreateMicromapEXT, vkDestroyMicromapEXT;
+        // https://docs.vulkan.org/spec/latest/chapters/samplers.html
+        Sampler = vkCreateSampler, vkDestroySampler;
+        SamplerConversion = vkCreateSamplerYcbcrConversion, vkDestroySamplerYcbcrConversion;
+        SamplerConversion = vkCreateSamplerYcbcrConversionKHR, vkDestroySamplerYcbcrConversionKHR;
+        // https://docs.vulkan.org/spec/latest/chapters/synchronization.html
+        Fence = vkCreateFence, vkDestroyFence;
+        Semaphore = vkCreateSemaphore, vkDestroySemaphore;
+        Event = vkCreateEvent, vkDestroyEvent;
+        // https://docs.vulkan.org/spec/latest/chapters/renderpass.html
+        RenderPass = vkCreateRenderPass, vkDestroyRenderPass;
+        Framebuffer = vkCreateFramebuffer, vkDestroyFramebuffer;
+        // https://docs.vulkan.org/spec/latest/chapters/pipelines.html
+        ShaderModule = vkCreateShaderModule, vkDestroyShaderModule;
+        PipelineCache = vkCreatePipelineCache, vkDestroyPipelineCache;
+        PipelineLayout = vkCreatePipelineLayout, vkDestroyPipelineLayout;
+        ValidationCache = vkCreateValidationCacheEXT, vkDestroyValidationCacheEXT;
+        // https://docs.vulkan.org/spec/latest/chapters/descriptorsets.html
+        DescriptorLayout = vkCreateDescriptorSetLayout, vkDestroyDescriptorSetLayout;
+        DescriptorTemplate = vkCreateDescriptorUpdateTemplate, vkDestroyDescriptorUpdateTemplate;
+        DescriptorTemplate = vkCreateDescriptorUpdateTemplateKHR,
+            vkDestroyDescriptorUpdateTemplateKHR;
+        QueryPool = vkCreateQueryPool, vkDestroyQueryPool;
+        // https://docs.vulkan.org/spec/latest/chapters/device_generated_commands/generatedcommands.html
+        CommandsLayout = vkCreateIndirectCommandsLayoutEXT, vkDestroyIndirectCommandsLayoutEXT;
+        ExecutionSet = vkCreateIndirectExecutionSetEXT, vkDestroyIndirectExecutionSetEXT;
+        // https://docs.vulkan.org/spec/latest/chapters/VK_KHR_surface/wsi.html
+        Swapchain = vkCreateSwapchainKHR, vkDestroySwapchainKHR;
+        // https://docs.vulkan.org/spec/latest/chapters/videocoding.html
+        VideoSession = vkCreateVideoSessionKHR, vkDestroyVideoSessionKHR;
+        VideoParameters = vkCreateVideoSessionParametersKHR, vkDestroyVideoSessionParametersKHR;
+        PrivateDataSlot = vkCreatePrivateDataSlot, vkDestroyPrivateDataSlot;
+        PrivateDataSlot = vkCreatePrivateDataSlotEXT, vkDestroyPrivateDataSlotEXT;
+        // Objects of an instance.
+        // https://docs.vulkan.org/spec/latest/chapters/debugging.html
+        Messenger = vkCreateDebugUtilsMessengerEXT, vkDestroyDebugUtilsMessengerEXT;
+        Messenger = vkCreateDebugReportCallbackEXT, vkDestroyDebugReportCallbackEXT;
+    }
+    calls {
+        // https://docs.vulkan.org/spec/latest/chapters/initialization.html
+        vkCreateInstance(info: u64, allocator: u64, instance: Out) -> VkResult =
+            VulkanCall::CreatesInstance(instance);
+        vkDestroyInstance(instance: u64, allocator: u64) = VulkanCall::DestroysInstance(instance);
+        // https://docs.vulkan.org/spec/latest/chapters/devsandqueues.html
+        vkEnumeratePhysicalDevices(instance: u64, count: Out<u32>, devices: Out) -> VkResult =
+            VulkanCall::ListsDevices(instance, count, devices);
+        vkCreateDevice(physical: u64, info: u64, allocator: u64, device: Out) -> VkResult =
+            VulkanCall::CreatesDevice(physical, device);
+        vkDestroyDevice(device: u64, allocator: u64) = VulkanCall::DestroysDevice(device);
+        // https://docs.vulkan.org/spec/latest/chapters/memory.html
+        vkAllocateMemory(
+            device: u64, info: In<AllocateMemory>, allocator: u64, memory: Out
+        ) -> VkResult = creates_by(Created::Memory(info), Kind::Memory, device, memory);
+        vkFreeMemory(device: u64, memory: u64, allocator: u64) =
+            destroys(Kind::Memory, device, memory);
+        vkBindBufferMemory(device: u64, buffer: u64, memory: u64, offset: u64) -> VkResult =
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::One(buffer, memory));
+        vkBindBufferMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+        vkBindBufferMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
+            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+        vkBindImageMemory(device: u64, image: u64, memory: u64, offset: u64) -> VkResult =
+            VulkanCall::Binds(device, Bound::Image, Bindings::One(image, memory));
+        vkBindImageMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
+            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
+        vkBindImageMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
+            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
+        vkCreateAccelerationStructure2KHR(
+            device: u64, info: u64, allocator: u64, made: Out
+        ) -> VkResult = creates(Kind::AccelerationStructure, device, made);
+        // Other ways to create a render pass, which one function destroys.
+        vkCreateRenderPass2(device: u64, info: u64, allocator: u64, made: Out) -> VkResult =
+            creates(Kind::RenderPass, device, made);
+        vkCreateRenderPass2KHR(device: u64, info: u64, allocator: u64, made: Out) -> VkResult =
+            creates(Kind::RenderPass, device, made);
+        vkCreateGraphicsPipelines(
+            device: u64, cache: u64, count: u32, infos: u64, allocator: u64, made: Out
+        ) -> VkResult = pipelines(device, count, made);
+        vkCreateComputePipelines(
+            device: u64, cache: u64, count: u32, infos: u64, allocator: u64, made: Out
+        ) -> VkResult = pipelines(device, count, made);
+        vkCreateRayTracingPipelinesKHR(
+            device: u64, deferred: u64, cache: u64, count: u32, infos: u64, allocator: u64,
+            made: Out
+        ) -> VkResult = pipelines(device, count, made);
+        vkDestroyPipeline(device: u64, pipeline: u64, allocator: u64) =
+            destroys(Kind::Pipeline, device, pipeline);
+        vkCreatePipelineBinariesKHR(
+            device: u64, info: u64, allocator: u64, made: Out<PipelineBinaries>
+        ) -> VkResult = creates_by(
+            Created::PipelineBinaries(made), Kind::PipelineBinary, device, made.cast()
+        );
+        vkDestroyPipelineBinaryKHR(device: u64, binary: u64, allocator: u64) =
+            destroys(Kind::PipelineBinary, device, binary);
+        vkCreateShadersEXT(
+            device: u64, count: u32, infos: u64, allocator: u64, made: Out
+        ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
+        vkDestroyShaderEXT(device: u64, shader: u64, allocator: u64) =
+            destroys(Kind::Shader, device, shader);
+        // Pools. What belongs to one ends with it.
+        vkCreateDescriptorPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
+            creates(Kind::DescriptorPool, device, pool);
+        vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
+            device, pool, destroys: Some(Kind::DescriptorPool),
+        };
+        vkResetDescriptorPool(device: u64, pool: u64, flags: u32) -> VkResult =
+            VulkanCall::EmptiesPool { device, pool, destroys: None };
+        vkAllocateDescriptorSets(device: u64, info: In<DescriptorSets>, sets: Out) -> VkResult =
+            creates_by(Created::DescriptorSets(info), Kind::DescriptorSet, device, sets);
+        vkFreeDescriptorSets(device: u64, pool: u64, count: u32, sets: In<u64>) -> VkResult =
+            frees(Kind::DescriptorSet, device, pool, count, sets);
+        vkCreateCommandPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
+            creates(Kind::CommandPool, device, pool);
+        vkDestroyCommandPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
+            device, pool, destroys: Some(Kind::CommandPool),
+        };
+        vkAllocateCommandBuffers(
+            device: u64, info: In<CommandBuffers>, buffers: Out
+        ) -> VkResult =
+            creates_by(Created::CommandBuffers(info), Kind::CommandBuffer, device, buffers);
+        vkFreeCommandBuffers(device: u64, pool: u64, count: u32, buffers: In<u64>) =
+            frees(Kind::CommandBuffer, device, pool, count, buffers);
+        vkCreateDeferredOperationKHR(device: u64, allocator: u64, made: Out) -> VkResult =
+            creates(Kind::DeferredOperation, device, made);
+        vkDestroyDeferredOperationKHR(device: u64, operation: u64, allocator: u64) =
+            destroys(Kind::DeferredOperation, device, operation);
+        vkRegisterDeviceEventEXT(device: u64, info: u64, allocator: u64, fence: Out) -> VkResult =
+            creates(Kind::Fence, device, fence);
+        vkRegisterDisplayEventEXT(
+            device: u64, display: u64, info: u64, allocator: u64, fence: Out
+        ) -> VkResult = creates(Kind::Fence, device, fence);
+        vkCreateSharedSwapchainsKHR(
+            device: u64, count: u32, infos: u64, allocator: u64, made: Out
+        ) -> VkResult = creates_by(Created::All(count), Kind::Swapchain, device, made);
+        // Surfaces of an instance, each for one window system.
+        vkCreateXlibSurfaceKHR(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkCreateXcbSurfaceKHR(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkCreateWaylandSurfaceKHR(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkCreateDirectFBSurfaceEXT(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkCreateDisplayPlaneSurfaceKHR(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkCreateHeadlessSurfaceEXT(
+            instance: u64, info: u64, allocator: u64, surface: Out
+        ) -> VkResult = creates(Kind::Surface, instance, surface);
+        vkDestroySurfaceKHR(instance: u64, surface: u64, allocator: u64) =
+            destroys(Kind::Surface, instance, surface);
+    }
+}

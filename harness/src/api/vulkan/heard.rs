@@ -1,0 +1,459 @@
+//! Turns an intercepted call into events, in the order that keeps the ledger correct.
+//!
+//! Objects are reported after the call that has created them, and what destroys them before the
+//! call, because before it returns another thread may have got the same handle. What the end needs
+//! from the beginning is stored in the wrapper's own frame.
+//!
+//! Nothing here waits for a device or unwinds into C. The locks are those of the tables of owners
+//! and pools and of the ledger, each held for one look-up or change and never while a driver is
+//! called.
+
+#![expect(
+    unsafe_code,
+    reason = "parameters point to what the caller and the driver have written"
+)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::call::{Bindings, Bound, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
+use super::owners::{self, Owner};
+use super::structures::{Chained, IMPORTS, OF_A_PLANE};
+use super::{pools, state};
+use crate::api::pointer::In;
+use crate::api::wrapper::{broken, initialises, unbroken};
+use crate::capture::{caller, freeing_caller, stack};
+use crate::device::exit;
+use crate::device::quiet::{quiet, quiet_if_heard};
+use crate::ledger::event::{
+    ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
+};
+use crate::ledger::{self, Kind, Layer, Ledger, Place};
+
+/// `VkResult`
+pub(super) type VkResult = i32;
+
+/// `VK_OPERATION_DEFERRED_KHR`: the results are written later.
+const DEFERRED: VkResult = 1_000_268_002;
+
+/// Makes the program's call with `forward`, which calls `real`, and reports it.
+#[inline(never)]
+pub(super) fn heard(
+    call: &VulkanCall,
+    real: *const (),
+    forward: &mut dyn FnMut() -> VkResult,
+) -> VkResult {
+    // In a forked child the locks below may be held by threads that do not exist there.
+    if exit::forked() || broken() {
+        return forward();
+    }
+    // Layers and drivers that use Vulkan themselves, inside the program's call, are its doing.
+    let Some(_at_work) = quiet_if_heard() else {
+        return forward();
+    };
+    state::prepare();
+    let reporter = Reporter {
+        ledger: ledger::live(),
+    };
+    let mut begun = BegunCall::default();
+    // SAFETY: `call` is built from the parameters of a call that is about to be made.
+    let is_reported = unbroken(|| unsafe { reporter.began(call, &mut begun) });
+    let result = forward();
+    if is_reported {
+        let _at_work = quiet();
+        // SAFETY: that call has returned `result`.
+        unbroken(|| unsafe { reporter.ended(call, begun, result, real) });
+    }
+    result
+}
+
+/// What the end of a call needs from its beginning.
+#[derive(Default)]
+struct BegunCall {
+    /// The ticket of what the call destroys.
+    ticket: Option<Ticket>,
+    /// Those of more objects.
+    more: Vec<Ticket>,
+    /// The device or instance that the call ends.
+    ending: Option<Owner>,
+}
+
+impl BegunCall {
+    fn add(&mut self, ticket: Option<Ticket>) {
+        match self.ticket {
+            None => self.ticket = ticket,
+            Some(_) => self.more.extend(ticket),
+        }
+    }
+}
+
+/// Whether a live object ever had the handle of another one: only then are there copies to be found.
+static HAS_COPIES: AtomicBool = AtomicBool::new(false);
+
+struct Reporter<'a> {
+    ledger: &'a Ledger,
+}
+
+impl Reporter<'_> {
+    /// Applies an event to the ledger.
+    fn tell(&self, event: Event) -> Option<Ticket> {
+        self.ledger.apply(&event)
+    }
+
+    /// Reports that a call is about to be made. `begun` is empty.
+    ///
+    /// # Safety
+    ///
+    /// `call` is built from the call's parameters.
+    unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
+        match *call {
+            VulkanCall::CreatesInstance(_) => initialises(),
+            // SAFETY: the caller's promise.
+            VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
+            VulkanCall::EmptiesPool {
+                device,
+                pool,
+                destroys,
+            } if pool != 0 => {
+                let uid = owners::get(device).uid;
+                for handle in pools::emptied((uid, pool)) {
+                    let key = self.key_of_live(child_of(destroys), uid, handle);
+                    begun.add(self.release_began(key));
+                }
+                if let Some(kind) = destroys {
+                    let key = self.key_of_live(kind, uid, pool);
+                    begun.add(self.release_began(key));
+                }
+            }
+            VulkanCall::DestroysDevice(device) if device != 0 => {
+                begun.ending = owners::ends(device);
+                let instance = begun.ending.map_or(0, |owner| owner.instance());
+                let key = self.key_of_live(Kind::Device, owners::get(instance).uid, device);
+                begun.add(self.release_began(key));
+            }
+            VulkanCall::DestroysInstance(instance) if instance != 0 => {
+                begun.ending = owners::ends(instance);
+                begun.add(self.release_began(instance_key(instance)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports that the call has returned `result`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::began`], which filled `begun`; `real` is the function that was called.
+    unsafe fn ended(&self, call: &VulkanCall, begun: BegunCall, result: VkResult, real: *const ()) {
+        let error = if result < 0 {
+            result.cast_unsigned()
+        } else {
+            0
+        };
+        let tickets = begun.ticket.into_iter().chain(begun.more);
+        for ticket in tickets {
+            self.release_ended(ticket, error);
+        }
+        match *call {
+            // SAFETY: the caller's promise.
+            VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
+            _ if error != 0 => {}
+            VulkanCall::CreatesInstance(made) => {
+                state::used();
+                // SAFETY: the call has returned success.
+                if let Some(handle) = unsafe { made.read() } {
+                    let owner = owners::instance_created(handle, real);
+                    self.created(
+                        instance_key(handle),
+                        Kind::Instance,
+                        Place::HOST,
+                        owner.uid,
+                        0,
+                        0,
+                    );
+                }
+            }
+            VulkanCall::ListsDevices(instance, count, devices) => {
+                // SAFETY: the call has returned success, and has written this many handles.
+                let handles = unsafe {
+                    let count = count.read().unwrap_or(0) as usize;
+                    (0..count).map_while(move |index| devices.read_at(index))
+                };
+                owners::listed(instance, handles);
+            }
+            VulkanCall::CreatesDevice(physical, made) => {
+                // SAFETY: the call has returned success.
+                if let Some(handle) = unsafe { made.read() } {
+                    let owner = owners::device_created(handle, physical);
+                    let instance = owners::get(owner.instance()).uid;
+                    let key = self.new_key(Kind::Device, instance, handle);
+                    self.created(key, Kind::Device, owner.place, instance, 0, 0);
+                }
+            }
+            // SAFETY: the call has returned success.
+            VulkanCall::Binds(device, bound, bindings) => unsafe {
+                self.bound(device, bound, bindings)
+            },
+            VulkanCall::DestroysDevice(_) => {
+                if let Some(device) = begun.ending {
+                    self.owner_ended(&device, ContextEnd::DeviceDestroyed);
+                }
+            }
+            VulkanCall::DestroysInstance(handle) => {
+                if let Some(instance) = begun.ending {
+                    for device in owners::instance_ended(handle) {
+                        self.owner_ended(&device, ContextEnd::InstanceDestroyed);
+                    }
+                    self.owner_ended(&instance, ContextEnd::InstanceDestroyed);
+                }
+            }
+            VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
+        }
+    }
+
+    fn owner_ended(&self, owner: &Owner, cause: ContextEnd) {
+        pools::device_ended(owner.uid);
+        self.tell(Event::ContextDestroyed {
+            context: owner.uid,
+            cause,
+            caller: caller(),
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` describes has returned `result`.
+    unsafe fn creation_ended(&self, create: &ObjectsCreated, result: VkResult) {
+        let owner = owners::get(create.owner);
+        let is_success = result >= 0;
+        if !is_success {
+            let bytes = match create.how {
+                // SAFETY: the driver has read the requested size.
+                Created::Memory(asked) => unsafe { asked.read() }.map_or(0, |asked| asked.bytes),
+                _ => 0,
+            };
+            self.tell(Event::CreationFailed {
+                kind: create.kind,
+                bytes,
+                error: result.cast_unsigned(),
+                caller: caller(),
+            });
+        }
+        let (mut pool, mut made) = (0, create.made);
+        // SAFETY: the caller's promise: what the call was given has been read, and its results are
+        // written if it was successful.
+        let count = unsafe {
+            match create.how {
+                Created::Each(_) if result == DEFERRED => 0,
+                Created::Each(count) => count,
+                _ if !is_success => 0,
+                Created::One | Created::Memory(_) => 1,
+                Created::All(count) => count,
+                Created::DescriptorSets(asked) => asked.read().map_or(0, |asked| {
+                    pool = asked.pool;
+                    asked.count
+                }),
+                Created::CommandBuffers(asked) => asked.read().map_or(0, |asked| {
+                    pool = asked.pool;
+                    asked.count
+                }),
+                Created::PipelineBinaries(binaries) => binaries.read().map_or(0, |binaries| {
+                    made = binaries.handles;
+                    binaries.count
+                }),
+            }
+        };
+        let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
+        if let Created::Memory(asked) = create.how
+            // SAFETY: the driver has read it.
+            && let Some(asked) = unsafe { asked.read() }
+        {
+            (place, bytes) = (owner.place_of(asked.memory_type), asked.bytes);
+            // SAFETY: as above.
+            if unsafe { extends(asked.header, &IMPORTS) } {
+                kind = Kind::Imported;
+            }
+        }
+        // SAFETY: the array has this many elements.
+        let handles = (0..count as usize).filter_map(|index| unsafe { made.read_at(index) });
+        let handles = handles.filter(|handle| *handle != 0);
+        if pool != 0 {
+            pools::allocated((owner.uid, pool), handles.clone());
+        }
+        for handle in handles {
+            let key = self.new_key(create.kind, owner.uid, handle);
+            self.created(key, kind, place, owner.uid, bytes, pool);
+        }
+    }
+
+    fn created(
+        &self,
+        key: Key,
+        kind: Kind,
+        place: Place,
+        context: ContextUid,
+        bytes: u64,
+        pool: u64,
+    ) {
+        self.tell(Event::Created(Creation {
+            key,
+            kind,
+            layer: Layer::DRIVER,
+            place,
+            bytes,
+            context,
+            stream: 0,
+            pool,
+            caller: caller(),
+        }));
+    }
+
+    /// Returns the key of a new object. Objects with the same contents may have the same handle, and
+    /// each of them must be destroyed.
+    fn new_key(&self, kind: Kind, context: ContextUid, handle: u64) -> Key {
+        let mut copies = (0..=u16::MAX).map(|copy| object(kind, context, handle, copy));
+        let free = copies.find(|key| self.ledger.get(key).is_none());
+        let key = free.unwrap_or_else(|| object(kind, context, handle, 0));
+        if key != object(kind, context, handle, 0) {
+            HAS_COPIES.store(true, Ordering::Relaxed);
+        }
+        key
+    }
+
+    /// Returns the key of the last live object with this handle.
+    fn key_of_live(&self, kind: Kind, context: ContextUid, handle: u64) -> Key {
+        let first = object(kind, context, handle, 0);
+        if !HAS_COPIES.load(Ordering::Relaxed) {
+            return first;
+        }
+        let copies = (0..=u16::MAX).map(|copy| object(kind, context, handle, copy));
+        let live = copies.take_while(|key| self.ledger.get(key).is_some());
+        live.last().unwrap_or(first)
+    }
+
+    fn release_began(&self, key: Key) -> Option<Ticket> {
+        let caller = freeing_caller();
+        self.tell(Event::ReleaseBegan { key, caller })
+    }
+
+    fn release_ended(&self, ticket: Ticket, error: CuResult) {
+        let stack = match error {
+            0 => StackId::default(),
+            _ => stack(),
+        };
+        self.tell(Event::ReleaseEnded {
+            ticket,
+            error,
+            stack,
+        });
+    }
+
+    /// # Safety
+    ///
+    /// `destroy` is built from the parameters of a call that is about to be made.
+    unsafe fn destruction_began(&self, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
+        let uid = owners::get(destroy.owner).uid;
+        let mut release = |handle| {
+            let key = self.key_of_live(destroy.kind, uid, handle);
+            begun.add(self.release_began(key));
+        };
+        match destroy.what {
+            What::This(0) => {}
+            What::This(handle) => release(handle),
+            What::OfPool(pool, count, handles) => {
+                for index in 0..count as usize {
+                    // SAFETY: the caller's promise: the driver is about to read the array.
+                    let handle = unsafe { handles.read_at(index) }.unwrap_or(0);
+                    if handle != 0 {
+                        pools::freed((uid, pool), handle);
+                        release(handle);
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// The call has bound this memory to these objects.
+    unsafe fn bound(&self, device: u64, bound: Bound, bindings: Bindings) {
+        let owner = owners::get(device);
+        let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
+            // Images of a swapchain have memory that the program did not allocate.
+            if memory == 0 {
+                return;
+            }
+            let bytes = match is_of_a_plane {
+                true => 0,
+                // SAFETY: the caller's promise; the caller of `bind` knows about planes.
+                false => unsafe { owner.bytes_of(bound, object) },
+            };
+            self.tell(Event::Bound {
+                key: self.key_of_live(bound.kind(), owner.uid, object),
+                memory,
+                bytes,
+            });
+        };
+        match bindings {
+            Bindings::One(object, memory) => bind(object, memory, false),
+            Bindings::Many(count, all) => {
+                for index in 0..count as usize {
+                    // SAFETY: the call has read the array.
+                    unsafe {
+                        if let Some(one) = all.read_at(index) {
+                            let of_plane = extends(one.header, &[OF_A_PLANE]);
+                            bind(one.object, one.memory, of_plane);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether one of these structures is in the chain that begins here.
+///
+/// # Safety
+///
+/// A call has read the chain.
+unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
+    let mut next: In<Chained> = first.next;
+    // SAFETY: the caller's promise.
+    while let Some(header) = unsafe { next.read() } {
+        if structures.contains(&header.structure) {
+            return true;
+        }
+        next = header.next;
+    }
+    false
+}
+
+/// Returns what a pool contains that a call destroys, or resets.
+fn child_of(destroys: Option<Kind>) -> Kind {
+    match destroys {
+        Some(Kind::CommandPool) => Kind::CommandBuffer,
+        // A reset of a command pool frees no command buffers.
+        _ => Kind::DescriptorSet,
+    }
+}
+
+fn object(kind: Kind, context: ContextUid, handle: u64, copy: u16) -> Key {
+    let space = Space::Object {
+        kind,
+        context,
+        copy,
+    };
+    Key {
+        space,
+        value: handle,
+    }
+}
+
+fn instance_key(handle: u64) -> Key {
+    Key {
+        space: Space::Handle(Kind::Instance),
+        value: handle,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,165 @@
+use std::ptr;
+
+use super::{BegunCall, Reporter, VkResult};
+use crate::api::pointer::Pointer;
+use crate::api::vulkan::call::{
+    Bindings, Bound, Created, VulkanCall, creates, creates_by, destroys, frees,
+};
+use crate::api::vulkan::structures::{AllocateMemory, Chained, CommandBuffers, IMPORTS};
+use crate::ledger::{Kind, Ledger, Place};
+
+/// A device that was opened before the harness listened.
+const DEVICE: u64 = 0x1000;
+
+fn out(handles: &[u64]) -> Pointer<u64> {
+    Pointer(handles.as_ptr())
+}
+
+/// Reports a call that returns `result`.
+fn call(ledger: &Ledger, call: impl Into<VulkanCall>, result: VkResult) {
+    let (reporter, call) = (Reporter { ledger }, call.into());
+    let mut begun = BegunCall::default();
+    // SAFETY: the pointers in `call` are those of live arrays and structures.
+    unsafe {
+        reporter.began(&call, &mut begun);
+        reporter.ended(&call, begun, result, ptr::null());
+    }
+}
+
+fn live(ledger: &Ledger) -> Vec<(Kind, u64)> {
+    let mut live: Vec<_> = ledger
+        .select(|_| true)
+        .iter()
+        .map(|record| (record.made.kind, record.made.key.value))
+        .collect();
+    live.sort_unstable();
+    live
+}
+
+#[test]
+fn objects_with_one_handle_count_by_themselves() {
+    let ledger = Ledger::new();
+    for _ in 0..3 {
+        call(&ledger, creates(Kind::Sampler, DEVICE, out(&[7])), 0);
+    }
+    assert_eq!(live(&ledger), [(Kind::Sampler, 7); 3]);
+    // Another kind of object, and another device's, may have the same handle.
+    call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), 0);
+    call(&ledger, creates(Kind::Sampler, 0x2000, out(&[7])), 0);
+    for left in [3, 2, 1, 1] {
+        call(&ledger, destroys(Kind::Sampler, DEVICE, 7), 0);
+        let samplers = live(&ledger).into_iter();
+        let samplers = samplers.filter(|(kind, _)| *kind == Kind::Sampler);
+        assert_eq!(samplers.count(), left);
+    }
+    assert_eq!(ledger.select(|it| it.made.kind == Kind::Fence).len(), 1);
+}
+
+#[test]
+fn a_call_that_fails_creates_nothing_but_pipelines() {
+    const REFUSED: VkResult = -13;
+    const COMPILE_REQUIRED: VkResult = 1_000_297_000;
+    const DEFERRED: VkResult = 1_000_268_002;
+    let ledger = Ledger::new();
+    call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), REFUSED);
+    let all = creates_by(Created::All(2), Kind::Swapchain, DEVICE, out(&[7, 8]));
+    call(&ledger, all, REFUSED);
+    assert_eq!(live(&ledger), []);
+    let made = [7, 0, 9];
+    let pipelines = creates_by(Created::Each(3), Kind::Pipeline, DEVICE, out(&made));
+    call(&ledger, pipelines, DEFERRED);
+    assert_eq!(live(&ledger), []);
+    call(&ledger, pipelines, REFUSED);
+    assert_eq!(live(&ledger), [(Kind::Pipeline, 7), (Kind::Pipeline, 9)]);
+    let other = creates_by(Created::Each(2), Kind::Pipeline, DEVICE, out(&[0, 11]));
+    call(&ledger, other, COMPILE_REQUIRED);
+    assert_eq!(live(&ledger).len(), 3);
+}
+
+#[test]
+fn what_is_destroyed_with_null_is_nothing() {
+    let ledger = Ledger::new();
+    call(&ledger, destroys(Kind::Fence, DEVICE, 0), 0);
+    let none = Pointer(ptr::null());
+    call(&ledger, frees(Kind::DescriptorSet, DEVICE, 5, 0, none), 0);
+    call(&ledger, creates(Kind::Fence, DEVICE, none), 0);
+    call(&ledger, VulkanCall::DestroysDevice(0), 0);
+    call(&ledger, VulkanCall::DestroysInstance(0), 0);
+    assert_eq!(live(&ledger), []);
+}
+
+#[test]
+fn a_pool_takes_what_it_has_with_it() {
+    let header = Chained {
+        structure: 40,
+        next: Pointer(ptr::null()),
+    };
+    let asked = CommandBuffers {
+        header,
+        pool: 5,
+        level: 0,
+        count: 3,
+    };
+    let ledger = Ledger::new();
+    let pool = |destroys| VulkanCall::EmptiesPool {
+        device: DEVICE,
+        pool: 5,
+        destroys,
+    };
+    call(&ledger, creates(Kind::CommandPool, DEVICE, out(&[5])), 0);
+    let made = [21, 22, 23];
+    let how = Created::CommandBuffers(Pointer(&raw const asked));
+    let buffers = creates_by(how, Kind::CommandBuffer, DEVICE, out(&made));
+    call(&ledger, buffers, 0);
+    assert_eq!(live(&ledger).len(), 4);
+    let freed = frees(Kind::CommandBuffer, DEVICE, 5, 2, out(&[0, 22]));
+    call(&ledger, freed, 0);
+    assert_eq!(live(&ledger).len(), 3);
+    call(&ledger, pool(Some(Kind::CommandPool)), 0);
+    assert_eq!(live(&ledger), []);
+}
+
+#[test]
+fn memory_that_another_has_allocated_is_imported() {
+    let ledger = Ledger::new();
+    let import = Chained {
+        structure: IMPORTS[0],
+        next: Pointer(ptr::null()),
+    };
+    let between = Chained {
+        structure: 1_000_127_001,
+        next: Pointer(&raw const import),
+    };
+    for (next, kind) in [
+        (Pointer(ptr::null()), Kind::Memory),
+        (Pointer(&raw const between), Kind::Imported),
+    ] {
+        let asked = AllocateMemory {
+            header: Chained { structure: 5, next },
+            bytes: 640,
+            memory_type: 0,
+        };
+        let how = Created::Memory(Pointer(&raw const asked));
+        let memory = creates_by(how, Kind::Memory, DEVICE, out(&[7]));
+        call(&ledger, memory, 0);
+        let [record] = ledger.select(|_| true)[..] else {
+            panic!("one record");
+        };
+        assert_eq!((record.made.kind, record.made.bytes), (kind, 640));
+        assert_eq!(record.made.place, Place::named("vulkan"));
+        call(&ledger, destroys(Kind::Memory, DEVICE, 7), 0);
+    }
+}
+
+#[test]
+fn an_object_knows_the_memory_that_is_bound_to_it() {
+    let ledger = Ledger::new();
+    call(&ledger, creates(Kind::Buffer, DEVICE, out(&[7])), 0);
+    let bind = |memory| VulkanCall::Binds(DEVICE, Bound::Buffer, Bindings::One(7, memory));
+    let bound = || ledger.select(|_| true)[0].made.pool;
+    call(&ledger, bind(0), 0);
+    call(&ledger, bind(30), -1);
+    assert_eq!(bound(), 0);
+    call(&ledger, bind(30), 0);
+    assert_eq!(bound(), 30);
+}

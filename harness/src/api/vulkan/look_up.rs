@@ -1,0 +1,55 @@
+//! `vkGetInstanceProcAddr` and `vkGetDeviceProcAddr`, through which programs find all functions.
+
+#![expect(
+    unsafe_code,
+    reason = "the functions are C's, and take names through pointers"
+)]
+
+use std::ffi::{CStr, c_char};
+use std::mem;
+
+use gpu_leak_interpose::{Slot, wrapper_by_address};
+
+use super::functions::TARGETS;
+use super::owners::GetAddress;
+
+/// The slots by target.
+pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
+pub(super) static OF_DEVICE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
+
+/// The wrapper of `vkGetInstanceProcAddr`.
+pub(super) unsafe extern "C" fn of_instance<const TARGET: usize>(
+    instance: u64,
+    name: *const c_char,
+) -> *const () {
+    // SAFETY: the caller's own call.
+    unsafe { forward(&OF_INSTANCE[TARGET], instance, name) }
+}
+
+/// The wrapper of `vkGetDeviceProcAddr`.
+pub(super) unsafe extern "C" fn of_device<const TARGET: usize>(
+    device: u64,
+    name: *const c_char,
+) -> *const () {
+    // SAFETY: the caller's own call.
+    unsafe { forward(&OF_DEVICE[TARGET], device, name) }
+}
+
+/// Returns the wrapper that forwards to exactly the function that was found, or that function.
+///
+/// # Safety
+///
+/// These are the parameters of a call of the function in the slot.
+unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
+    // SAFETY: the slot holds one of the two functions, and the caller's own call is forwarded
+    // unchanged. What it returns is a function with that name.
+    unsafe {
+        let real = mem::transmute::<*const (), GetAddress>(slot.real());
+        let found = real(handle, name);
+        if found.is_null() || name.is_null() {
+            return found;
+        }
+        let name = CStr::from_ptr(name);
+        wrapper_by_address(name, found, Some(name))
+    }
+}

@@ -1,0 +1,320 @@
+//! The instances, physical devices and devices of the process, and what is asked about them.
+//!
+//! Each instance and each device is a context of the ledger: handles mean something only in the one
+//! that they were created from, and what belongs to it ends with it.
+
+#![expect(unsafe_code, reason = "calls functions that Vulkan's loader has found")]
+
+use std::cell::Cell;
+use std::ffi::{CStr, c_char};
+use std::mem;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::call::Bound;
+use super::structures::{DEVICE_LOCAL, DeviceProperties, MemoryProperties, Requirements};
+use crate::device::dl::beside;
+use crate::judge::DeviceName;
+use crate::ledger::Place;
+use crate::ledger::event::ContextUid;
+use crate::sync::{Mutex, MutexGuard, locked};
+
+/// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr`.
+pub(super) type GetAddress = unsafe extern "C" fn(u64, *const c_char) -> *const ();
+type GetProperties = unsafe extern "C" fn(u64, *mut DeviceProperties);
+type GetMemoryProperties = unsafe extern "C" fn(u64, *mut MemoryProperties);
+type GetRequirements = unsafe extern "C" fn(u64, u64, *mut Requirements);
+
+/// An instance or a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    /// Its handle; 0 in what a thread remembers before it has seen one.
+    handle: u64,
+    pub(super) uid: ContextUid,
+    /// Where its bytes are and its objects are counted.
+    pub(super) place: Place,
+    /// The instance of a device; 0 for an instance.
+    instance: u64,
+    /// The types of memory, as bits, that are not on the device.
+    host_types: u32,
+    /// The `vkGetInstanceProcAddr` of the library that made the instance.
+    get_instance_address: Option<GetAddress>,
+    /// `vkGetBufferMemoryRequirements` and `vkGetImageMemoryRequirements` of a device.
+    requirements: [Option<GetRequirements>; 2],
+}
+
+impl Owner {
+    const NONE: Self = Self {
+        handle: 0,
+        uid: ContextUid(0),
+        place: Place::UNKNOWN,
+        instance: 0,
+        host_types: 0,
+        get_instance_address: None,
+        requirements: [None; 2],
+    };
+
+    /// Returns the handle of its instance; 0 for an instance.
+    pub(super) fn instance(&self) -> u64 {
+        self.instance
+    }
+
+    /// Returns where memory of this type is.
+    pub(super) fn place_of(&self, memory_type: u32) -> Place {
+        let is_on_host = self.host_types.checked_shr(memory_type).unwrap_or(0) & 1 != 0;
+        if is_on_host { Place::HOST } else { self.place }
+    }
+
+    /// Returns how much memory an object of this device needs.
+    ///
+    /// # Safety
+    ///
+    /// The object is live, of this kind, and its planes have no memory of their own.
+    pub(super) unsafe fn bytes_of(&self, bound: Bound, object: u64) -> u64 {
+        let ask = self.requirements[bound as usize];
+        let mut requirements = Requirements::default();
+        if let Some(ask) = ask {
+            // SAFETY: the caller's promise; the functions are those of this device.
+            unsafe { ask(self.handle, object, &raw mut requirements) };
+        }
+        requirements.bytes
+    }
+}
+
+/// A physical device that an instance has listed.
+#[derive(Clone, Copy, Debug)]
+struct Physical {
+    handle: u64,
+    instance: u64,
+    /// Its number in the list.
+    index: usize,
+}
+
+/// What is known. There are few of each, and they change rarely.
+#[derive(Debug)]
+struct KnownOwners {
+    owners: Vec<Owner>,
+    physical: Vec<Physical>,
+    names: Vec<(Place, String)>,
+}
+
+static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
+    owners: Vec::new(),
+    physical: Vec::new(),
+    names: Vec::new(),
+});
+/// How often an owner was added or removed: what a thread remembers is valid while this is
+/// unchanged.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// The numbers of CUDA's contexts are below.
+const FIRST_UID: u32 = 1 << 31;
+
+fn known() -> MutexGuard<'static, KnownOwners> {
+    locked(&KNOWN)
+}
+
+/// Returns a context number, for an owner that is about to be added.
+fn new_uid() -> ContextUid {
+    static USED: AtomicU32 = AtomicU32::new(FIRST_UID);
+    ContextUid(USED.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Adds an owner; another one with its handle has ended without having been heard.
+fn add(owner: Owner) -> Owner {
+    let mut known = known();
+    known.owners.retain(|other| other.handle != owner.handle);
+    known.owners.push(owner);
+    CHANGES.fetch_add(1, Ordering::Release);
+    owner
+}
+
+/// Returns the instance or device with this handle. One whose creation was not heard is added.
+pub(super) fn get(handle: u64) -> Owner {
+    thread_local! {
+        static LAST: Cell<(u32, Owner)> = const { Cell::new((0, Owner::NONE)) };
+    }
+
+    if handle == 0 {
+        return Owner::NONE;
+    }
+    let changes = CHANGES.load(Ordering::Acquire);
+    let (when, last) = LAST.get();
+    if last.handle == handle && when == changes {
+        return last;
+    }
+    let found = find(handle).unwrap_or_else(|| {
+        add(Owner {
+            handle,
+            uid: new_uid(),
+            place: Place::named("vulkan"),
+            ..Owner::NONE
+        })
+    });
+    LAST.set((CHANGES.load(Ordering::Acquire), found));
+    found
+}
+
+fn find(handle: u64) -> Option<Owner> {
+    let known = known();
+    let found = known.owners.iter().find(|owner| owner.handle == handle);
+    found.copied()
+}
+
+/// Adds an instance that the function `created_by` has created.
+pub(super) fn instance_created(handle: u64, created_by: *const ()) -> Owner {
+    add(Owner {
+        handle,
+        uid: new_uid(),
+        place: Place::HOST,
+        get_instance_address: address_function(created_by),
+        ..Owner::NONE
+    })
+}
+
+/// Records the physical devices of an instance.
+pub(super) fn listed(instance: u64, devices: impl Iterator<Item = u64>) {
+    let mut known = known();
+    for (index, handle) in devices.enumerate() {
+        known.physical.retain(|other| other.handle != handle);
+        known.physical.push(Physical {
+            handle,
+            instance,
+            index,
+        });
+    }
+}
+
+/// Adds a device that was created from a physical device.
+pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
+    let (device, instance) = {
+        let known = known();
+        let device = known.physical.iter().find(|it| it.handle == physical);
+        let device = device.copied();
+        // Groups of devices list theirs elsewhere: then it is the newest instance's.
+        let is_its = |owner: &&Owner| match device {
+            Some(device) => owner.handle == device.instance,
+            None => owner.instance == 0,
+        };
+        (device, known.owners.iter().rev().find(is_its).copied())
+    };
+    let place = match device {
+        Some(device) => Place::named(&format!("vulkan:{}", device.index)),
+        None => Place::named("vulkan"),
+    };
+    let instance = instance.unwrap_or(Owner::NONE);
+    let mut owner = Owner {
+        handle,
+        uid: new_uid(),
+        place,
+        instance: instance.handle,
+        ..Owner::NONE
+    };
+    if let Some(get) = instance.get_instance_address {
+        // SAFETY: `get` is the instance's, and both devices are live and belong to it.
+        unsafe { owner.ask(get, instance.handle, physical) };
+    }
+    add(owner)
+}
+
+impl Owner {
+    /// Asks what is needed to know about this device.
+    ///
+    /// # Safety
+    ///
+    /// This device was created from the physical device of `instance`, whose functions `get` finds.
+    unsafe fn ask(&mut self, get: GetAddress, instance: u64, physical: u64) {
+        // SAFETY: Vulkan's functions with these names have these types, and get live handles.
+        unsafe {
+            let find = |name: &CStr| get(instance, name.as_ptr());
+            if let Some(properties) = function::<GetMemoryProperties>(find(MEMORY_PROPERTIES)) {
+                let mut memory = MemoryProperties::default();
+                properties(physical, &raw mut memory);
+                self.host_types = host_types(&memory);
+            }
+            if let Some(properties) = function::<GetProperties>(find(PROPERTIES)) {
+                let mut device = mem::zeroed::<DeviceProperties>();
+                properties(physical, &raw mut device);
+                let name = CStr::from_bytes_until_nul(&device.name).unwrap_or_default();
+                keep_name(self.place, &name.to_string_lossy());
+            }
+            if let Some(get) = function::<GetAddress>(find(c"vkGetDeviceProcAddr")) {
+                let find = |name: &CStr| function(get(self.handle, name.as_ptr()));
+                self.requirements = REQUIREMENTS.map(find);
+            }
+        }
+    }
+}
+
+const MEMORY_PROPERTIES: &CStr = c"vkGetPhysicalDeviceMemoryProperties";
+const PROPERTIES: &CStr = c"vkGetPhysicalDeviceProperties";
+/// In the order of [`Bound`].
+const REQUIREMENTS: [&CStr; 2] = [
+    c"vkGetBufferMemoryRequirements",
+    c"vkGetImageMemoryRequirements",
+];
+
+/// Returns a function that was found; `None` for null.
+///
+/// # Safety
+///
+/// `F` is the type of that function.
+unsafe fn function<F: Copy>(found: *const ()) -> Option<F> {
+    const {
+        assert!(size_of::<F>() == size_of::<*const ()>());
+    }
+    // SAFETY: the caller's promise, and the sizes are equal.
+    (!found.is_null()).then(|| unsafe { mem::transmute_copy::<*const (), F>(&found) })
+}
+
+/// Returns the types of memory, as bits, whose heap is not on the device.
+fn host_types(memory: &MemoryProperties) -> u32 {
+    let types = memory.types.iter().take(memory.type_count as usize);
+    let mut host = 0;
+    for (index, [_, heap]) in types.enumerate() {
+        let heap = memory.heaps.get(*heap as usize);
+        if heap.is_some_and(|heap| heap.flags & DEVICE_LOCAL == 0) {
+            host |= 1 << index;
+        }
+    }
+    host
+}
+
+/// Returns the `vkGetInstanceProcAddr` of the library that contains a function.
+fn address_function(created_by: *const ()) -> Option<GetAddress> {
+    // SAFETY: the function has this type in every library. The library stays loaded, because
+    // wrappers lead to it.
+    unsafe { function(beside(created_by, c"vkGetInstanceProcAddr")) }
+}
+
+fn keep_name(place: Place, name: &str) {
+    let mut known = known();
+    known.names.retain(|(other, _)| *other != place);
+    known.names.push((place, name.to_owned()));
+}
+
+/// Returns the name of a device that the program has opened.
+pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
+    let known = known();
+    let (_, name) = known.names.iter().find(|(named, _)| *named == place)?;
+    Some(DeviceName {
+        name: name.clone(),
+        uuid: None,
+    })
+}
+
+/// Removes an owner that is about to end: from here on its handle may name another one.
+pub(super) fn ends(handle: u64) -> Option<Owner> {
+    let mut known = known();
+    let index = known.owners.iter().position(|it| it.handle == handle)?;
+    CHANGES.fetch_add(1, Ordering::Release);
+    Some(known.owners.swap_remove(index))
+}
+
+/// Removes the devices of an instance that has ended, and its physical devices.
+pub(super) fn instance_ended(instance: u64) -> Vec<Owner> {
+    let mut known = known();
+    known.physical.retain(|it| it.instance != instance);
+    CHANGES.fetch_add(1, Ordering::Release);
+    let is_its = |owner: &mut Owner| owner.instance == instance;
+    known.owners.extract_if(.., is_its).collect()
+}

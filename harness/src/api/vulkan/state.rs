@@ -1,0 +1,96 @@
+//! Whether Vulkan's calls are intercepted in this process, and which of them are not.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gpu_leak_interpose::{Registration, UnheardCalls, bindings_past_us, unheard_calls};
+
+use super::functions::FUNCTIONS;
+use crate::api::wrapper::broken;
+use crate::device::exit;
+use crate::ledger::event::CuResult;
+
+/// The loader looks up the same names in layers and drivers, and calls them when its own functions
+/// are called: each call counts once, where the program makes it.
+static REGISTRATION: Registration = Registration::new(FUNCTIONS, None).only_for_others();
+
+/// Whether an instance was created.
+static IS_USED: AtomicBool = AtomicBool::new(false);
+
+/// Registers the table.
+pub(crate) fn register() {
+    gpu_leak_interpose::register(&REGISTRATION);
+}
+
+/// Records that the program has created an instance.
+pub(super) fn used() {
+    IS_USED.store(true, Ordering::Relaxed);
+}
+
+/// Whether the program uses Vulkan and its calls are intercepted.
+pub(crate) fn is_heard() -> bool {
+    IS_USED.load(Ordering::Relaxed) && !broken()
+}
+
+/// Prepares what the first intercepted call needs.
+pub(super) fn prepare() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(exit::install);
+}
+
+/// Whether a function is one of Vulkan's.
+pub(crate) fn is_named_so(function: &str) -> bool {
+    function.starts_with("vk")
+}
+
+/// What was not intercepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// Functions that were called without a wrapper.
+    pub(crate) functions: Vec<String>,
+    /// Libraries that were bound to functions past the harness.
+    pub(crate) libraries: Vec<String>,
+}
+
+/// Returns what was missed since a check began with these calls and this state of bindings.
+pub(crate) fn missed(before: &[UnheardCalls], since: usize) -> Missed {
+    let calls = unheard_calls().into_iter();
+    let new = calls.filter(|unheard| !before.contains(unheard));
+    let functions = new.map(|unheard| unheard.name);
+    // At exit the loader has already finalised its libraries.
+    let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
+    let past = past.into_iter().flatten();
+    let past = past.filter(|binding| is_named_so(&binding.symbol));
+    let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
+    libraries.dedup();
+    Missed {
+        functions: functions.filter(|name| is_named_so(name)).collect(),
+        libraries,
+    }
+}
+
+/// Returns the name of an error, which is a negative `VkResult`.
+pub(crate) fn result_name(error: CuResult) -> Option<String> {
+    let name = match error.cast_signed() {
+        -1 => "VK_ERROR_OUT_OF_HOST_MEMORY",
+        -2 => "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        -3 => "VK_ERROR_INITIALIZATION_FAILED",
+        -4 => "VK_ERROR_DEVICE_LOST",
+        -5 => "VK_ERROR_MEMORY_MAP_FAILED",
+        -6 => "VK_ERROR_LAYER_NOT_PRESENT",
+        -7 => "VK_ERROR_EXTENSION_NOT_PRESENT",
+        -8 => "VK_ERROR_FEATURE_NOT_PRESENT",
+        -9 => "VK_ERROR_INCOMPATIBLE_DRIVER",
+        -10 => "VK_ERROR_TOO_MANY_OBJECTS",
+        -11 => "VK_ERROR_FORMAT_NOT_SUPPORTED",
+        -12 => "VK_ERROR_FRAGMENTED_POOL",
+        -13 => "VK_ERROR_UNKNOWN",
+        -1_000_069_000 => "VK_ERROR_OUT_OF_POOL_MEMORY",
+        -1_000_072_003 => "VK_ERROR_INVALID_EXTERNAL_HANDLE",
+        -1_000_161_000 => "VK_ERROR_FRAGMENTATION",
+        -1_000_257_000 => "VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS",
+        other if other < 0 => return Some(format!("VkResult {other}")),
+        _ => return None,
+    };
+    Some(name.to_owned())
+}

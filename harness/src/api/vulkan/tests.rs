@@ -1,0 +1,42 @@
+use std::collections::HashSet;
+
+use super::call::{Created, VulkanCall};
+use super::functions::{FUNCTIONS, TARGETS, calls};
+use crate::ledger::Kind;
+
+#[test]
+fn each_name_stands_once() {
+    let calls = calls();
+    let names: HashSet<_> = calls.iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), calls.len());
+    // And the two functions that look others up.
+    assert_eq!(FUNCTIONS.len(), (names.len() + 2) * TARGETS);
+}
+
+#[test]
+fn whatever_can_be_created_can_be_destroyed_and_the_other_way_round() {
+    let (mut made, mut destroyed) = (HashSet::new(), HashSet::new());
+    for (_, call) in calls() {
+        match call {
+            VulkanCall::Creates(create) => made.insert(create.kind),
+            VulkanCall::Destroys(destroy) => destroyed.insert(destroy.kind),
+            VulkanCall::EmptiesPool {
+                destroys: Some(kind),
+                ..
+            } => destroyed.insert(kind),
+            _ => false,
+        };
+    }
+    assert_eq!(made, destroyed);
+}
+
+#[test]
+fn only_memory_is_measured() {
+    for (name, call) in calls() {
+        if let VulkanCall::Creates(create) = call {
+            let is_memory = matches!(create.how, Created::Memory(_));
+            assert_eq!(is_memory, !create.kind.is_handle(), "{name}");
+            assert_eq!(is_memory, create.kind == Kind::Memory, "{name}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What a check finds in programs that use Vulkan. On a machine without a GPU the driver is
+//! lavapipe, a conforming one for the processor.
+#![expect(unsafe_code, reason = "Vulkan's interface is C")]
+
+mod memory;
+mod objects;
+mod parents;
+mod ways;
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_tests::checked::Checked;
+use gpu_leak_vulkan_tests::run_with;
+
+/// What exists before a check begins.
+#[gpu_leak_check::warmup]
+fn opens_the_device() {
+    objects::shared();
+}
+
+/// The message for a call that is expected to succeed.
+const WORKS: &str = "Vulkan does this";
+
+/// Runs a test that leaks in a process of its own, and compares what its check found: kind, count
+/// and bytes. `None` without a Vulkan device.
+#[track_caller]
+fn found(test: &str, expected: &[(Kind, u64, u64)]) -> Option<Checked> {
+    found_with(test, expected, &[])
+}
+
+/// The same with environment variables.
+#[track_caller]
+fn found_with(
+    test: &str,
+    expected: &[(Kind, u64, u64)],
+    variables: &[(&str, &str)],
+) -> Option<Checked> {
+    let checked = run_with(test, variables)?;
+    let story = checked.story();
+    let report = checked.report();
+    let leaked = CheckStatus::Found(FindingKind::Leaked);
+    assert_eq!(report.status, leaked, "{story}");
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|finding| finding.kind == FindingKind::Leaked)
+        .map(|it| (it.resource.expect("a kind"), it.count, it.bytes))
+        .collect();
+    assert_eq!(found, expected, "{story}");
+    Some(checked)
+}
+
+/// Runs a test in a process of its own whose check must be clean.
+#[track_caller]
+fn is_clean(test: &str) {
+    if let Some(checked) = run_with(test, &[]) {
+        checked.assert_clean();
+    }
+}

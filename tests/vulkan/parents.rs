@@ -1,0 +1,154 @@
+//! What ends with its pool, its device or its instance, and calls that create some of what they were
+//! asked for.
+
+use ash::vk;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_vulkan_tests::{Gpu, gpu};
+
+use super::objects::{command_pool, compute, descriptor_pool, shared};
+use super::{WORKS, found, is_clean};
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaves_it_to_the_pools() {
+    let device = &gpu().device;
+    let layouts = [shared().set_layout; 3];
+    let sets = descriptor_pool::create(gpu());
+    let commands = command_pool::create(gpu());
+    let info = vk::DescriptorSetAllocateInfo::default()
+        .descriptor_pool(sets)
+        .set_layouts(&layouts);
+    let buffers = vk::CommandBufferAllocateInfo::default()
+        .command_pool(commands)
+        .command_buffer_count(5);
+    // SAFETY: nothing uses them.
+    unsafe {
+        device.allocate_descriptor_sets(&info).expect(WORKS);
+        device
+            .reset_descriptor_pool(sets, Default::default())
+            .expect(WORKS);
+        device.allocate_descriptor_sets(&info).expect(WORKS);
+        device.destroy_descriptor_pool(sets, None);
+        device.allocate_command_buffers(&buffers).expect(WORKS);
+        device.destroy_command_pool(commands, None);
+    }
+}
+
+#[test]
+fn what_ends_with_its_pool_is_clean() {
+    is_clean("parents::leaves_it_to_the_pools");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaves_it_to_the_device() {
+    let gpu = Gpu::open().expect(WORKS);
+    // SAFETY: against the rules, as programs do: the device ends with objects.
+    unsafe {
+        gpu.device
+            .create_fence(&Default::default(), None)
+            .expect(WORKS);
+    }
+    gpu.close();
+}
+
+#[test]
+fn what_only_the_end_of_its_device_freed_is_found_and_marked() {
+    let Some(checked) = found("parents::leaves_it_to_the_device", &[(Kind::Fence, 1, 0)]) else {
+        return;
+    };
+    let notes = &checked.report().findings[0].notes;
+    let mark = "not destroyed before its device was";
+    assert!(notes.iter().any(|note| note == mark), "{notes:?}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaves_it_to_the_instance() {
+    let gpu = Gpu::open().expect(WORKS);
+    let ext = ash::ext::debug_utils::Instance::new(&gpu.entry, &gpu.instance);
+    let info = vk::DebugUtilsMessengerCreateInfoEXT::default()
+        .message_severity(vk::DebugUtilsMessageSeverityFlagsEXT::ERROR)
+        .message_type(vk::DebugUtilsMessageTypeFlagsEXT::GENERAL)
+        .pfn_user_callback(Some(super::objects::silent));
+    // SAFETY: the parameters live as long as the call.
+    unsafe { ext.create_debug_utils_messenger(&info, None) }.expect(WORKS);
+    gpu.close();
+}
+
+#[test]
+fn what_only_the_end_of_its_instance_freed_is_found_and_marked() {
+    let leaked = [(Kind::Messenger, 1, 0)];
+    let Some(checked) = found("parents::leaves_it_to_the_instance", &leaked) else {
+        return;
+    };
+    let notes = &checked.report().findings[0].notes;
+    let mark = "not destroyed before its instance was";
+    assert!(notes.iter().any(|note| note == mark), "{notes:?}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn opens_and_closes_a_device() {
+    Gpu::open().expect(WORKS).close();
+}
+
+#[test]
+fn a_device_that_is_opened_and_closed_is_clean() {
+    is_clean("parents::opens_and_closes_a_device");
+}
+
+/// Creates two pipelines, of which the driver is asked to refuse the second.
+fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
+    let whole = compute(shared().module);
+    let refused = vk::ComputePipelineCreateInfo {
+        flags: vk::PipelineCreateFlags::FAIL_ON_PIPELINE_COMPILE_REQUIRED,
+        ..whole
+    };
+    let infos = [whole, refused];
+    // SAFETY: the parameters live as long as the call.
+    let made = unsafe {
+        gpu.device
+            .create_compute_pipelines(vk::PipelineCache::null(), &infos, None)
+    };
+    match made {
+        Ok(all) => all,
+        Err((some, _)) => some,
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaks_what_a_failed_call_created() {
+    let made = half(gpu());
+    assert_eq!(made[1], vk::Pipeline::null(), "the driver refuses it");
+}
+
+#[test]
+fn what_a_failed_call_created_nevertheless_is_found() {
+    found(
+        "parents::leaks_what_a_failed_call_created",
+        &[(Kind::Pipeline, 1, 0)],
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn destroys_what_a_failed_call_created() {
+    for pipeline in half(gpu()) {
+        // SAFETY: nothing uses it. Null is allowed.
+        unsafe { gpu().device.destroy_pipeline(pipeline, None) };
+    }
+}
+
+#[test]
+fn what_a_failed_call_created_can_be_destroyed() {
+    is_clean("parents::destroys_what_a_failed_call_created");
+}

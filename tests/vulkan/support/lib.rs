@@ -1,0 +1,206 @@
+//! Vulkan on this machine, for the tests: an instance and a device, and whether there are any.
+#![expect(unsafe_code, reason = "Vulkan's interface is C")]
+
+use std::ffi::CStr;
+use std::io::Write as _;
+use std::sync::OnceLock;
+
+use ash::{Device, Entry, Instance, vk};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+/// The result of a call that is expected to succeed.
+const WORKS: &str = "Vulkan does this";
+
+/// An instance, and a device with one queue.
+#[expect(missing_debug_implementations, reason = "ash's types have none")]
+pub struct Gpu {
+    /// The functions of the loader.
+    pub entry: Entry,
+    /// The instance.
+    pub instance: Instance,
+    /// The physical device.
+    pub physical: vk::PhysicalDevice,
+    /// The device.
+    pub device: Device,
+    /// The extensions of the device that are enabled.
+    pub extensions: Vec<&'static CStr>,
+}
+
+/// Extensions that tests use where a device has them.
+const WANTED: &[&CStr] = &[
+    ash::khr::swapchain::NAME,
+    ash::khr::deferred_host_operations::NAME,
+    ash::khr::acceleration_structure::NAME,
+    ash::ext::private_data::NAME,
+    ash::ext::external_memory_host::NAME,
+    ash::khr::external_memory_fd::NAME,
+];
+const OF_INSTANCE: &[&CStr] = &[
+    ash::khr::surface::NAME,
+    ash::ext::headless_surface::NAME,
+    ash::ext::debug_utils::NAME,
+    ash::ext::debug_report::NAME,
+];
+
+impl Gpu {
+    /// Opens the first device.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    pub fn open() -> Result<Self, String> {
+        // SAFETY: the loader stays loaded, and every handle is used with its own functions.
+        unsafe {
+            let entry = Entry::load().map_err(|error| error.to_string())?;
+            let instance = instance(&entry).map_err(|error| error.to_string())?;
+            let listed = instance.enumerate_physical_devices();
+            let Some(physical) = listed.ok().and_then(|all| all.first().copied()) else {
+                instance.destroy_instance(None);
+                return Err("no Vulkan device".to_owned());
+            };
+            let (device, extensions) = device(&instance, physical);
+            Ok(Self {
+                entry,
+                instance,
+                physical,
+                device,
+                extensions,
+            })
+        }
+    }
+
+    /// Whether the device has an extension.
+    #[must_use]
+    pub fn has(&self, extension: &CStr) -> bool {
+        self.extensions.contains(&extension)
+    }
+
+    /// Allocates memory that fits.
+    ///
+    /// # Panics
+    ///
+    /// If there is none.
+    #[must_use]
+    pub fn allocate(&self, needs: vk::MemoryRequirements) -> vk::DeviceMemory {
+        let info = vk::MemoryAllocateInfo::default()
+            .allocation_size(needs.size)
+            .memory_type_index(needs.memory_type_bits.trailing_zeros());
+        // SAFETY: the parameters live as long as the call.
+        unsafe { self.device.allocate_memory(&info, None) }.expect(WORKS)
+    }
+
+    /// Destroys the device and the instance.
+    pub fn close(self) {
+        // SAFETY: the caller has destroyed everything that belongs to them, or means not to.
+        unsafe {
+            self.device.destroy_device(None);
+            self.instance.destroy_instance(None);
+        }
+    }
+}
+
+/// Creates an instance with those of the wanted extensions that there are.
+///
+/// # Errors
+///
+/// What the loader returns.
+pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
+    // SAFETY: the parameters live as long as the calls.
+    unsafe {
+        let there = entry.enumerate_instance_extension_properties(None)?;
+        let names = having(OF_INSTANCE, &there);
+        let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        let application = vk::ApplicationInfo::default().api_version(vk::API_VERSION_1_3);
+        let info = vk::InstanceCreateInfo::default()
+            .application_info(&application)
+            .enabled_extension_names(&pointers);
+        entry.create_instance(&info, None)
+    }
+}
+
+/// Opens a physical device, with those of the wanted extensions that it has.
+#[must_use]
+pub fn device(instance: &Instance, physical: vk::PhysicalDevice) -> (Device, Vec<&'static CStr>) {
+    // SAFETY: the device is the instance's; the parameters live as long as the calls.
+    unsafe {
+        let there = instance.enumerate_device_extension_properties(physical);
+        let names = having(WANTED, &there.expect(WORKS));
+        let pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        let queues = [vk::DeviceQueueCreateInfo::default()
+            .queue_family_index(0)
+            .queue_priorities(&[1.0])];
+        let mut features = vk::PhysicalDeviceVulkan12Features::default()
+            .timeline_semaphore(true)
+            .imageless_framebuffer(true);
+        let mut private = vk::PhysicalDevicePrivateDataFeatures::default().private_data(true);
+        let mut info = vk::DeviceCreateInfo::default()
+            .queue_create_infos(&queues)
+            .enabled_extension_names(&pointers)
+            .push_next(&mut features);
+        if names.contains(&ash::ext::private_data::NAME) {
+            info = info.push_next(&mut private);
+        }
+        let device = instance.create_device(physical, &info, None);
+        (device.expect(WORKS), names)
+    }
+}
+
+fn having(wanted: &[&'static CStr], there: &[vk::ExtensionProperties]) -> Vec<&'static CStr> {
+    let is_there = |name: &&&CStr| {
+        there
+            .iter()
+            .any(|it| it.extension_name_as_c_str() == Ok(**name))
+    };
+    wanted.iter().filter(is_there).copied().collect()
+}
+
+/// Returns the device of this process, which is opened before a check begins.
+///
+/// # Panics
+///
+/// If there is none: its caller has asked.
+pub fn gpu() -> &'static Gpu {
+    static GPU: OnceLock<Gpu> = OnceLock::new();
+    GPU.get_or_init(|| Gpu::open().expect("the parent has found a device"))
+}
+
+/// Whether this machine has a Vulkan device. If it has none, says so, and fails if the tests are
+/// demanded.
+///
+/// # Panics
+///
+/// If `VULKAN_TESTS` is `require` and there is no device.
+#[must_use]
+pub fn is_present() -> bool {
+    static MISSING: OnceLock<Option<String>> = OnceLock::new();
+    let missing = MISSING.get_or_init(|| Gpu::open().map(Gpu::close).err());
+    let Some(why) = missing else {
+        return true;
+    };
+    let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
+    assert!(!is_demanded, "VULKAN_TESTS=require, but: {why}");
+    let line =
+        format!("skipped: {why}; scripts/lavapipe installs a Vulkan driver for the processor\n");
+    std::io::stderr()
+        .write_all(line.as_bytes())
+        .expect("somebody listens");
+    false
+}
+
+/// Runs a checked test in a process of its own; `None` without a Vulkan device.
+#[must_use]
+pub fn run(test: &str) -> Option<Checked> {
+    is_present().then(|| checked::finish(Run::of(test)))
+}
+
+/// The same with environment variables.
+#[must_use]
+pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
+    is_present().then(|| {
+        let run = variables
+            .iter()
+            .fold(Run::of(test), |run, (name, value)| run.env(name, value));
+        checked::finish(run)
+    })
+}

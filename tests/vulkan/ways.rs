@@ -1,0 +1,158 @@
+//! The ways to Vulkan's functions: whatever lies between the program and the driver, each object
+//! counts once.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+
+use ash::vk;
+use ash::vk::Handle as _;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_vulkan_tests::{gpu, is_present};
+use libloading::Library;
+
+use super::{WORKS, found, found_with};
+
+const BUFFER: (Kind, u64, u64) = (Kind::Buffer, 1, 65_536);
+
+#[test]
+fn a_buffer_counts_once_without_any_layer() {
+    let variables = [("NODEVICE_SELECT", "1")];
+    found_with("memory::leaks_a_buffer", &[BUFFER], &variables);
+}
+
+#[test]
+fn a_buffer_counts_once_under_the_validation_layer() {
+    let variables = [("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")];
+    found_with("memory::leaks_a_buffer", &[BUFFER], &variables);
+}
+
+#[test]
+fn a_buffer_counts_once_under_two_layers() {
+    let layers = "VK_LAYER_KHRONOS_validation:VK_LAYER_MESA_overlay";
+    let variables = [("VK_INSTANCE_LAYERS", layers)];
+    found_with("memory::leaks_a_buffer", &[BUFFER], &variables);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn uses_functions_of_the_instance() {
+    let gpu = gpu();
+    // SAFETY: the function has this type, and the handles are valid.
+    unsafe {
+        let get = gpu.entry.static_fn().get_instance_proc_addr;
+        let found = get(gpu.instance.handle(), c"vkCreateFence".as_ptr()).expect(WORKS);
+        let create =
+            std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkCreateFence>(found);
+        let info = vk::FenceCreateInfo::default();
+        let mut fence = vk::Fence::null();
+        create(gpu.device.handle(), &info, std::ptr::null(), &mut fence)
+            .result()
+            .expect(WORKS);
+        // What the device's own function has created is destroyed by the loader's, and the other way
+        // round.
+        let other = gpu.device.create_fence(&info, None).expect(WORKS);
+        let found = get(gpu.instance.handle(), c"vkDestroyFence".as_ptr()).expect(WORKS);
+        let destroy =
+            std::mem::transmute::<unsafe extern "system" fn(), vk::PFN_vkDestroyFence>(found);
+        destroy(gpu.device.handle(), other, std::ptr::null());
+    }
+}
+
+#[test]
+fn functions_of_the_loader_and_of_the_device_are_told_apart() {
+    found(
+        "ways::uses_functions_of_the_instance",
+        &[(Kind::Fence, 1, 0)],
+    );
+}
+
+/// A library that is linked to the loader.
+static LINKED: Mutex<Option<Library>> = Mutex::new(None);
+
+const SOURCE: &str = "
+#include <stdint.h>
+int vkCreateFence(void *, const void *, const void *, uint64_t *);
+int create_fence(void *device) {
+    struct { uint32_t type; const void *next; uint32_t flags; } info = { 8, 0, 0 };
+    uint64_t fence = 0;
+    return vkCreateFence(device, &info, 0, &fence);
+}
+";
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_with_a_linked_library() {
+    let path = std::env::var("LINKED").expect("the parent has compiled it");
+    gpu();
+    // SAFETY: its initialisers do nothing.
+    let library = unsafe { Library::new(path) }.expect("it can be loaded");
+    *LINKED.lock().expect("nobody panicked") = Some(library);
+    uses_the_linked_library();
+}
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller prepares"]
+#[test]
+fn uses_the_linked_library() {
+    let library = LINKED.lock().expect("nobody panicked");
+    let library = library.as_ref().expect("it is loaded");
+    // SAFETY: the function has this type.
+    unsafe {
+        let create =
+            library.get::<unsafe extern "C" fn(u64) -> i32>(c"create_fence".to_bytes_with_nul());
+        assert_eq!(create.expect(WORKS)(gpu().device.handle().as_raw()), 0);
+    }
+}
+
+#[test]
+fn a_library_that_is_linked_to_the_loader_is_heard() {
+    if !is_present() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, library) = (folder.join("linked.c"), folder.join("liblinked.so"));
+    std::fs::write(&source, SOURCE).expect("a writable folder");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-fPIC", "-g", "-o"])
+        .args([&library, &source])
+        .arg("-l:libvulkan.so.1")
+        .status();
+    assert!(compiled.is_ok_and(|status| status.success()), "cc works");
+    let path = library.to_str().expect("UTF-8");
+    found_with(
+        "ways::child_with_a_linked_library",
+        &[(Kind::Fence, 1, 0)],
+        &[("LINKED", path)],
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaks_on_sixteen_threads() {
+    let gpu = gpu();
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                // SAFETY: each thread uses what it has created.
+                unsafe {
+                    for _ in 0..1000 {
+                        let fence = gpu.device.create_fence(&Default::default(), None);
+                        gpu.device.destroy_fence(fence.expect(WORKS), None);
+                    }
+                    let event = gpu.device.create_event(&Default::default(), None);
+                    event.expect(WORKS);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn sixteen_threads_at_once_are_counted_exactly() {
+    found("ways::leaks_on_sixteen_threads", &[(Kind::Event, 16, 0)]);
+}
