@@ -264,7 +264,7 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// What binds nothing: entries of the configuration file that allow no finding of the run, overrides that
+/// What has no effect: entries of the configuration file that allow no finding of the run, overrides that
 /// match none of its tests, and budgets for layers that nobody reported. Of a run that is incomplete this
 /// cannot be said of the file.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {

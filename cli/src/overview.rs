@@ -132,9 +132,11 @@ pub(crate) type Identity<'a> = (
     Option<PoolName>,
     Option<Kind>,
     Option<Limit>,
+    Option<&'a str>,
 );
 
-/// The stack, the device and the allocator. A reserve, an exceeded limit and what only a probe counts
+/// The stack, the device, the allocator and the library, which a function without lines may have called
+/// beside others. A reserve, an exceeded limit and what only a probe counts
 /// have no stack: the pool, the kind of resource and the option tell these apart.
 pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
     // A failed free of an unknown address has no stack but its own.
@@ -148,6 +150,7 @@ pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
         finding.pool,
         finding.resource,
         finding.budget.as_ref().map(|budget| budget.limit),
+        finding.site.library.as_ref().map(|library| &*library.name),
     )
 }
 

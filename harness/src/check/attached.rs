@@ -83,8 +83,9 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// What was live when the interpreter that runs the program began to shut down.
-    before_shutdown: Vec<Record>,
+    /// What was live when the interpreter that runs the program began to shut down; from the process's
+    /// exit on, what of it the interpreter has freed.
+    held_by_interpreter: Vec<Record>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
 }
@@ -131,7 +132,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         state: Mutex::new(AttachedState {
             session: Some(session),
             notes,
-            before_shutdown: Vec::new(),
+            held_by_interpreter: Vec::new(),
             exit: None,
         }),
     };
@@ -220,7 +221,7 @@ impl Attached {
             return;
         }
         let _quiet = quiet();
-        self.state().before_shutdown = ledger::live().select(|_| true);
+        self.state().held_by_interpreter = ledger::live().select(|_| true);
     }
 
     /// Records that the process has begun to exit. What it frees from now on counts as freed; what
@@ -230,7 +231,18 @@ impl Attached {
     fn exit_began(&self) {
         self.snapshot(Cause::Exit);
         let _quiet = quiet();
-        self.state().exit = Some(ledger::live().mark());
+        let mut state = self.state();
+        let ledger = ledger::live();
+        state.exit = Some(ledger.mark());
+        // What the program's own exit handlers free from now on, no variable of the interpreter held.
+        let live: FxHashSet<u64> = ledger
+            .select(|_| true)
+            .iter()
+            .map(|it| it.sequence)
+            .collect();
+        state
+            .held_by_interpreter
+            .retain(|record| !live.contains(&record.sequence));
     }
 
     /// Judges the process, which is ending.
@@ -298,12 +310,10 @@ fn held_now(state: &AttachedState) -> RunInput {
     // A record that is both live and ended counts once.
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
-    let freed_by_shutdown: Vec<Record> = state
-        .before_shutdown
-        .iter()
-        .filter(|record| !met.contains(&record.sequence))
-        .copied()
-        .collect();
+    let freed_by_shutdown = match state.exit {
+        Some(_) => state.held_by_interpreter.clone(),
+        None => Vec::new(),
+    };
     let all = records.iter().chain(&freed_by_shutdown);
     let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));

@@ -24,6 +24,9 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
             add_thread(names, record.made.caller.thread);
         }
     }
+    for record in &run.freed_by_shutdown {
+        add_stack(names, record.made.caller.stack);
+    }
     for freed in &run.freed_before {
         add_stack(names, freed.record.made.caller.stack);
         add_stack(names, freed.stack);

@@ -83,8 +83,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             )
         }
         FindingKind::Deferred if report.is_of_a_program() => {
-            "reported, and fails nothing: the program can drop it once it is no longer needed. To \
-             fail what grows, run with --every"
+            "this is reported, but it is not a failure: the program can drop it once it is no longer \
+             needed. To fail on growth, run with --every"
                 .to_owned()
         }
         FindingKind::Deferred => {

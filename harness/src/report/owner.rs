@@ -60,7 +60,9 @@ fn of_file(file: &str, module: Option<&Module>) -> Owner {
         Owner::Harness
     } else if is_std_source(file) {
         Owner::Std
-    } else if is_dependency_source(file) {
+    } else if is_cuda_runtime_header(file) {
+        Owner::Cuda
+    } else if is_dependency_source(file) || is_cuda_header_library(file) {
         Owner::Dependency
     } else if module.is_some_and(Module::is_installed) {
         Owner::Native
@@ -105,7 +107,28 @@ fn is_std_source(file: &str) -> bool {
     (file.starts_with("/rustc/") && file.contains("/library/"))
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
+        || is_distribution_s_std(file)
         || file.starts_with("/rust/deps/")
+}
+
+/// Whether `file` is in std as Debian builds it: `/usr/src/rustc-1.96.0/library`.
+fn is_distribution_s_std(file: &str) -> bool {
+    let version = file.strip_prefix("/usr/src/rustc-");
+    let rest = version.and_then(|rest| rest.split_once('/'));
+    rest.is_some_and(|(_, folder)| folder.starts_with("library/"))
+}
+
+/// Whether `file` is the header of CUDA's toolkit with templates around functions of the runtime, such as
+/// `cudaMalloc<int>`, wherever the toolkit is installed.
+fn is_cuda_runtime_header(file: &str) -> bool {
+    file.ends_with("/include/cuda_runtime.h")
+}
+
+/// Whether `file` belongs to the C++ libraries that come with CUDA's toolkit.
+fn is_cuda_header_library(file: &str) -> bool {
+    ["/include/thrust/", "/include/cub/", "/include/cccl/"]
+        .iter()
+        .any(|folder| file.contains(folder))
 }
 
 fn is_dependency_source(file: &str) -> bool {

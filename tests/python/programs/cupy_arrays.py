@@ -73,7 +73,7 @@ def unpooled():
 
 def growth():
     for _ in range(120):
-        kept.append(cupy.zeros(MIB // 2, dtype=cupy.float32))  # grows[growth]: 120 x 2 MiB
+        kept.append(cupy.zeros(MIB // 2, dtype=cupy.float32))  # grows~[growth]: 120 x 2 MiB
         time.sleep(0.05)
 
 

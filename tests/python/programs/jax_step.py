@@ -55,13 +55,13 @@ def train():
 def arrays():
     values = jnp.zeros(16 * MIB, dtype=jnp.float32)
     for number in range(3):
-        kept.append(larger(values, float(number)))  # holds[list]: 3 x 64 MiB
+        kept.append(larger(values, float(number)))  # holds[list]: 3 x 64 MiB physical; holds[list]: 3 x address range
     jax.block_until_ready(kept)
 
 
 def closure():
     values = jnp.zeros(24 * MIB, dtype=jnp.float32)
-    kept_by_closure = jax.block_until_ready(larger(values, 1.0))  # holds[closure]: 1 x 96 MiB
+    kept_by_closure = jax.block_until_ready(larger(values, 1.0))  # leaks[closure]: 1 x 96 MiB physical; leaks[closure]: 1 x address range
     threading.Thread(target=lambda: (threading.Event().wait(), kept_by_closure), daemon=True).start()
 
 
@@ -92,7 +92,7 @@ def streams():
 def growth():
     values = jnp.zeros(MIB // 2, dtype=jnp.float32)
     for number in range(120):
-        kept.append(larger(values, float(number)))  # grows[growth]: 120 x 2 MiB
+        kept.append(larger(values, float(number)))  # grows[growth]: 120 x 2 MiB physical; grows[growth]: 120 x address range; grows[growth]: 120 x event
         time.sleep(0.05)
 
 

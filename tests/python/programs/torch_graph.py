@@ -41,7 +41,7 @@ class Step:
         torch.cuda.current_stream().wait_stream(warm)
         self.graph = torch.cuda.CUDAGraph()
         self.optimiser.zero_grad(set_to_none=True)
-        with torch.cuda.graph(self.graph):  # holds[closure]: 1 x exec graph
+        with torch.cuda.graph(self.graph):  # leaks[closure]: 1 x exec graph
             self.loss = self.eager()
 
     def eager(self):

@@ -34,7 +34,7 @@ def takes_in_worker(_number):
     must(cuda.cuDeviceGet(ctypes.byref(device), 0))
     must(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
     must(cuda.cuCtxSetCurrent(context))
-    must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(8 * MIB)))  # leaks[worker]: 2 x 8 MiB
+    must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(8 * MIB)))  # leaks[worker]: 4 x 8 MiB
 
 
 def loader(variant):

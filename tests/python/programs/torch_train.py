@@ -89,9 +89,9 @@ def bindings():
 def growth():
     # Larger than all that grows, and constant.
     model = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
-    for _ in range(120):
-        kept.append(torch.empty(2 * MIB, dtype=torch.uint8, device="cuda"))  # grows*[growth]: 120 x 2 MiB; grows~[growth]: 12 x 20 MiB
-        time.sleep(0.05)
+    for _ in range(200):
+        kept.append(torch.empty(2 * MIB, dtype=torch.uint8, device="cuda"))  # grows*[growth]: 200 x 2 MiB; grows~[growth]: 20 x 20 MiB
+        time.sleep(0.03)
     del model
 
 

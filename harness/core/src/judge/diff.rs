@@ -243,7 +243,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
             }
         }
-        for record in &run.freed_by_shutdown {
+        let own = |record: &&Record| !is_the_runtimes_code(record, &input.names);
+        for record in run.freed_by_shutdown.iter().filter(own) {
             let key = sites.key(Class::of(record), record);
             freed_by_shutdown.add(at, key, record, None);
         }
@@ -413,10 +414,13 @@ impl<'a> Groups<'a> {
 /// makes several allocations for one call, and its first call takes another path than later ones.
 /// The same holds for backtraces that differ only in the column of an outer call: a report would
 /// show no difference.
+///
+/// What another library makes is another call site, although a function without lines may have called
+/// both: what a library is known to keep must not hide what its caller took for itself.
 #[derive(Debug)]
 struct CallSites<'a> {
     names: &'a NameTable,
-    by_frames: FxHashMap<Vec<Frame>, StackId>,
+    by_frames: FxHashMap<(Option<String>, Vec<Frame>), StackId>,
     by_stack: FxHashMap<StackId, StackId>,
 }
 
@@ -430,20 +434,22 @@ impl<'a> CallSites<'a> {
     }
 
     fn key(&mut self, class: Class, record: &Record) -> GroupKey {
-        let stack = record.made.caller.stack;
-        let stack = match self.by_stack.get(&stack) {
-            Some(known) => *known,
-            None => {
-                let frames = self.frames(stack, class.kind);
-                let known = *self.by_frames.entry(frames).or_insert(stack);
-                self.by_stack.insert(stack, known);
-                known
-            }
-        };
+        let stack = self.representative(record.made.caller.stack, class.kind);
         GroupKey { class, stack }
     }
 
-    fn frames(&self, stack: StackId, kind: Kind) -> Vec<Frame> {
+    /// Returns the backtrace that represents the call site of `stack`.
+    fn representative(&mut self, stack: StackId, kind: Kind) -> StackId {
+        if let Some(known) = self.by_stack.get(&stack) {
+            return *known;
+        }
+        let site = self.library_and_frames(stack, kind);
+        let known = *self.by_frames.entry(site).or_insert(stack);
+        self.by_stack.insert(stack, known);
+        known
+    }
+
+    fn library_and_frames(&self, stack: StackId, kind: Kind) -> (Option<String>, Vec<Frame>) {
         let site = self.names.site(stack, kind);
         let mut frames = site.frames;
         for (at, frame) in frames.iter_mut().enumerate() {
@@ -452,7 +458,52 @@ impl<'a> CallSites<'a> {
             }
         }
         frames.retain(|frame| frame.owner != Owner::Cuda);
-        frames
+        (site.library.map(|library| library.name), frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CallSites;
+    use crate::judge::NameTable;
+    use crate::ledger::{Kind, StackId};
+    use crate::report::{Frame, Owner};
+
+    /// A function without lines, and what it called, the innermost first.
+    fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
+        let frame = |(module, function): (&str, &str), owner| Frame {
+            module: Some(module.to_owned()),
+            function: Some(function.to_owned()),
+            owner,
+            ..Frame::default()
+        };
+        let inner = inner.iter().map(|it| frame(*it, Owner::Cuda));
+        inner
+            .chain([frame(("simulate", "set_up"), Owner::Native)])
+            .collect()
+    }
+
+    #[test]
+    fn what_a_library_and_what_its_caller_takes_are_two_call_sites_even_without_lines() {
+        const DRIVER: (&str, &str) = ("libcuda.so.1", "cuMemAlloc_v2");
+        let stacks = [
+            called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
+            called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
+            called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
+            // The library calls itself or another one on another path.
+            called_by_set_up(&[
+                DRIVER,
+                ("libcublasLt.so.13", "cublasLtCreate"),
+                ("libcublas.so.13", "cublasCreate_v2"),
+            ]),
+        ];
+        let mut names = NameTable::default();
+        for (at, frames) in (1..).zip(stacks) {
+            names.frames.insert(StackId(at), frames);
+        }
+        let mut sites = CallSites::new(&names);
+        let represented = [1, 2, 3, 4].map(|at| sites.representative(StackId(at), Kind::Linear).0);
+        assert_eq!(represented, [1, 2, 3, 1]);
     }
 }
 

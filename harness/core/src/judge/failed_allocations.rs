@@ -74,7 +74,7 @@ fn together<'a>(anomalies: impl Iterator<Item = &'a Anomaly>) -> Vec<FailedAlloc
     all
 }
 
-/// For example `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, asked for at
+/// For example `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, requested at
 /// src/model.rs:40`.
 fn note(failed: &FailedAllocations, input: &CheckInput) -> String {
     let FailedAllocations { kind, count, .. } = *failed;

@@ -30,7 +30,7 @@ struct Line {
     levels: Vec<Amount>,
 }
 
-/// What is followed: a call site, or all that a caching allocator holds, which takes its next segment
+/// What is followed: each call site, and all that a caching allocator holds, which takes its next segment
 /// wherever it happens to need it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Followed {
@@ -48,19 +48,28 @@ enum Followed {
 }
 
 impl Followed {
-    fn of(finding: &Finding) -> Self {
-        match allocator(finding) {
-            Some(name) => Self::Allocator {
-                name: name.to_owned(),
-                place: finding.place,
-            },
-            None => Self::Site {
-                layer: finding.layer,
-                place: finding.place,
-                resource: finding.resource,
-                fingerprint: finding.site.fingerprint.clone(),
-                location: finding.site.location(),
-            },
+    fn site(finding: &Finding) -> Self {
+        Self::Site {
+            layer: finding.layer,
+            place: finding.place,
+            resource: finding.resource,
+            fingerprint: finding.site.fingerprint.clone(),
+            location: finding.site.location(),
+        }
+    }
+
+    fn allocator(finding: &Finding) -> Option<Self> {
+        Some(Self::Allocator {
+            name: allocator(finding)?.to_owned(),
+            place: finding.place,
+        })
+    }
+
+    /// Whether `finding` is part of it.
+    fn includes(&self, finding: &Finding) -> bool {
+        match self {
+            Self::Site { .. } => Self::site(finding) == *self,
+            Self::Allocator { .. } => Self::allocator(finding).as_ref() == Some(self),
         }
     }
 }
@@ -84,11 +93,13 @@ impl Trend {
     pub fn add(&mut self, held: &[Finding]) {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
-            let what = Followed::of(finding);
             let amount = finding.amount();
-            match now.iter_mut().find(|(known, _)| *known == what) {
-                Some((_, sum)) => *sum = sum.plus(amount),
-                None => now.push((what, amount)),
+            let whats = [Some(Followed::site(finding)), Followed::allocator(finding)];
+            for what in whats.into_iter().flatten() {
+                match now.iter_mut().find(|(known, _)| *known == what) {
+                    Some((_, sum)) => *sum = sum.plus(amount),
+                    None => now.push((what, amount)),
+                }
             }
         }
         self.taken += 1;
@@ -106,18 +117,28 @@ impl Trend {
         }));
     }
 
-    /// Marks what gained in each of the last snapshots. What a caching allocator holds becomes one
-    /// finding, at the call site with the largest share.
+    /// Marks what gained in each of the last snapshots: call sites, and of an allocator none of whose
+    /// call sites did so by itself all that it holds, as one finding at the one with the largest share.
     pub(crate) fn mark(&self, found: &mut Vec<Found>) {
-        for line in self.lines.iter().filter(|line| line.grows()) {
-            let is_it = |found: &mut Found| Followed::of(&found.finding) == line.what;
-            let mut own: Vec<Found> = found.extract_if(.., is_it).collect();
+        let (sites, allocators): (Vec<_>, Vec<_>) = self
+            .lines
+            .iter()
+            .filter(|line| line.grows())
+            .partition(|line| matches!(line.what, Followed::Site { .. }));
+        for line in sites.into_iter().chain(allocators) {
+            let is_part = |found: &Found| line.what.includes(&found.finding);
+            let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
+            if found.iter().any(|found| is_part(found) && has_grown(found)) {
+                continue;
+            }
+            let mut own: Vec<Found> = found.extract_if(.., |found| is_part(found)).collect();
             own.sort_by_key(|found| found.finding.bytes);
             let Some(mut largest) = own.pop() else {
                 continue;
             };
             let finding = &mut largest.finding;
             finding.kind = FindingKind::Grew;
+            finding.allowed_by = None;
             finding.rounds = line.levels.clone();
             finding.when = None;
             for rest in &own {

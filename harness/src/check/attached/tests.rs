@@ -11,7 +11,7 @@ fn attached() -> Attached {
         state: Mutex::new(AttachedState {
             session: None,
             notes: Vec::new(),
-            before_shutdown: Vec::new(),
+            held_by_interpreter: Vec::new(),
             exit: None,
         }),
     }

@@ -23,6 +23,7 @@ fn files_of_rust_itself_are_std() {
         "/rustc/1234abcd/library/std/src/thread/mod.rs",
         "/home/u/.rustup/toolchains/stable/lib/rustlib/src/rust/library/core/src/ops/function.rs",
         "/rust/deps/hashbrown-0.15.0/src/raw.rs",
+        "/usr/src/rustc-1.96.0/library/core/src/ops/function.rs",
     ] {
         assert_eq!(of_file(file), Owner::Std, "{file}");
     }
@@ -42,12 +43,35 @@ fn files_cargo_fetched_are_dependencies() {
 }
 
 #[test]
+fn headers_of_the_cuda_toolkit_are_not_the_user_s() {
+    for toolkit in [
+        "/usr/local/cuda/bin/../targets/x86_64-linux/include",
+        "/opt/nvidia/hpc_sdk/Linux_x86_64/25.7/cuda/13.0/include",
+        "/venv/lib/python3.12/site-packages/nvidia/cu13/include",
+        "/usr/include",
+    ] {
+        // `cudaMalloc<int>`, a template around the C function.
+        let wrapper = format!("{toolkit}/cuda_runtime.h");
+        assert_eq!(of_file(&wrapper), Owner::Cuda, "{wrapper}");
+        for header in [
+            "thrust/detail/vector_base.inl",
+            "cccl/cub/util_allocator.cuh",
+        ] {
+            let file = format!("{toolkit}/{header}");
+            assert_eq!(of_file(&file), Owner::Dependency, "{file}");
+        }
+    }
+}
+
+#[test]
 fn a_users_own_directories_may_have_such_names() {
     for file in [
         "/home/u/registry/src/lib.rs",
         "/home/u/train/src/vendor/nvidia.rs",
         "/home/u/library/src/lib.rs",
         "/home/u/gpu-leak-check-experiments/src/lib.rs",
+        "/home/u/train/src/cuda_runtime.h",
+        "/home/u/thrust/engine.cpp",
         "src/vendor.rs",
     ] {
         assert_eq!(of_file(file), Owner::User, "{file}");

@@ -1,4 +1,4 @@
-//! What is taken and given back, with success and without.
+//! What is allocated and freed, by calls that succeed and calls that fail.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::api::cuda::{Hearing, UnheardBefore, hearing};
