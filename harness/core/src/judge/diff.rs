@@ -464,9 +464,10 @@ impl<'a> CallSites<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::CallSites;
-    use crate::judge::NameTable;
-    use crate::ledger::{Kind, StackId};
+    use super::{CallSites, Class, diff};
+    use crate::judge::{CheckInput, NameTable, RunInput};
+    use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, Space};
+    use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
     use crate::report::{Frame, Owner};
 
     /// A function without lines, and what it called, the innermost first.
@@ -505,14 +506,6 @@ mod tests {
         let represented = [1, 2, 3, 4].map(|at| sites.representative(StackId(at), Kind::Linear).0);
         assert_eq!(represented, [1, 2, 3, 1]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Class, diff};
-    use crate::judge::{CheckInput, RunInput};
-    use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, Space};
-    use crate::ledger::{Anomaly, Kind, Layer, Place, Record};
 
     fn ended(sequence: u64) -> Anomaly {
         let made = Creation {
