@@ -160,7 +160,7 @@ fn a_broken_context_is_one_finding_that_begins_with_the_first_call_it_refused() 
         assert_eq!(frame.line, Some(line_of("/* refused first */")));
         for said in [
             "failed-free: 3 objects, 12.0 KiB",
-            "3 frees failed in it",
+            "3 frees failed in all",
             "compute-sanitizer",
         ] {
             let (out, err) = (&ran.told.stdout, &ran.told.stderr);

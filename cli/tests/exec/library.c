@@ -15,7 +15,9 @@ int FUNCTION(void *driver)
     static uint64_t made;
     int is_memory = CREATES[2] == 'M';
     void *creates = function(driver, CREATES);
-    int error = is_memory ? ((int (*)(uint64_t *, size_t))creates)(&made, 4096)
-                          : ((int (*)(uint64_t *, unsigned))creates)(&made, 0);
+    int is_module = CREATES[3] == 'o';
+    int error = is_module   ? ((int (*)(uint64_t *, const void *))creates)(&made, "kernels")
+                : is_memory ? ((int (*)(uint64_t *, size_t))creates)(&made, 4096)
+                            : ((int (*)(uint64_t *, unsigned))creates)(&made, 0);
     return error; /* Not a tail call: the frame stays. */
 }
