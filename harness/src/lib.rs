@@ -144,6 +144,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`unchecked_if`](#unchecked_if) | never | when to run the body without checking it |
 /// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
 /// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
+/// | `needs_gpu = false` | `true` | whether `without_gpu = "skip"` skips the test where there is no GPU |
 /// | [`warmup`](#warmup) | 0 | how often the body runs before it is measured |
 /// | [`crate`](#crate) | `::gpu_leak_check` | the path of this library |
 ///

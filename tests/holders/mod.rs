@@ -158,10 +158,25 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     }
 }
 
+/// Whether the standard library's functions find their frames by the frame pointer, as in the
+/// toolchains of some Linux distributions. The stack of a thread that waits in them cannot be unwound,
+/// so no search is complete.
+#[expect(
+    unsafe_code,
+    reason = "reads the first instructions of a function of the standard library"
+)]
+fn std_keeps_frame_pointers() -> bool {
+    let function = std::thread::park as fn() as *const [u8; 4];
+    // push %rbp; mov %rsp,%rbp
+    // SAFETY: a function has more instructions than these.
+    cfg!(target_arch = "x86_64") && unsafe { *function } == [0x55, 0x48, 0x89, 0xe5]
+}
+
 #[test]
 fn what_was_forgotten_is_held_by_nothing() {
     // The libraries of a real driver have running threads and an unknown memory layout.
-    assert_held_by_nothing("forgotten", !gpu::is_present());
+    let must_say_so = !gpu::is_present() && !std_keeps_frame_pointers();
+    assert_held_by_nothing("forgotten", must_say_so);
 }
 
 #[test]
