@@ -120,6 +120,10 @@ pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
 }
 
 /// Opens a physical device, with those of the wanted extensions that it has.
+///
+/// # Panics
+///
+/// If the device cannot be opened.
 #[must_use]
 pub fn device(instance: &Instance, physical: vk::PhysicalDevice) -> (Device, Vec<&'static CStr>) {
     // SAFETY: the device is the instance's; the parameters live as long as the calls.
