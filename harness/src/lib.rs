@@ -144,7 +144,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`unchecked_if`](#unchecked_if) | never | when to run the body without checking it |
 /// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
 /// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
-/// | `needs_gpu = false` | `true` | whether `without_gpu = "skip"` skips the test where there is no GPU |
+/// | [`needs_gpu`](#needs_gpu) | `true` | whether `without_gpu = "skip"` skips the test where there is no GPU |
 /// | [`warmup`](#warmup) | 0 | how often the body runs before it is measured |
 /// | [`crate`](#crate) | `::gpu_leak_check` | the path of this library |
 ///
@@ -258,6 +258,19 @@ pub use gpu_leak_check_macros::warmup;
 /// #[gpu_leak_check(unchecked_if(cfg!(windows), "the driver keeps its arena there"))]
 /// #[test]
 /// fn frees_everything() {}
+/// ```
+///
+/// ## `needs_gpu`
+///
+/// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
+/// bodies of checked tests do not run on a machine without a GPU. A test of an allocator that needs
+/// no GPU says so, and runs everywhere:
+///
+/// ```
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(needs_gpu = false)]
+/// #[test]
+/// fn frees_each_block_of_host_memory() {}
 /// ```
 ///
 /// ## `parallel` and `isolate`
