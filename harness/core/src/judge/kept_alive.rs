@@ -54,9 +54,8 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
-type Line = Option<(String, u32)>;
-
-fn line_of(finding: &Finding) -> Line {
+/// Returns the user's line, if it is known.
+fn line_of(finding: &Finding) -> Option<(String, u32)> {
     let frame = finding.site.user_frame()?;
     Some((frame.file.clone()?, frame.line?))
 }

@@ -138,7 +138,6 @@ impl Trend {
             };
             let finding = &mut largest.finding;
             finding.kind = FindingKind::Grew;
-            finding.allowed_by = None;
             finding.rounds = line.levels.clone();
             finding.when = None;
             for rest in &own {
