@@ -13,7 +13,7 @@ use gpu_leak_check::report::{escape, thread};
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::say;
-use crate::overview::{Overview, identity, outcome};
+use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
 use crate::workspace;
 
@@ -217,15 +217,18 @@ fn new(
         None => run_before(directories)?,
     };
     let older = Run::read(&[older])?;
-    Ok(added(overview, &Overview::of(&older)))
+    Ok(added(overview.run, &older))
 }
 
 /// A sentence for each finding that is not among those of the older run.
-fn added(overview: &Overview<'_>, older: &Overview<'_>) -> Vec<String> {
-    let identities = older.groups.iter().map(|group| identity(&group.finding));
-    let known: HashSet<_> = identities.collect();
-    let findings = overview.groups.iter().map(|group| &group.finding);
-    let new = findings.filter(|finding| !known.contains(&identity(finding)));
+fn added(run: &Run, older: &Run) -> Vec<String> {
+    let known = older.reports().flat_map(|report| &report.findings);
+    let known: HashSet<_> = known.map(identity).collect();
+    let findings = merged(run, |_, finding| (identity(finding), finding.kind));
+    let new = findings
+        .iter()
+        .map(|group| &group.finding)
+        .filter(|finding| !known.contains(&identity(finding)));
     let sentences = new.map(|finding| {
         format!(
             "new: {}: {} at {}",
@@ -316,7 +319,6 @@ mod tests {
     use gpu_leak_check::report::check_report::{Finding, FindingKind, Site};
 
     use super::added;
-    use crate::overview::Overview;
     use crate::render::sample;
 
     #[test]
@@ -338,7 +340,7 @@ mod tests {
         ];
         let old = sample::run(vec![sample::with("a", &[old])]);
         let new = sample::run(vec![sample::with("a", &new)]);
-        let new_ones = added(&Overview::of(&new), &Overview::of(&old));
+        let new_ones = added(&new, &old);
         assert_eq!(new_ones.len(), 2, "{new_ones:?}");
         assert!(
             new_ones.iter().any(|new| new.contains("new: leaked")),

@@ -2,12 +2,11 @@
 //! the run.
 
 use std::collections::BTreeMap;
-use std::iter;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
 use gpu_leak_check::report::check_report::{
-    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Report,
+    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Report, Site,
 };
 use gpu_leak_check::units::{count, size};
 
@@ -34,7 +33,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) problems: &'run [String],
 }
 
-/// The findings of all tests that have the same kind and [`identity`].
+/// Findings of several tests that are shown as one.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
     /// Their sum; the call site and the details are those of the largest.
@@ -43,6 +42,8 @@ pub(crate) struct Group<'run> {
     pub(crate) outcome: Outcome,
     /// The tests that have it, each once.
     pub(crate) tests: Vec<&'run str>,
+    /// The findings themselves.
+    pub(crate) members: Vec<&'run Finding>,
 }
 
 /// The highest peak of a layer, and the test that reached it.
@@ -91,7 +92,9 @@ impl<'run> Overview<'run> {
         Self {
             run,
             summary,
-            groups: groups(run),
+            groups: merged(run, |report, finding| {
+                (finding.kind, place(report, finding))
+            }),
             aborted,
             unmeasured: run
                 .reports()
@@ -124,42 +127,77 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// What a finding is about, whatever its kind. Two with the same identity are one that was found twice.
-pub(crate) type Identity<'a> = (
-    &'a str,
+/// What a finding is about, whatever its kind.
+pub(crate) type Identity = (
+    String,
     String,
     String,
     Option<PoolName>,
     Option<Kind>,
     Option<Limit>,
-    Option<&'a str>,
+    Option<String>,
 );
 
-/// The stack, the device, the allocator and the library, which a function without lines may have called
-/// beside others. A reserve, an exceeded limit and what only a probe counts
-/// have no stack: the pool, the kind of resource and the option tell these apart.
-pub(crate) fn identity(finding: &Finding) -> Identity<'_> {
-    // A failed free of an unknown address has no stack but its own.
-    let failed = finding.failed.as_ref().map(|failed| &failed.site);
-    let sites = iter::once(&finding.site).chain(failed);
-    let mut stacks = sites.map(|site| &*site.fingerprint);
+/// Returns what a finding is about in every run, whatever lines were inserted between: the functions of its
+/// stack, the device, the allocator and the library, which a function without lines may have called beside
+/// others. A reserve, an exceeded limit and what only a probe counts have no stack: the pool, the kind of
+/// resource and the option tell these apart.
+pub(crate) fn identity(finding: &Finding) -> Identity {
+    of_site(finding, site(finding).fingerprint.clone())
+}
+
+/// Returns what a finding is about within one run: its line, and the functions that led to it but for the
+/// test's own, so that several tests of one mistake are one finding. Where no line is known, it is its
+/// [`identity`].
+fn place(report: &Report, finding: &Finding) -> Identity {
+    let site = site(finding);
+    if site.user_frame().is_none_or(|frame| frame.line.is_none()) {
+        return identity(finding);
+    }
+    let led = site.frames.iter().skip(site.user.unwrap_or(0));
+    let functions = led.filter_map(|frame| frame.function.as_deref());
+    let others = functions.filter(|function| !function.contains(&*report.test));
+    let mut line = site.location();
+    for function in others {
+        line = line + " < " + function;
+    }
+    of_site(finding, line)
+}
+
+/// Returns the call site, or that of the free if the address that it was given is unknown.
+fn site(finding: &Finding) -> &Site {
+    match &finding.failed {
+        Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,
+        _ => &finding.site,
+    }
+}
+
+fn of_site(finding: &Finding, site: String) -> Identity {
     (
-        stacks.find(|stack| !stack.is_empty()).unwrap_or_default(),
+        site,
         finding.place.to_string(),
         finding.layer.to_string(),
         finding.pool,
         finding.resource,
         finding.budget.as_ref().map(|budget| budget.limit),
-        finding.site.library.as_ref().map(|library| &*library.name),
+        finding
+            .site
+            .library
+            .as_ref()
+            .map(|library| library.name.clone()),
     )
 }
 
-fn groups(run: &Run) -> Vec<Group<'_>> {
-    let mut found: BTreeMap<_, Vec<(&Report, &Finding)>> = BTreeMap::new();
+/// Merges the findings of a run that have the same key: the worst kind first, then the largest.
+pub(crate) fn merged<'run, Key: Ord>(
+    run: &'run Run,
+    key: impl Fn(&'run Report, &'run Finding) -> Key,
+) -> Vec<Group<'run>> {
+    let mut found: BTreeMap<Key, Vec<(&Report, &Finding)>> = BTreeMap::new();
     for report in run.reports() {
         for finding in &report.findings {
             found
-                .entry((finding.kind, identity(finding)))
+                .entry(key(report, finding))
                 .or_default()
                 .push((report, finding));
         }
@@ -199,6 +237,7 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
         finding,
         outcome: outcomes.max()?,
         tests,
+        members: same.iter().map(|(_, finding)| *finding).collect(),
     })
 }
 
@@ -304,4 +343,40 @@ fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
     let aborted = attempt.aborted.iter();
     let aborted = aborted.map(|began| (began.test.as_str(), CheckStatus::Aborted));
     aborted.chain(reports).min_by_key(|(_, status)| *status)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpu_leak_check::report::check_report::{FindingKind, Frame, Owner};
+
+    use super::Overview;
+    use crate::render::sample;
+
+    #[test]
+    fn what_several_tests_leave_at_one_line_is_one_finding_and_another_line_is_another() {
+        let leak_of = |test: &str, line| {
+            let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
+            leak.site.frames[0].line = Some(line);
+            leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}"));
+            // What calls a test is no part of what it is about.
+            leak.site.frames.push(Frame {
+                function: Some(format!("train::{test}")),
+                owner: Owner::User,
+                ..Frame::default()
+            });
+            leak.site.fingerprint = format!("1-{test}");
+            leak
+        };
+        let reports = ["through_a", "through_b"].map(|test| {
+            let leaks = [leak_of(test, 10), leak_of(test, 10), leak_of(test, 20)];
+            sample::with(test, &leaks)
+        });
+        let run = sample::run(reports.into());
+        let groups = Overview::of(&run).groups;
+        let shown = groups.iter().map(|group| {
+            let line = group.finding.site.frames[0].line.unwrap_or_default();
+            (line, group.finding.count, group.tests.len())
+        });
+        assert_eq!(shown.collect::<Vec<_>>(), [(10, 4, 2), (20, 2, 2)]);
+    }
 }

@@ -16,9 +16,10 @@ fn directory() -> PathBuf {
 }
 
 /// Returns the report of `python3` on a machine with a GPU, for a program in this directory into
-/// which the driver has loaded the library; none if there is no `python3`.
+/// which the driver has loaded the library, with these settings of the command; none if there is no
+/// `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
-fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
+fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Report, String)> {
     let tried = Command::new("python3")
         .args([
             "-c",
@@ -41,11 +42,11 @@ fn report_of(program: &str, arguments: &[&str]) -> Option<(Report, String)> {
     fs::copy(directory().join(program), &copy).expect("a copy");
     let output = Command::new("python3")
         .arg(copy.file_name().expect("a file"))
-        .args(arguments)
+        .args(variant)
         .current_dir(work.path())
         .envs(machine.env())
         .env("LD_PRELOAD", library)
-        .env("GPU_LEAK_INJECT", "{}")
+        .env("GPU_LEAK_INJECT", settings)
         .env("GPU_LEAK_CHECK_OUTPUT", &files)
         .env_remove("CARGO_MANIFEST_DIR")
         .output()
@@ -79,7 +80,7 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn a_leak_is_told_with_its_python_lines() {
-    let Some((report, told)) = report_of("train.py", &[]) else {
+    let Some((report, told)) = report_of("train.py", None, "{}") else {
         return;
     };
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
@@ -104,8 +105,8 @@ fn a_leak_is_told_with_its_python_lines() {
 }
 
 /// The findings of `programs/driver.py` that are not allowed: kind, number and bytes.
-fn findings_of(variant: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
-    let (report, told) = report_of("programs/driver.py", &[variant])?;
+fn findings_of(variant: &str, settings: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
+    let (report, told) = report_of("programs/driver.py", Some(variant), settings)?;
     let found = report.findings.iter();
     let found = found.filter(|finding| finding.kind != FindingKind::Allowed);
     let found = found.map(|finding| {
@@ -118,18 +119,34 @@ fn findings_of(variant: &str) -> Option<Vec<(FindingKind, u64, u64)>> {
 
 #[test]
 fn what_a_global_variable_holds_is_listed_and_fails_nothing() {
-    let Some(found) = findings_of("list") else {
+    let Some(found) = findings_of("list", "{}") else {
         return;
     };
     assert_eq!(found, [(FindingKind::Deferred, 3, 3 * (64 << 20))]);
-    let clean = findings_of("clean").expect("python3 is there");
+    let clean = findings_of("clean", "{}").expect("python3 is there");
     assert_eq!(clean, []);
 }
 
 #[test]
 fn what_no_variable_holds_at_the_end_is_leaked() {
-    let Some(found) = findings_of("malloc") else {
+    let Some(found) = findings_of("malloc", "{}") else {
         return;
     };
     assert_eq!(found, [(FindingKind::Leaked, 2, 2 * 12345)]);
+}
+
+/// The program takes longer to shut down than two snapshots are apart.
+#[test]
+fn what_grew_until_the_program_shut_down_has_grown() {
+    let grown = [(FindingKind::Grew, 40, 40 << 20)];
+    // On a busy machine the program may stand still between two snapshots.
+    for _ in 0..5 {
+        let Some(found) = findings_of("growth", r#"{"every_ms":200}"#) else {
+            return;
+        };
+        if found == grown {
+            return;
+        }
+    }
+    panic!("it was never reported as grown");
 }

@@ -9,7 +9,7 @@ use gpu_leak_check::units::{count_change, size_change};
 use crate::arguments::Diff;
 use crate::exit::{Exit, Outcome};
 use crate::output::{print, say, test_names, width_of_stdout, wrapped};
-use crate::overview::{Group, Identity, Overview, identity};
+use crate::overview::{Group, Identity, identity, merged};
 use crate::run::Run;
 
 /// How a finding changed between two runs.
@@ -52,8 +52,7 @@ pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
 
 /// A line for each finding, with its status.
 fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
-    let (before, after) = (Overview::of(old), Overview::of(new));
-    let (before, after) = (by_identity(&before), by_identity(&after));
+    let (before, after) = (by_identity(old), by_identity(new));
     let measured: Vec<&str> = new
         .reports()
         .filter(|report| !report.status.is_unmeasured() && report.status != CheckStatus::Aborted)
@@ -96,10 +95,12 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
 }
 
 /// The findings by what they are about, whatever their kind.
-fn by_identity<'a>(overview: &'a Overview<'a>) -> BTreeMap<Identity<'a>, &'a Group<'a>> {
-    let groups = overview.groups.iter();
+fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
+    let groups = merged(run, |_, finding| (identity(finding), finding.kind));
     // Of several kinds with the same identity the worst counts, which comes first in the list.
-    let named = groups.map(|group| (identity(&group.finding), group));
+    let named = groups
+        .into_iter()
+        .map(|group| (identity(&group.finding), group));
     named.rev().collect()
 }
 

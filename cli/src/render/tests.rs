@@ -138,11 +138,12 @@ fn findings_that_are_only_warned_of_are_marked_and_fail_nothing() {
 #[test]
 fn annotations_are_no_more_than_github_shows_of_a_step() {
     let many = |outcome: Outcome| {
-        let reports = (0..5_000).map(|at| {
+        let reports = (1..=5_000).map(|at| {
             let mut leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 1, MIB);
-            leak.site.fingerprint = format!("{at}");
+            leak.site.frames[0].line = Some(at);
             Report {
                 outcome: Some(outcome),
+                line: at,
                 ..sample::with(&format!("trains_{at}"), &[leak])
             }
         });
@@ -159,7 +160,7 @@ fn annotations_are_no_more_than_github_shows_of_a_step() {
     reports.truncate(30);
     for report in &mut reports {
         for finding in &mut report.findings {
-            finding.site.fingerprint += "w";
+            finding.site.frames[0].line = Some(10_000 + report.line);
         }
     }
     reports.extend(many(Outcome::Fail));

@@ -20,7 +20,7 @@ mod works {
     /// With a device of its own.
     #[gpu_leak_check]
     #[test]
-    fn with_its_own_device() {
+    pub fn with_its_own_device() {
         let gpu = Gpu::open().expect("a Vulkan device");
         assert_eq!(add_one(&gpu, &[1, 2, 3]), [2, 3, 4]);
     }
@@ -28,14 +28,14 @@ mod works {
     /// On a device that all tests share.
     #[gpu_leak_check]
     #[test]
-    fn with_a_shared_device() {
+    pub fn with_a_shared_device() {
         assert_eq!(add_one(shared(), &[1, 2, 3]), [2, 3, 4]);
     }
 
     /// Without waiting for the device at the end.
     #[gpu_leak_check]
     #[test]
-    fn without_waiting() {
+    pub fn without_waiting() {
         let gpu = shared();
         let buffer = gpu.device.create_buffer(&wgpu::BufferDescriptor {
             label: None,

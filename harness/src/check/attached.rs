@@ -84,8 +84,8 @@ struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
     /// What was live when the interpreter that runs the program began to shut down; from the process's
-    /// exit on, what of it the interpreter has freed.
-    held_by_interpreter: Vec<Record>,
+    /// exit on, what of it the interpreter has freed. `None` before that.
+    held_by_interpreter: Option<Vec<Record>>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
 }
@@ -132,7 +132,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         state: Mutex::new(AttachedState {
             session: Some(session),
             notes,
-            held_by_interpreter: Vec::new(),
+            held_by_interpreter: None,
             exit: None,
         }),
     };
@@ -191,10 +191,12 @@ impl Attached {
         let _quiet = quiet();
         let mut state = self.state();
         let run = held_now(&state);
+        // What is freed while the program shuts down says nothing about growth.
+        let shuts_down = state.exit.is_some() || state.held_by_interpreter.is_some();
         let Some(session) = &mut state.session else {
             return;
         };
-        let report = session.preview(run, cause == Cause::Tick);
+        let report = session.preview(run, cause == Cause::Tick && !shuts_down);
         let taken = session.snapshots();
         let report = self.with_notes(report, &state.notes, taken);
         let line = match &cause {
@@ -221,7 +223,7 @@ impl Attached {
             return;
         }
         let _quiet = quiet();
-        self.state().held_by_interpreter = ledger::live().select(|_| true);
+        self.state().held_by_interpreter = Some(ledger::live().select(|_| true));
     }
 
     /// Records that the process has begun to exit. What it frees from now on counts as freed; what
@@ -240,9 +242,9 @@ impl Attached {
             .iter()
             .map(|it| it.sequence)
             .collect();
-        state
-            .held_by_interpreter
-            .retain(|record| !live.contains(&record.sequence));
+        if let Some(held) = &mut state.held_by_interpreter {
+            held.retain(|record| !live.contains(&record.sequence));
+        }
     }
 
     /// Judges the process, which is ending.
@@ -311,7 +313,7 @@ fn held_now(state: &AttachedState) -> RunInput {
     let mut met = FxHashSet::default();
     records.retain(|record| met.insert(record.sequence));
     let freed_by_shutdown = match state.exit {
-        Some(_) => state.held_by_interpreter.clone(),
+        Some(_) => state.held_by_interpreter.clone().unwrap_or_default(),
         None => Vec::new(),
     };
     let all = records.iter().chain(&freed_by_shutdown);

@@ -32,6 +32,7 @@ pub(super) fn of_python(file: &str) -> Owner {
     if ["/site-packages/", "/dist-packages/"]
         .into_iter()
         .any(is_installed)
+        || is_made_by_torch_compile(file)
     {
         Owner::Dependency
     } else if file.starts_with("<frozen ") || is_python_library(file) {
@@ -39,6 +40,21 @@ pub(super) fn of_python(file: &str) -> Owner {
     } else {
         Owner::User
     }
+}
+
+/// Whether torch.compile has written `file`: in its cache, the directory of a file is named after the second
+/// and third letter of the file's name, which is a hash that begins with `c`
+/// ([`torch._inductor.codecache.get_path`](https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_inductor/codecache.py)).
+fn is_made_by_torch_compile(file: &str) -> bool {
+    let mut parts = file.rsplit('/');
+    let (name, directory) = (parts.next(), parts.next());
+    let name = name.and_then(|name| name.strip_suffix(".py"));
+    let is_hash = |name: &&str| {
+        let is_base_32 = |byte| matches!(byte, b'a'..=b'z' | b'2'..=b'7');
+        name.starts_with('c') && name.len() > 50 && name.bytes().all(is_base_32)
+    };
+    let hash = name.filter(is_hash);
+    hash.is_some_and(|hash| directory == hash.get(1..3))
 }
 
 /// Whether `file` is in Python's standard library: below `lib/python3.12` or in
@@ -107,15 +123,7 @@ fn is_std_source(file: &str) -> bool {
     (file.starts_with("/rustc/") && file.contains("/library/"))
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
-        || is_distribution_s_std(file)
         || file.starts_with("/rust/deps/")
-}
-
-/// Whether `file` is in std as Debian builds it: `/usr/src/rustc-1.96.0/library`.
-fn is_distribution_s_std(file: &str) -> bool {
-    let version = file.strip_prefix("/usr/src/rustc-");
-    let rest = version.and_then(|rest| rest.split_once('/'));
-    rest.is_some_and(|(_, folder)| folder.starts_with("library/"))
 }
 
 /// Whether `file` is the header of CUDA's toolkit with templates around functions of the runtime, such as

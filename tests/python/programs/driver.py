@@ -34,6 +34,13 @@ class Buffer:
         free(self.address)
 
 
+class Slow:
+    """Takes its time when the interpreter shuts down."""
+
+    def __del__(self, sleep=time.sleep):
+        sleep(0.5)
+
+
 def work():
     for _ in range(10):
         Buffer(64 * MIB)
@@ -67,6 +74,7 @@ def main(variant):
         buffer = Buffer(96 * MIB)
         threading.Thread(target=lambda: threading.Event().wait() and buffer, daemon=True).start()
     elif variant == "growth":
+        kept.append(Slow())
         for _ in range(40):
             kept.append(Buffer(MIB))
             time.sleep(0.06)

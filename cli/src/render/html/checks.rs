@@ -1,14 +1,15 @@
 //! The tests of a run, each with the usage of its devices.
 
 use std::collections::HashMap;
+use std::ptr;
 
-use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Finding, Report};
 use gpu_leak_check::report::{device_title, escape, what, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
 use super::findings::class;
 use super::plot::{Plot, plots};
-use crate::overview::{Group, figure_name, identity};
+use crate::overview::{Group, figure_name};
 use crate::run::Run;
 
 /// How many tests have their timelines and tables in the page, the worst first: a page with ten
@@ -67,11 +68,11 @@ pub(super) struct Layer {
 
 /// The checks that ended, worst first.
 pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
-    let numbers: HashMap<_, _> = groups
-        .iter()
-        .enumerate()
-        .map(|(index, group)| ((group.finding.kind, identity(&group.finding)), index + 1))
-        .collect();
+    let mut numbers: HashMap<*const Finding, usize> = HashMap::new();
+    for (group, number) in groups.iter().zip(1..) {
+        let members = group.members.iter();
+        numbers.extend(members.map(|finding| (ptr::from_ref(*finding), number)));
+    }
     let mut reports: Vec<(&str, &Report)> = Vec::new();
     for process in &run.processes {
         reports.extend(process.reports.iter().map(|it| (&*process.binary, it)));
@@ -90,7 +91,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         let devices = devices.filter(|it| is_detailed && !is_unchanged(it));
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
-                to: *numbers.get(&(finding.kind, identity(finding)))?,
+                to: *numbers.get(&ptr::from_ref(finding))?,
                 text: format!(
                     "{}: {} at {}",
                     finding.kind.name(),

@@ -11,7 +11,7 @@ fn attached() -> Attached {
         state: Mutex::new(AttachedState {
             session: None,
             notes: Vec::new(),
-            held_by_interpreter: Vec::new(),
+            held_by_interpreter: None,
             exit: None,
         }),
     }

@@ -173,6 +173,15 @@ fn python_files_are_told_apart_by_their_directories() {
             "/usr/lib/python3/dist-packages/numpy/__init__.py",
             Owner::Dependency,
         ),
+        (
+            "/tmp/torchinductor_ann/cg/ccgrs5djzy2addkgwlu5424jxn5j4zy3oaxxjipib6iovai5bwrx.py",
+            Owner::Dependency,
+        ),
+        (
+            "/home/ann/xy/ccgrs5djzy2addkgwlu5424jxn5j4zy3oaxxjipib6iovai5bwrx.py",
+            Owner::User,
+        ),
+        ("/home/ann/on/configuration.py", Owner::User),
         ("/usr/lib/python3.12/asyncio/runners.py", Owner::Std),
         ("/opt/python/lib/python3.14t/threading.py", Owner::Std),
         ("/usr/lib/python312.zip/threading.py", Owner::Std),
