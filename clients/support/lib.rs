@@ -37,6 +37,18 @@ impl Checked {
 
 /// Runs the checked test with this name in a separate process.
 pub fn run(test: &str) -> Checked {
+    let (passed, mut reports, story) = run_all(test);
+    assert_eq!(reports.len(), 1, "one check, one report\n{story}");
+    Checked {
+        passed,
+        report: reports.remove(0),
+        story,
+    }
+}
+
+/// Runs a test that runs several checked tests in a separate process. Returns whether it passed, the
+/// reports of all checks, and everything that the process printed.
+pub fn run_all(test: &str) -> (bool, Vec<Report>, String) {
     let directory = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
     let directory = directory.join(test.replace("::", "."));
     let program = std::env::current_exe().expect("the path of this program");
@@ -61,12 +73,7 @@ pub fn run(test: &str) -> Checked {
     }
     // Files that remain in a directory for temporary files do no harm.
     let _ = std::fs::remove_dir_all(&directory);
-    assert_eq!(reports.len(), 1, "one check, one report\n{story}");
-    Checked {
-        passed: output.status.success(),
-        report: reports.remove(0),
-        story,
-    }
+    (output.status.success(), reports, story)
 }
 
 /// Every run file below `directory`.

@@ -40,7 +40,7 @@ use gpu_leak_core::{call_site, judge, recursion_guard, suppressions, sync};
 pub use check::{
     Check, Entered, Instrument, Instrumented, OpenScope, Scope, Snapshot, assert_no_growth,
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
-    snapshot,
+    settle_with, snapshot,
 };
 // For the tests' own code; the code under test names `gpu_leak_hooks` itself.
 pub use gpu_leak_hooks::{allow, hand_over};

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod figures;
+mod settle_with;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

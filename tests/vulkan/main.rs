@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 mod memory;
+mod names;
 mod objects;
 mod parents;
 mod ways;

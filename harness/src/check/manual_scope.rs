@@ -14,6 +14,7 @@ use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
 use super::session::{Session, subject_at};
+use super::settle_with;
 use crate::config::{self, Policy};
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
@@ -146,6 +147,7 @@ impl OpenScope {
     #[must_use = "the report does not fail the test by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let mut session = self.session;
+        settle_with::settle(self.scope.id);
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
         // The caller decides the outcome, with `assert_clean`. Only that nothing could be seen where

@@ -25,6 +25,7 @@ mod run;
 mod runner;
 mod scopes;
 mod session;
+mod settle_with;
 mod settled;
 mod sources;
 mod turn;
@@ -42,3 +43,4 @@ pub use replay::Replay;
 pub(crate) use replay::replay;
 #[cfg(feature = "main")]
 pub use runner::main;
+pub use settle_with::settle_with;

@@ -8,7 +8,7 @@ use crate::device::driver::error_name;
 use crate::device::{memory, neighbours};
 use crate::judge::{NameTable, Ownership, RunInput};
 use crate::ledger::event::{CuResult, ThreadNumber};
-use crate::ledger::{self, Anomaly, Place, StackId};
+use crate::ledger::{self, Anomaly, Place, Record, StackId};
 use crate::observe;
 use crate::report::symbols;
 
@@ -20,6 +20,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         if run.segments.owner(record, &run.holdings).is_none() {
             add_stack(names, record.made.caller.stack);
         }
+        add_label(names, record);
         if run.threads_running != 0 || matches!(live.owner, Ownership::Foreign(_)) {
             add_thread(names, record.made.caller.thread);
         }
@@ -51,6 +52,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
             }
             Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record, .. } => {
                 add_stack(names, record.made.caller.stack);
+                add_label(names, record);
             }
         }
     }
@@ -72,6 +74,12 @@ fn add_stack(names: &mut NameTable, stack: StackId) {
         let frames = ledger::live().stacks().frames(stack);
         symbols::frames(frames, &observe::own_sources())
     });
+}
+
+fn add_label(names: &mut NameTable, record: &Record) {
+    if let Some(label) = vulkan::label_of(record.made.key) {
+        names.labels.insert(record.sequence, label);
+    }
 }
 
 fn add_thread(names: &mut NameTable, thread: ThreadNumber) {

@@ -20,6 +20,7 @@ use super::recording;
 use super::run::{Beginning, Ended, Run};
 use super::scopes::open::{Open, current};
 use super::scopes::tree;
+use super::settle_with::settle_after;
 use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
 use super::{settled, sources};
@@ -87,7 +88,7 @@ pub(crate) async fn check_async(
     loop {
         let run = session.begin_run();
         let start = Instant::now();
-        let end = body(run.scope()).await;
+        let end = settle_after(run.scope(), body(run.scope()).await);
         session.body_time += start.elapsed();
         session.finish_run(run, end);
         if !needs_another_run(&session.input) {
@@ -214,7 +215,7 @@ impl<'gate> Session<'gate> {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);
             let scope = open.scope();
-            let end = body(scope).await;
+            let end = settle_after(scope, body(scope).await);
             if was_well && !is_well(scope) {
                 blind::blame(&self.input.subject.test, met_a_check(self.turn.as_ref()));
             }

@@ -1,5 +1,7 @@
 //! A finding together with the records that it is about.
 
+use std::collections::BTreeSet;
+
 use super::diff::{Class, Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
@@ -7,6 +9,7 @@ use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Finding, FindingKind, Site, When};
+use crate::units::quantity;
 
 /// A finding, and the sequence numbers of its records. A finding about a sum has none.
 #[derive(Clone, Debug)]
@@ -54,6 +57,7 @@ pub(crate) fn of_group(
     let names = &input.names;
     let site = names.site(group.key.stack, resource);
     let mut notes = Vec::new();
+    notes.extend(labels(tally, names));
     notes.extend(ended.map(|cause| freed_only(cause).to_owned()));
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
@@ -76,6 +80,25 @@ pub(crate) fn of_group(
         records: tally.records.clone(),
         finding,
     }
+}
+
+/// How many names a finding shows.
+const MOST_LABELS: usize = 3;
+
+/// The names of these objects, each once.
+fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
+    let known = tally
+        .records
+        .iter()
+        .filter_map(|record| names.labels.get(record));
+    let known: BTreeSet<&String> = known.collect();
+    let shown = known.iter().take(MOST_LABELS);
+    let shown: Vec<_> = shown.map(|label| format!("{label:?}")).collect();
+    let more = match known.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {}", quantity(more as u64, "other name")),
+    };
+    (!shown.is_empty()).then(|| format!("named {}{more}", shown.join(", ")))
 }
 
 /// Says whether a handle of this physical memory is not released or a range is still mapped,

@@ -17,6 +17,7 @@ mod growth;
 mod input;
 mod kept_alive;
 mod names;
+mod recycled;
 mod reserve;
 mod rise;
 mod segments;
@@ -95,6 +96,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
     allowed::kept_for_the_process(input, &mut found);
     kept_alive::fold(&mut found);
+    recycled::allow(&mut found);
     found.extend(sums::findings(input, &diff));
     reserve::note_what_is_pinned(input, &mut found);
     let mut others = reserve::findings(input);

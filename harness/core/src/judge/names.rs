@@ -37,6 +37,9 @@ pub struct NameTable {
     /// The names of threads.
     #[serde(with = "super::input::pairs")]
     pub threads: BTreeMap<ThreadNumber, String>,
+    /// The names that the program has given to objects, by the sequence number of their records.
+    #[serde(default, with = "super::input::pairs")]
+    pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
     /// Whether another process is seen to use CUDA.

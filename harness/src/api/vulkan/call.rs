@@ -3,7 +3,7 @@
 //! call.
 
 use super::structures::{
-    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, PipelineBinaries,
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
 use crate::ledger::Kind;
@@ -34,6 +34,8 @@ pub(super) enum VulkanCall {
     DestroysInstance(u64),
     /// Binds memory to buffers or images of a device: how many, and to which.
     Binds(u64, Bound, Bindings),
+    /// Gives an object of a device a name.
+    Names(u64, In<ObjectName>),
 }
 
 impl From<ObjectsCreated> for VulkanCall {

@@ -26,7 +26,7 @@ use super::call::{
 use super::heard::{VkResult, heard};
 use super::look_up;
 use super::structures::{
-    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, PipelineBinaries,
+    AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
 use crate::api::wrapper::is_listening;
@@ -245,6 +245,11 @@ functions! {
         vkCreateDevice(physical: u64, info: u64, allocator: u64, device: Out) -> VkResult =
             VulkanCall::CreatesDevice(physical, device);
         vkDestroyDevice(device: u64, allocator: u64) = VulkanCall::DestroysDevice(device);
+        // https://docs.vulkan.org/spec/latest/chapters/debugging.html
+        vkSetDebugUtilsObjectNameEXT(device: u64, info: In<ObjectName>) -> VkResult =
+            VulkanCall::Names(device, info);
+        vkDebugMarkerSetObjectNameEXT(device: u64, info: In<ObjectName>) -> VkResult =
+            VulkanCall::Names(device, info);
         // https://docs.vulkan.org/spec/latest/chapters/memory.html
         vkAllocateMemory(
             device: u64, info: In<AllocateMemory>, allocator: u64, memory: Out

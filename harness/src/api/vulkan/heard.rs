@@ -13,12 +13,13 @@
     reason = "parameters point to what the caller and the driver have written"
 )]
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::{Bindings, Bound, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
 use super::owners::{self, Owner};
-use super::structures::{Chained, IMPORTS, OF_A_PLANE};
-use super::{pools, state};
+use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
+use super::{labels, pools, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::{caller, freeing_caller, stack};
@@ -206,7 +207,36 @@ impl Reporter<'_> {
                     self.owner_ended(&instance, ContextEnd::InstanceDestroyed);
                 }
             }
+            // SAFETY: the caller's promise: the call has read the structure.
+            VulkanCall::Names(device, info) => unsafe { self.named(device, info) },
             VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
+        }
+    }
+
+    /// # Safety
+    ///
+    /// `info` points to what a call has read, or nowhere.
+    unsafe fn named(&self, device: u64, info: In<ObjectName>) {
+        // SAFETY: the caller's promise.
+        let Some(info) = (unsafe { info.read() }) else {
+            return;
+        };
+        let Some(kind) = labels::kind_of(info.object_type) else {
+            return;
+        };
+        let owner = owners::get(device);
+        let context = match kind {
+            Kind::Device => owners::get(owner.instance()).uid,
+            _ => owner.uid,
+        };
+        let key = self.key_of_live(kind, context, info.handle);
+        match info.name.is_null() {
+            true => labels::forget(key),
+            false => {
+                // SAFETY: the call has read this text, which ends with a zero byte.
+                let name = unsafe { CStr::from_ptr(info.name) };
+                labels::set(key, &name.to_string_lossy());
+            }
         }
     }
 
@@ -331,6 +361,7 @@ impl Reporter<'_> {
     }
 
     fn release_began(&self, key: Key) -> Option<Ticket> {
+        labels::forget(key);
         let caller = freeing_caller();
         self.tell(Event::ReleaseBegan { key, caller })
     }

@@ -3,7 +3,8 @@
 //! Programs look up `vkGetInstanceProcAddr` with `dlsym`, and every other function with that one
 //! and `vkGetDeviceProcAddr` ([`look_up`]); the wrappers of the watched functions are made from a
 //! table ([`functions`]). A wrapper makes the program's call and reports it ([`heard`]), in the
-//! terms of [`call`]. What belongs to which device, instance or pool is known to [`owners`].
+//! terms of [`call`]. What belongs to which device, instance or pool is known to [`owners`], and what the
+//! program calls it to [`labels`].
 //!
 //! It is not a layer: a layer has to be configured before the program starts and is loaded by the
 //! loader into its chain, so that its frames, and not the program's, call the driver.
@@ -11,6 +12,7 @@
 mod call;
 mod functions;
 mod heard;
+mod labels;
 mod look_up;
 mod owners;
 mod pools;
@@ -19,5 +21,6 @@ mod structures;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use labels::label_of;
 pub(crate) use owners::device_name;
 pub(crate) use state::{Missed, is_heard, is_named_so, missed, register, result_name};

@@ -1,6 +1,8 @@
 //! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors, each as
 //! far as its fields are read. A handle is a `u64`, which these processors pass like a pointer.
 
+use std::ffi::c_char;
+
 use crate::api::pointer::In;
 
 /// The first fields of every structure that another one can extend.
@@ -79,6 +81,16 @@ pub(super) struct BindMemory {
     pub(super) object: u64,
     pub(super) memory: u64,
     pub(super) offset: u64,
+}
+
+/// `VkDebugUtilsObjectNameInfoEXT` and `VkDebugMarkerObjectNameInfoEXT`
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct ObjectName {
+    pub(super) header: Chained,
+    pub(super) object_type: u32,
+    pub(super) handle: u64,
+    pub(super) name: *const c_char,
 }
 
 /// `VkMemoryRequirements`

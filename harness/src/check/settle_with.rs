@@ -1,0 +1,87 @@
+//! What the code under test does before its check looks at what is left.
+
+use std::mem;
+
+use super::body::{End, caught};
+use super::scopes::open::current;
+use super::scopes::token::Token;
+use super::scopes::tree::Lineage;
+use crate::ledger::ScopeId;
+use crate::sync::{Mutex, locked};
+
+type Settle = Box<dyn FnOnce() + Send>;
+
+/// What was registered in open scopes, the oldest first.
+static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
+
+/// Calls `settle` when the body of the check in which this thread works has ended, before the check
+/// looks at what is left. It counts as part of the body, and a panic in it fails the test.
+///
+/// Some libraries free objects only when they are asked for news of the device: wgpu frees what its queue
+/// has used in `Device::poll`. Without a call, what one run leaves is freed in the next, and is reported as
+/// `deferred`. The check itself never waits for a device of Vulkan, because that would need the queues,
+/// which belong to the program.
+///
+/// The function is called once, in this run only; a body that runs again registers it again. What it holds
+/// is dropped before the check looks. Outside of every check it is dropped at once and not called.
+///
+/// ```
+/// use std::sync::Arc;
+/// use gpu_leak_check::{Check, settle_with};
+/// # struct Device;
+/// # impl Device { fn poll(&self) {} }
+///
+/// Check::new("one step").run(|| {
+///     let device = Arc::new(Device);
+///     let its_own = Arc::clone(&device);
+///     settle_with(move || its_own.poll());
+///     // work that the device may still be doing when the step ends
+/// });
+/// ```
+pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
+    if let Some(scope) = current() {
+        locked(&REGISTERED).push((scope, Box::new(settle)));
+    }
+}
+
+/// Calls what was registered in `scope`, on this thread.
+pub(super) fn settle(scope: ScopeId) {
+    let _token = Token::set(scope);
+    // It may register more.
+    loop {
+        let found = take(scope);
+        if found.is_empty() {
+            return;
+        }
+        for settle in found {
+            settle();
+        }
+    }
+}
+
+/// Like [`settle`], after a body that ended with `end`. Returns how both ended.
+pub(super) fn settle_after(scope: ScopeId, end: End) -> End {
+    match (caught(|| settle(scope)), end) {
+        (panicked @ End::Panicked(_), End::Passed) => panicked,
+        (_, end) => end,
+    }
+}
+
+/// Drops what was registered in `scope`, which is abandoned.
+pub(super) fn forget(scope: ScopeId) {
+    // Not under the lock, because their destructors may register more.
+    drop(take(scope));
+}
+
+fn take(scope: ScopeId) -> Vec<Settle> {
+    let mut registered = locked(&REGISTERED);
+    if registered.is_empty() {
+        return Vec::new();
+    }
+    let lineage = Lineage::of(scope);
+    let (own, others) = mem::take(&mut *registered)
+        .into_iter()
+        .partition::<Vec<_>, _>(|(of, _)| lineage.has(*of));
+    *registered = others;
+    own.into_iter().map(|(_, settle)| settle).collect()
+}

@@ -1,0 +1,114 @@
+//! What the code under test registers to be done before its check looks.
+
+use std::sync::Mutex;
+
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::{Check, Scope, gpu_leak_check, settle_with};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+use super::{give_back, take};
+
+/// What a library has not freed yet, as it does at its next use.
+static LATE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+fn free_what_is_late() {
+    for address in LATE.lock().expect("no test panics with it").drain(..) {
+        give_back(address);
+    }
+}
+
+fn use_the_library() {
+    free_what_is_late();
+    LATE.lock().expect("no test panics with it").push(take(16));
+}
+
+fn run(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("inside::settle_with::{test}")))
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn uses_the_library_alone() {
+    use_the_library();
+}
+
+#[test]
+fn without_it_what_the_next_use_frees_is_deferred() {
+    let checked = run("uses_the_library_alone");
+    let found = CheckStatus::Found(FindingKind::Deferred);
+    assert_eq!(checked.reports[0].status, found, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[test]
+fn what_it_frees_is_freed_in_each_run() {
+    settle_with(free_what_is_late);
+    use_the_library();
+}
+
+#[gpu_leak_check(warmup = 2)]
+#[test]
+fn it_is_called_after_a_warm_up_too() {
+    assert!(LATE.lock().expect("no test panics with it").is_empty());
+    settle_with(free_what_is_late);
+    LATE.lock().expect("no test panics with it").push(take(16));
+}
+
+#[gpu_leak_check]
+#[test]
+fn it_drops_what_it_holds_before_the_check_looks() {
+    struct Held(u64);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            give_back(self.0);
+        }
+    }
+    let held = Held(take(8));
+    // What is registered meanwhile is called as well.
+    settle_with(move || settle_with(move || drop(held)));
+}
+
+#[gpu_leak_check]
+#[test]
+fn a_block_and_a_scope_have_their_own() {
+    let outer = take(4);
+    settle_with(move || give_back(outer));
+    let returned = Check::new("block").run(|| {
+        let inner = take(2);
+        settle_with(move || give_back(inner));
+        1
+    });
+    assert_eq!(returned, 1);
+    let scope = Scope::open("scope");
+    scope.in_scope(|| {
+        let inner = take(2);
+        settle_with(move || give_back(inner));
+    });
+    scope.finish().assert_clean();
+}
+
+#[gpu_leak_check]
+#[ignore = "panics on purpose"]
+#[test]
+fn panics_in_it() {
+    settle_with(|| panic!("the device is lost"));
+}
+
+#[test]
+fn a_panic_in_it_fails_the_test() {
+    let checked = run("panics_in_it");
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    let message = "the device is lost";
+    assert!(
+        checked.child.stderr.contains(message),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn outside_of_every_check_it_is_not_called() {
+    settle_with(|| panic!("there is no check"));
+}
