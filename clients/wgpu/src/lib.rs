@@ -87,7 +87,9 @@ pub fn add_one(gpu: &Gpu, numbers: &[u32]) -> Vec<u32> {
     }
     encoder.copy_buffer_to_buffer(&storage, 0, &result, 0, bytes.len() as u64);
     queue.submit([encoder.finish()]);
-    result.map_async(wgpu::MapMode::Read, .., |mapped| mapped.expect("it can be read"));
+    result.map_async(wgpu::MapMode::Read, .., |mapped| {
+        mapped.expect("it can be read")
+    });
     gpu.wait();
     let mapped = result.get_mapped_range(..).expect("it is mapped");
     let words = mapped.chunks_exact(4);

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::hint;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use gpu_leak_check::ledger::Kind;
@@ -83,28 +82,26 @@ mod planted {
     #[test]
     #[ignore = "run in a process of its own"]
     fn a_hundred_times_beside_busy_threads() {
-        let over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..8 {
-                scope.spawn(|| {
-                    while !over.load(Ordering::Relaxed) {
-                        hint::spin_loop();
-                    }
-                });
-            }
-            for _ in 0..100 {
-                works::with_its_own_device();
-                works::with_a_shared_device();
-                works::without_waiting();
-                works::that_the_check_waits_for();
-                works::on_several_threads();
-            }
-            over.store(true, Ordering::Relaxed);
-        });
+        // They end with the process, also if a check fails.
+        for _ in 0..8 {
+            thread::spawn(|| {
+                loop {
+                    hint::spin_loop();
+                }
+            });
+        }
+        for _ in 0..100 {
+            works::with_its_own_device();
+            works::with_a_shared_device();
+            works::without_waiting();
+            works::that_the_check_waits_for();
+            works::on_several_threads();
+        }
     }
 
     fn forget(gpu: &Gpu) {
-        let scores = gpu.device.create_buffer(&wgpu::BufferDescriptor { // leak: forgotten
+        let scores = gpu.device.create_buffer(&wgpu::BufferDescriptor {
+            // leak: forgotten
             label: Some("scores"),
             size: 65_536,
             usage: wgpu::BufferUsages::STORAGE,
@@ -145,8 +142,7 @@ mod planted {
 
 #[test]
 fn work_is_clean_a_hundred_times_beside_busy_threads() {
-    let (passed, reports, story) =
-        support::run_all("planted::a_hundred_times_beside_busy_threads");
+    let (passed, reports, story) = support::run_all("planted::a_hundred_times_beside_busy_threads");
     assert!(passed, "{story}");
     assert_eq!(reports.len(), 500, "{story}");
     let mut statuses: BTreeMap<_, BTreeMap<CheckStatus, usize>> = BTreeMap::new();
@@ -174,6 +170,11 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
         };
         assert_eq!((leak.resource, leak.count), (Some(Kind::Buffer), 1));
         assert_eq!(leak.bytes, 65_536);
+        assert!(
+            leak.notes.iter().any(|note| note == "named \"scores\""),
+            "{}",
+            checked.story
+        );
         let line = support::line_of(SOURCE, "forgotten");
         assert_eq!(support::blamed(leak), Some(("tests/leaks.rs", line)));
     }
