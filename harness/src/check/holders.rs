@@ -142,7 +142,7 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
         Space::DevicePointer | Space::HostPointer | Space::IpcPointer | Space::Observed(_) => {
             record.made.bytes.max(1)
         }
-        Space::Handle(_) => 1,
+        Space::Handle(_) | Space::Object { .. } => 1,
         _ => return None,
     };
     Some(Target {
@@ -154,7 +154,12 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
 /// Returns the driver's live objects.
 fn objects() -> DriverObjects {
     let ledger = ledger::live();
-    let is_handle = |record: &Record| matches!(record.made.key.space, Space::Handle(_));
+    let is_handle = |record: &Record| {
+        matches!(
+            record.made.key.space,
+            Space::Handle(_) | Space::Object { .. }
+        )
+    };
     let contexts = ledger.contexts().into_iter().map(|context| context.handle);
     let mut objects = DriverObjects {
         contexts: contexts.filter(|handle| *handle != 0).collect(),
