@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 mod cases;
+mod holders;
 mod memory;
 mod objects;
 mod parents;

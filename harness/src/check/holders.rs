@@ -7,6 +7,7 @@ use std::{fs, thread};
 use gpu_leak_holders::{DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find};
 use rustc_hash::FxHashMap;
 
+use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
 use crate::ledger::event::Space;
@@ -169,6 +170,8 @@ fn objects() -> DriverObjects {
     let records = ledger.select(is_handle);
     let handles = records.iter().map(|record| record.made.key.value);
     objects.all.extend(handles);
+    // Physical devices are never created, and lead to everything of their instance.
+    objects.all.extend(vulkan::handles());
     objects
 }
 

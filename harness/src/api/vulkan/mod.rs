@@ -19,5 +19,5 @@ mod structures;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use owners::device_name;
+pub(crate) use owners::{device_name, handles};
 pub(crate) use state::{Missed, is_heard, is_named_so, missed, register, result_name};
