@@ -7,6 +7,7 @@ mod holders;
 mod memory;
 mod objects;
 mod parents;
+mod validation_layer;
 mod ways;
 
 use gpu_leak_check::ledger::Kind;
