@@ -59,7 +59,13 @@ fn layer_version() -> Option<u32> {
         let name = layer.layer_name_as_c_str();
         name.is_ok_and(|name| name.to_bytes() == LAYER.as_bytes())
     };
-    layers.iter().find(is_it).map(|layer| layer.spec_version)
+    let version = layers.iter().find(is_it).map(|layer| layer.spec_version);
+    let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
+    assert!(
+        version.is_some() || !is_demanded,
+        "VULKAN_TESTS=require, but there is no {LAYER}; scripts/lavapipe installs it"
+    );
+    version
 }
 
 /// The leaks that the layer named in its output, as type and handle, each with the call in which it
