@@ -2,10 +2,13 @@
 //! lavapipe, a conforming one for the processor.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
+mod cases;
+mod holders;
 mod memory;
 mod names;
 mod objects;
 mod parents;
+mod validation_layer;
 mod ways;
 
 use gpu_leak_check::ledger::Kind;

@@ -17,13 +17,15 @@ use super::WORKS;
 const ROW: &str = "VULKAN_OBJECT";
 
 /// How one type of object is leaked, and how it is created and destroyed.
-struct Row {
+pub(crate) struct Row {
     name: &'static str,
-    kind: Kind,
-    bytes: u64,
+    pub(crate) kind: Kind,
+    pub(crate) bytes: u64,
     /// An extension of the device.
     needs: Option<&'static CStr>,
-    leak: fn(&Gpu),
+    pub(crate) leak: fn(&Gpu),
+    /// The type in Rust, which ends with Vulkan's name.
+    of_type: fn() -> &'static str,
     fixed: fn(&Gpu),
 }
 
@@ -39,6 +41,7 @@ macro_rules! rows {
             leak: |gpu| {
                 $name::create(gpu);
             },
+            of_type: std::any::type_name::<$type>,
             fixed: $name::fixed,
         }),*];
 
@@ -84,6 +87,28 @@ pub(crate) struct Shared {
     descriptor_pool: vk::DescriptorPool,
     command_pool: vk::CommandPool,
     render_pass: vk::RenderPass,
+    memory: [vk::DeviceMemory; 2],
+}
+
+impl Shared {
+    /// Destroys them; nothing may use them any more.
+    pub(crate) fn destroy(&self) {
+        let device = &gpu().device;
+        // SAFETY: they are this device's, and destroyed once.
+        unsafe {
+            device.destroy_render_pass(self.render_pass, None);
+            device.destroy_command_pool(self.command_pool, None);
+            device.destroy_descriptor_pool(self.descriptor_pool, None);
+            device.destroy_shader_module(self.module, None);
+            device.destroy_pipeline_layout(self.layout, None);
+            device.destroy_descriptor_set_layout(self.set_layout, None);
+            device.destroy_image(self.image, None);
+            device.destroy_buffer(self.buffer, None);
+            for memory in self.memory {
+                device.free_memory(memory, None);
+            }
+        }
+    }
 }
 
 pub(crate) fn shared() -> &'static Shared {
@@ -93,16 +118,17 @@ pub(crate) fn shared() -> &'static Shared {
         let buffer = buffer::create(gpu);
         let image = image::create(gpu);
         // SAFETY: handles of this device, and memory that fits.
-        unsafe {
+        let memory = unsafe {
             let needs = gpu.device.get_buffer_memory_requirements(buffer);
-            let memory = gpu.allocate(needs);
-            gpu.device
-                .bind_buffer_memory(buffer, memory, 0)
-                .expect(WORKS);
+            let of_buffer = gpu.allocate(needs);
+            let bound = gpu.device.bind_buffer_memory(buffer, of_buffer, 0);
+            bound.expect(WORKS);
             let needs = gpu.device.get_image_memory_requirements(image);
-            let memory = gpu.allocate(needs);
-            gpu.device.bind_image_memory(image, memory, 0).expect(WORKS);
-        }
+            let of_image = gpu.allocate(needs);
+            let bound = gpu.device.bind_image_memory(image, of_image, 0);
+            bound.expect(WORKS);
+            [of_buffer, of_image]
+        };
         let set_layout = descriptor_set_layout::create(gpu);
         let layouts = [set_layout];
         let info = vk::PipelineLayoutCreateInfo::default().set_layouts(&layouts);
@@ -116,6 +142,7 @@ pub(crate) fn shared() -> &'static Shared {
             descriptor_pool: descriptor_pool::create(gpu),
             command_pool: command_pool::create(gpu),
             render_pass: render_pass::create(gpu),
+            memory,
         }
     })
 }
@@ -436,6 +463,20 @@ fn child_that_is_fixed() {
 #[test]
 fn gives_back() {
     (row().fixed)(gpu());
+}
+
+impl Row {
+    /// The object's type in C.
+    pub(crate) fn vulkan_type(&self) -> String {
+        let name = (self.of_type)().rsplit("::").next();
+        format!("Vk{}", name.unwrap_or_default())
+    }
+}
+
+/// The rows that this machine can run.
+pub(crate) fn planted() -> impl Iterator<Item = &'static Row> {
+    let can = |row: &&Row| row.needs.is_none_or(|needs| gpu().has(needs));
+    ROWS.iter().filter(can)
 }
 
 /// The row, if this machine can run it.

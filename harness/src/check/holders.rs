@@ -7,6 +7,7 @@ use std::{fs, thread};
 use gpu_leak_holders::{DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find};
 use rustc_hash::FxHashMap;
 
+use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
 use crate::ledger::event::Space;
@@ -142,7 +143,7 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
         Space::DevicePointer | Space::HostPointer | Space::IpcPointer | Space::Observed(_) => {
             record.made.bytes.max(1)
         }
-        Space::Handle(_) => 1,
+        Space::Handle(_) | Space::Object { .. } => 1,
         _ => return None,
     };
     Some(Target {
@@ -154,7 +155,12 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
 /// Returns the driver's live objects.
 fn objects() -> DriverObjects {
     let ledger = ledger::live();
-    let is_handle = |record: &Record| matches!(record.made.key.space, Space::Handle(_));
+    let is_handle = |record: &Record| {
+        matches!(
+            record.made.key.space,
+            Space::Handle(_) | Space::Object { .. }
+        )
+    };
     let contexts = ledger.contexts().into_iter().map(|context| context.handle);
     let mut objects = DriverObjects {
         contexts: contexts.filter(|handle| *handle != 0).collect(),
@@ -164,6 +170,8 @@ fn objects() -> DriverObjects {
     let records = ledger.select(is_handle);
     let handles = records.iter().map(|record| record.made.key.value);
     objects.all.extend(handles);
+    // Physical devices are never created, and lead to everything of their instance.
+    objects.all.extend(vulkan::handles());
     objects
 }
 

@@ -38,7 +38,7 @@ pub(super) fn find(
     let driver = Driver {
         libraries: roots.cuda,
         contexts: objects.contexts,
-        handles: objects.all,
+        handles: objects.all.into_iter().collect(),
     };
     let mut search = |regions: &[Region]| {
         let search = Search {

@@ -4,6 +4,7 @@
 //! is treated as one. The search starts from the places, not from all memory: a copy in a freed
 //! block is not reachable from any place.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -39,7 +40,15 @@ pub(super) struct Driver {
     /// Contexts: the blocks of what belongs to a context point to it.
     pub(super) contexts: FxHashSet<u64>,
     /// All known objects: their handles are addresses of its blocks.
-    pub(super) handles: FxHashSet<u64>,
+    pub(super) handles: BTreeSet<u64>,
+}
+
+impl Driver {
+    /// Whether a known object is in this block: an address of the block may be that of something
+    /// else in it, such as a queue in its device.
+    fn has_an_object_in(&self, block: &Range<u64>) -> bool {
+        self.handles.range(block.clone()).next().is_some()
+    }
 }
 
 /// How a target was reached.
@@ -80,8 +89,19 @@ pub(super) struct Search<'a, M> {
 #[derive(Debug, Default)]
 struct Known {
     addresses: FxHashSet<u64>,
+    /// The end of each block, by its beginning.
+    blocks: BTreeMap<u64, u64>,
     /// By the region's first address.
     regions: FxHashMap<u64, Met>,
+}
+
+impl Known {
+    /// Whether a block that is followed contains an address. Something in it may look like the header
+    /// of another block.
+    fn has(&self, address: u64) -> bool {
+        let block = self.blocks.range(..=address).next_back();
+        block.is_some_and(|(_, &end)| address < end)
+    }
 }
 
 /// What the addresses in a region turned out to be.
@@ -205,7 +225,7 @@ impl<M: Memory> Search<'_, M> {
             let Some(region) = self.heap.region(pointer).map(|region| region.start) else {
                 continue;
             };
-            if !known.addresses.insert(pointer) {
+            if known.has(pointer) || !known.addresses.insert(pointer) {
                 continue;
             }
             let met = known.regions.entry(region).or_default();
@@ -219,7 +239,11 @@ impl<M: Memory> Search<'_, M> {
                 continue;
             };
             met.blocks += 1;
+            if self.driver.has_an_object_in(&addresses) {
+                continue;
+            }
             if addresses.start == pointer || known.addresses.insert(addresses.start) {
+                known.blocks.insert(addresses.start, addresses.end);
                 next.push(PendingBlock { addresses, place });
             }
         }

@@ -22,5 +22,5 @@ mod structures;
 mod tests;
 
 pub(crate) use labels::label_of;
-pub(crate) use owners::device_name;
+pub(crate) use owners::{device_name, handles};
 pub(crate) use state::{Missed, is_heard, is_named_so, missed, register, result_name};

@@ -302,6 +302,14 @@ pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     })
 }
 
+/// Returns the handles of all instances, devices and physical devices.
+pub(crate) fn handles() -> Vec<u64> {
+    let known = known();
+    let owners = known.owners.iter().map(|owner| owner.handle);
+    let physical = known.physical.iter().map(|it| it.handle);
+    owners.chain(physical).collect()
+}
+
 /// Removes an owner that is about to end: from here on its handle may name another one.
 pub(super) fn ends(handle: u64) -> Option<Owner> {
     let mut known = known();

@@ -211,6 +211,19 @@ fn a_chain_leads_back_to_its_static_and_a_long_one_is_too_far_to_be_named() {
 }
 
 #[test]
+fn a_number_in_a_block_that_looks_like_a_header_leads_to_no_other_block() {
+    let mut program = chain(6);
+    // The second word is a header that ends with the next block, and the first leads behind it.
+    let beside = size(2) + 48;
+    program.blocks[0].1 = vec![Word::Number(0); 6];
+    program.blocks[0].1[0] = Word::Block(0, 2);
+    program.blocks[0].1[1] = Word::Number(beside | 1);
+    program.blocks[1].1 = vec![Word::Target(0, 0), Word::Number(0)];
+    program.blocks[5].1 = vec![Word::Number(0)];
+    assert_eq!(program.search(1, &Driver::default()).hits, [None]);
+}
+
+#[test]
 fn what_is_nowhere_is_known_to_be_nowhere() {
     let mut program = chain(3);
     program.blocks[2].1.clear();
@@ -243,6 +256,12 @@ fn the_driver_s_own_blocks_lead_nowhere() {
         ..Driver::default()
     };
     assert_eq!(program.search(1, &known).hits, [None]);
+    // A queue may be a part of its device, and the program knows only its address.
+    let inside = Driver {
+        handles: [program.address(0) + 8].into_iter().collect(),
+        ..Driver::default()
+    };
+    assert_eq!(program.search(1, &inside).hits, [None]);
     program.blocks[1].1.push(Word::Number(LIBRARY + 8));
     assert_eq!(program.search(1, &of_a_library).hits, [None]);
     assert!(program.search(1, &of_a_context).hits[0].is_some());

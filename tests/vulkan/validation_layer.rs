@@ -1,0 +1,162 @@
+//! What Khronos's validation layer says of the same leaks, and when.
+//!
+//! The layer prints to standard output unless the program has a messenger, so none is planted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::catch_unwind;
+
+use ash::vk;
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_tests::checked::Checked;
+use gpu_leak_vulkan_tests::{gpu, is_present, run_with};
+
+use super::WORKS;
+use super::objects::{self, Row, shared};
+
+const LAYER: &str = "VK_LAYER_KHRONOS_validation";
+/// The layer whose messages are in the documentation.
+const DOCUMENTED: u32 = vk::make_api_version(0, 1, 3, 239);
+/// How its messages about leaks end.
+const LEAKED: &str = " has not been destroyed";
+
+/// The rows of `objects`, without the messenger.
+fn planted() -> impl Iterator<Item = &'static Row> {
+    objects::planted().filter(|row| row.kind != Kind::Messenger)
+}
+
+#[gpu_leak_check(confirm = false)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_one_of_each() {
+    for row in planted() {
+        (row.leak)(gpu());
+    }
+}
+
+/// Destroys everything but the leaks and their instance and device, then these.
+#[test]
+#[ignore = "leaks on purpose"]
+fn child_that_destroys_the_device() {
+    let leaked = catch_unwind(leaks_one_of_each);
+    shared().destroy();
+    // SAFETY: against the rules, as programs do: the device ends with objects.
+    unsafe {
+        gpu().device.destroy_device(None);
+        gpu().instance.destroy_instance(None);
+    }
+    assert!(leaked.is_err(), "the check has failed");
+}
+
+/// The version of the layer; `None` if there is none, or no device.
+fn layer_version() -> Option<u32> {
+    if !is_present() {
+        return None;
+    }
+    // SAFETY: the loader is loaded.
+    let layers = unsafe { gpu().entry.enumerate_instance_layer_properties() }.expect(WORKS);
+    let is_it = |layer: &&vk::LayerProperties| {
+        let name = layer.layer_name_as_c_str();
+        name.is_ok_and(|name| name.to_bytes() == LAYER.as_bytes())
+    };
+    let version = layers.iter().find(is_it).map(|layer| layer.spec_version);
+    let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
+    assert!(
+        version.is_some() || !is_demanded,
+        "VULKAN_TESTS=require, but there is no {LAYER}; scripts/lavapipe installs it"
+    );
+    version
+}
+
+/// The leaks that the layer named in its output, as type and handle, each with the call in which it
+/// did.
+fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
+    let parts = output.split_inclusive(LEAKED);
+    let objects = parts.filter_map(|text| text.strip_suffix(LEAKED));
+    let named = objects.map(|text| {
+        let line = text.lines().next_back().unwrap_or("");
+        let mut words = line.split_whitespace().rev();
+        let (handle, of_type) = (words.next(), words.next());
+        // In the other call, the message names none.
+        let call = match line.contains("vkDestroyDevice") {
+            true => "vkDestroyDevice",
+            false => "vkDestroyInstance",
+        };
+        (of_type.unwrap_or(""), handle.unwrap_or(""), call)
+    });
+    named.collect()
+}
+
+fn run_under_the_layer(test: &str) -> Option<Checked> {
+    run_with(test, &[("VK_INSTANCE_LAYERS", LAYER)])
+}
+
+/// A program that ends without destroying its device hears nothing from the layer.
+#[test]
+fn the_layer_says_nothing_of_a_device_that_is_never_destroyed() {
+    if layer_version().is_none() {
+        return;
+    }
+    let test = "validation_layer::leaks_one_of_each";
+    let mut expected: Vec<_> = planted().map(|row| (row.kind, 1, row.bytes)).collect();
+    let checked = run_under_the_layer(test).expect("a device");
+    let story = checked.story();
+    assert!(!checked.child.stdout.contains(LEAKED), "{story}");
+    let findings = &checked.report().findings;
+    let found = findings
+        .iter()
+        .map(|it| (it.resource.expect("a kind"), it.count, it.bytes));
+    let mut found: Vec<_> = found.collect();
+    expected.sort_unstable();
+    found.sort_unstable();
+    assert_eq!(found, expected, "{story}");
+    for finding in findings {
+        let user = &finding.site.frames[finding.site.user.expect("a line of the user's")];
+        assert!(user.line.is_some(), "{story}");
+    }
+}
+
+/// If the device and the instance are destroyed, the layer names what is left by its handle.
+#[test]
+fn the_layer_names_handles_when_the_device_is_destroyed() {
+    let Some(version) = layer_version() else {
+        return;
+    };
+    let test = "validation_layer::child_that_destroys_the_device";
+    let checked = run_under_the_layer(test).expect("a device");
+    let (output, story) = (&checked.child.stdout, checked.story());
+    let named = named(output);
+    assert!(!named.is_empty() && !output.contains(".rs"), "{story}");
+    let is_a_handle = |(_, handle, _): &(_, &str, _)| handle.starts_with("0x");
+    assert!(named.iter().all(is_a_handle), "{story}");
+    // Another version may name others.
+    if version == DOCUMENTED {
+        assert_documented(&named, &story);
+    }
+}
+
+/// Fails unless the page says which types of objects the layer has named, and in which call.
+#[track_caller]
+fn assert_documented(named: &[(&str, &str, &str)], story: &str) {
+    const PAGE: &str = include_str!("../../docs/coming-from.md");
+    let mut types: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut expected = 0;
+    for row in planted() {
+        let name = row.vulkan_type();
+        let call = named.iter().find(|(of_type, _, _)| **of_type == name);
+        let when = call.map_or_else(|| "never".to_owned(), |(_, _, call)| format!("in `{call}`"));
+        expected += usize::from(call.is_some());
+        types.entry(when).or_default().insert(name);
+    }
+    assert_eq!(named.len(), expected, "{story}");
+    let lines = types.into_iter().map(|(when, types)| {
+        let types: Vec<_> = types.into_iter().collect();
+        format!("| {} | {when} |", types.join(", "))
+    });
+    let missing: Vec<_> = lines.filter(|line| !PAGE.contains(line)).collect();
+    let missing = missing.join("\n");
+    assert!(
+        missing.is_empty(),
+        "docs/coming-from.md is to have these lines:\n{missing}"
+    );
+}
