@@ -1,0 +1,164 @@
+//! What the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB, to its memory, and
+//! to a frame that creates a buffer, fills it on the queue and waits.
+//!
+//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again with wrappers that report and wrappers that only forward, by turns, and
+//! prints the medians. The difference is the harness's own work; the ratio also depends on the driver.
+#![expect(unsafe_code, reason = "Vulkan's interface is C")]
+
+use std::env;
+use std::io::Write as _;
+use std::process::Command;
+use std::time::Instant;
+
+use ash::vk;
+use gpu_leak_check::Scope;
+use gpu_leak_vulkan_tests::{Gpu, gpu};
+
+/// Set in the processes that measure.
+const MEASURES: &str = "COST_MEASURES";
+const WORKS: &str = "Vulkan does this";
+const BYTES: u64 = 64 << 10;
+const ROUNDS: usize = 15;
+/// What is measured, how often it is done in one process, and its watched calls.
+const MEASURED: [(&str, fn(&Gpu, &Queue), u32, u32); 3] = [
+    ("buffer, created and destroyed", buffer, 20_000, 2),
+    ("buffer with memory", bound_buffer, 5_000, 5),
+    ("frame", frame, 1_000, 8),
+];
+
+struct Queue {
+    queue: vk::Queue,
+    commands: vk::CommandPool,
+}
+
+fn new_buffer(gpu: &Gpu) -> vk::Buffer {
+    let info = vk::BufferCreateInfo::default()
+        .size(BYTES)
+        .usage(vk::BufferUsageFlags::TRANSFER_DST);
+    // SAFETY: the parameters live as long as the call.
+    unsafe { gpu.device.create_buffer(&info, None) }.expect(WORKS)
+}
+
+fn buffer(gpu: &Gpu, _: &Queue) {
+    // SAFETY: nothing uses it.
+    unsafe { gpu.device.destroy_buffer(new_buffer(gpu), None) };
+}
+
+fn with_memory(gpu: &Gpu, work: impl FnOnce(vk::Buffer)) {
+    let buffer = new_buffer(gpu);
+    // SAFETY: `work` waits for what uses the buffer.
+    unsafe {
+        let memory = gpu.allocate(gpu.device.get_buffer_memory_requirements(buffer));
+        gpu.device
+            .bind_buffer_memory(buffer, memory, 0)
+            .expect(WORKS);
+        work(buffer);
+        gpu.device.destroy_buffer(buffer, None);
+        gpu.device.free_memory(memory, None);
+    }
+}
+
+fn bound_buffer(gpu: &Gpu, _: &Queue) {
+    with_memory(gpu, |_| {});
+}
+
+fn frame(gpu: &Gpu, queue: &Queue) {
+    with_memory(gpu, |buffer| {
+        let info = vk::CommandBufferAllocateInfo::default()
+            .command_pool(queue.commands)
+            .command_buffer_count(1);
+        // SAFETY: the fence is waited for before anything ends.
+        unsafe {
+            let commands = gpu.device.allocate_command_buffers(&info).expect(WORKS);
+            let begin = vk::CommandBufferBeginInfo::default();
+            gpu.device
+                .begin_command_buffer(commands[0], &begin)
+                .expect(WORKS);
+            gpu.device.cmd_fill_buffer(commands[0], buffer, 0, BYTES, 7);
+            gpu.device.end_command_buffer(commands[0]).expect(WORKS);
+            let fence = gpu
+                .device
+                .create_fence(&Default::default(), None)
+                .expect(WORKS);
+            let submit = vk::SubmitInfo::default().command_buffers(&commands);
+            gpu.device
+                .queue_submit(queue.queue, &[submit], fence)
+                .expect(WORKS);
+            gpu.device
+                .wait_for_fences(&[fence], true, u64::MAX)
+                .expect(WORKS);
+            gpu.device.destroy_fence(fence, None);
+            gpu.device.free_command_buffers(queue.commands, &commands);
+        }
+    });
+}
+
+/// Prints the nanoseconds that each takes.
+fn measure(is_checked: bool) {
+    let gpu = gpu();
+    // SAFETY: the device has one queue of this family.
+    let queue = unsafe {
+        let info = vk::CommandPoolCreateInfo::default();
+        Queue {
+            queue: gpu.device.get_device_queue(0, 0),
+            commands: gpu.device.create_command_pool(&info, None).expect(WORKS),
+        }
+    };
+    let scope = Scope::open("cost");
+    if !is_checked {
+        gpu_leak_check::__bench::without_listening();
+    }
+    scope.in_scope(|| {
+        for (_, work, times, _) in MEASURED {
+            let run = |times: u32| (0..times).for_each(|_| work(gpu, &queue));
+            run(times / 10);
+            let began = Instant::now();
+            run(times);
+            let nanoseconds = began.elapsed().as_secs_f64() * 1e9 / f64::from(times);
+            let _ = writeln!(std::io::stdout(), "{nanoseconds}");
+        }
+    });
+    // Nothing of it can be judged without events.
+    if is_checked {
+        scope.finish().assert_clean();
+    }
+}
+
+fn child(variant: &str) -> [f64; MEASURED.len()] {
+    let program = env::current_exe().expect("this program's path");
+    let output = Command::new(program)
+        .env(MEASURES, variant)
+        .output()
+        .expect("a child process");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let mut figures = lines.lines().map(|line| line.parse().expect("a number"));
+    std::array::from_fn(|_| figures.next().expect("a figure for each"))
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    if let Ok(variant) = env::var(MEASURES) {
+        return measure(variant == "checked");
+    }
+    let rounds: Vec<_> = (0..ROUNDS)
+        .map(|_| (child("plain"), child("checked")))
+        .collect();
+    let mut out = std::io::stdout().lock();
+    for (at, (what, _, _, calls)) in MEASURED.iter().enumerate() {
+        let plain = median(rounds.iter().map(|round| round.0[at]));
+        let ours = median(rounds.iter().map(|round| round.1[at]));
+        let added = median(rounds.iter().map(|round| round.1[at] - round.0[at]));
+        let _ = writeln!(
+            out,
+            "{what}: {plain:.0} ns, checked {ours:.0} ns: {added:.0} ns for {calls} calls, {:.2}",
+            ours / plain
+        );
+    }
+}
