@@ -19,8 +19,9 @@ const MEASURES: &str = "COST_MEASURES";
 const WORKS: &str = "Vulkan does this";
 const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
+type Work = fn(&Gpu, &Queue);
 /// What is measured, how often it is done in one process, and its watched calls.
-const MEASURED: [(&str, fn(&Gpu, &Queue), u32, u32); 3] = [
+const MEASURED: [(&str, Work, u32, u32); 3] = [
     ("buffer, created and destroyed", buffer, 20_000, 2),
     ("buffer with memory", bound_buffer, 5_000, 5),
     ("frame", frame, 1_000, 8),
