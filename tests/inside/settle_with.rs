@@ -1,6 +1,9 @@
 //! What the code under test registers to be done before its check looks.
 
+use std::future::Future as _;
+use std::pin::pin;
 use std::sync::Mutex;
+use std::task::{Context, Waker};
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Check, Scope, gpu_leak_check, settle_with};
@@ -111,4 +114,25 @@ fn a_panic_in_it_fails_the_test() {
 #[test]
 fn outside_of_every_check_it_is_not_called() {
     settle_with(|| panic!("there is no check"));
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn abandons_a_block() {
+    let step = Check::new("abandoned").run_async(async || {
+        let taken = take(2);
+        settle_with(move || give_back(taken));
+        std::future::pending::<()>().await;
+    });
+    let mut step = pin!(step);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(step.as_mut().poll(&mut context).is_pending());
+}
+
+#[test]
+fn what_an_abandoned_block_registers_is_called_by_the_check_around_it() {
+    let checked = run("abandons_a_block");
+    let around = checked.reports.last().expect("a report");
+    assert_eq!(around.status, CheckStatus::Clean, "{}", checked.story());
 }

@@ -11,7 +11,8 @@ use crate::sync::{Mutex, locked};
 
 type Settle = Box<dyn FnOnce() + Send>;
 
-/// What was registered in open scopes, the oldest first.
+/// What was registered in scopes that have not ended, the oldest first. What an abandoned block leaves here
+/// is called at the end of the check around it.
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
 /// Calls `settle` when the body of the check in which this thread works has ended, before the check
@@ -65,12 +66,6 @@ pub(super) fn settle_after(scope: ScopeId, end: End) -> End {
         (panicked @ End::Panicked(_), End::Passed) => panicked,
         (_, end) => end,
     }
-}
-
-/// Drops what was registered in `scope`, which is abandoned.
-pub(super) fn forget(scope: ScopeId) {
-    // Not under the lock, because their destructors may register more.
-    drop(take(scope));
 }
 
 fn take(scope: ScopeId) -> Vec<Settle> {

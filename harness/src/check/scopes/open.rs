@@ -4,7 +4,6 @@ use std::sync::OnceLock;
 
 use gpu_leak_interpose as threads;
 
-use super::super::settle_with::forget;
 use super::tree;
 use crate::ledger::{Amount, ScopeId};
 
@@ -69,7 +68,6 @@ impl Open {
 impl Drop for Open {
     fn drop(&mut self) {
         if self.is_open {
-            forget(self.scope);
             tree::close(self.scope);
             tree::forget(self.scope);
         }
