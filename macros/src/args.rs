@@ -118,7 +118,12 @@ impl Args {
     }
 
     fn read_one(&mut self, input: ParseStream<'_>, seen: &mut Vec<Ident>) -> syn::Result<()> {
-        let name = Ident::parse_any(input)?;
+        let Ok(name) = Ident::parse_any(input) else {
+            return Err(input.error(
+                "an option begins with its name, such as `tolerance = \"1 MiB\"`, `rounds = 3` or \
+                 `parallel`",
+            ));
+        };
         if name == ALLOW {
             self.allow.push(Allow::parse(&name, input)?);
             return behind(&name, input);

@@ -26,6 +26,8 @@ fn every_mistake_is_told_with_its_remedy() {
     let told = [
         "tolerence = 1",
         "leak = 1",
+        "\"1 MiB\"",
+        "3, parallel = 2",
         "tolerance",
         "tolerance = 1, tolerance = 2",
         "tolerance = \"1 MB\"",
