@@ -156,12 +156,19 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     }
     let led = site.frames.iter().skip(site.user.unwrap_or(0));
     let functions = led.filter_map(|frame| frame.function.as_deref());
-    let others = functions.filter(|function| !function.contains(&*report.test));
+    let others = functions.filter(|function| !is_the_test(function, &report.test));
     let mut line = site.location();
     for function in others {
         line = line + " < " + function;
     }
     of_site(finding, line)
+}
+
+/// Whether a function is the one of this test, or a closure in it: the attribute may have wrapped it.
+fn is_the_test(function: &str, test: &str) -> bool {
+    let name = function.split("::{{closure}}").next().unwrap_or_default();
+    let path = name.strip_suffix(test);
+    path.is_some_and(|path| path.is_empty() || path.ends_with("::"))
 }
 
 /// Returns the call site, or that of the free if the address that it was given is unknown.

@@ -121,17 +121,19 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
 }
 
 /// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
-/// address twice. That of the initial thread is elsewhere.
+/// address, that of its table of thread-locals, and its own address again. That of the initial thread is
+/// elsewhere. A list on the stack whose only element is its head may look the same, so the last one counts.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(top: u64, end: u64, pages: &mut Pages<M>) -> Option<u64> {
     let mut found = None;
     let (mut first, mut second) = (0, 0);
     pages.words(top, end, |at, word| {
-        if word != 0 && word == at - 16 && first == word {
+        let has_a_table = second != 0 && second != word;
+        if word != 0 && word == at - 16 && first == word && has_a_table {
             found = Some(word);
         }
         (first, second) = (second, word);
-        found.is_none()
+        true
     });
     found
 }
@@ -144,7 +146,9 @@ fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Opt
 
 #[cfg(test)]
 mod tests {
-    use super::waits_at;
+    use super::super::memory::synthetic::{Synthetic, unlimited};
+    use super::super::memory::{PAGE, Pages};
+    use super::{thread_pointer, waits_at};
 
     #[test]
     fn a_thread_that_waits_has_a_stack_pointer_and_a_place() {
@@ -154,5 +158,26 @@ mod tests {
         assert_eq!(waits_at("-1 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n"), expected);
         assert_eq!(waits_at("running\n"), None);
         assert_eq!(waits_at(""), None);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn a_list_on_the_stack_that_points_to_itself_is_no_thread_descriptor() {
+        let (stack, descriptor) = (PAGE, 2 * PAGE + 512);
+        let mut memory = Synthetic::default();
+        memory.put(stack + PAGE - 8, 0);
+        for list in [stack, stack + 128] {
+            memory.put(list, list);
+            memory.put(list + 16, list);
+        }
+        // The middle word may be anything.
+        memory.put(stack + 8, stack);
+        memory.put(stack + 136, 7);
+        memory.put(descriptor, descriptor);
+        memory.put(descriptor + 8, 0x7f0c_0000);
+        memory.put(descriptor + 16, descriptor);
+        let mut pages = Pages::new(memory, unlimited());
+        let found = thread_pointer(stack, 3 * PAGE, &mut pages);
+        assert_eq!(found, Some(descriptor));
     }
 }
