@@ -99,6 +99,28 @@ fn panics_in_it() {
     settle_with(|| panic!("the device is lost"));
 }
 
+fn registers_itself() {
+    settle_with(registers_itself);
+}
+
+#[gpu_leak_check]
+#[ignore = "fails on purpose"]
+#[test]
+fn settles_without_end() {
+    registers_itself();
+}
+
+#[test]
+fn one_that_registers_itself_each_time_fails_the_test() {
+    let checked = run("settles_without_end");
+    let message = "registers another one each time, 100 times so far";
+    assert!(
+        checked.child.stderr.contains(message),
+        "{}",
+        checked.story()
+    );
+}
+
 #[test]
 fn a_panic_in_it_fails_the_test() {
     let checked = run("panics_in_it");

@@ -5,18 +5,19 @@ use std::mem;
 use super::body::{End, caught};
 use super::scopes::open::current;
 use super::scopes::token::Token;
-use super::scopes::tree::Lineage;
+use super::scopes::tree::{self, Lineage};
 use crate::ledger::ScopeId;
 use crate::sync::{Mutex, locked};
 
 type Settle = Box<dyn FnOnce() + Send>;
 
 /// What was registered in scopes that have not ended, the oldest first. What an abandoned block leaves here
-/// is called at the end of the check around it.
+/// is called at the end of the check around it; where there is none, it is dropped with the next call.
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
 /// Calls `settle` when the body of the check in which this thread works has ended, before the check
-/// looks at what is left. It counts as part of the body, and a panic in it fails the test.
+/// looks at what is left. It counts as part of the body, and a panic in it fails a test that has not
+/// panicked itself.
 ///
 /// Some libraries free objects only when they are asked for news of the device: wgpu frees what its queue
 /// has used in `Device::poll`. Without a call, what one run leaves is freed in the next, and is reported as
@@ -41,15 +42,23 @@ static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 /// ```
 pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
     if let Some(scope) = current() {
-        locked(&REGISTERED).push((scope, Box::new(settle)));
+        let mut registered = locked(&REGISTERED);
+        let abandoned = registered.extract_if(.., |(of, _)| tree::open_scope(*of).is_none());
+        let abandoned: Vec<_> = abandoned.collect();
+        registered.push((scope, Box::new(settle)));
+        drop(registered);
+        // Not under the lock, because their destructors may register more.
+        drop(abandoned);
     }
 }
+
+/// How often what is called may register more.
+const MOST_ROUNDS: usize = 100;
 
 /// Calls what was registered in `scope`, on this thread.
 pub(super) fn settle(scope: ScopeId) {
     let _token = Token::set(scope);
-    // It may register more.
-    loop {
+    for _ in 0..MOST_ROUNDS {
         let found = take(scope);
         if found.is_empty() {
             return;
@@ -58,6 +67,10 @@ pub(super) fn settle(scope: ScopeId) {
             settle();
         }
     }
+    panic!(
+        "gpu-leak-check: a function that was registered with `settle_with` registers another one each \
+         time, {MOST_ROUNDS} times so far: register them in the body"
+    );
 }
 
 /// Like [`settle`], after a body that ended with `end`. Returns how both ended.

@@ -74,6 +74,7 @@ fn opens(finding: &&Finding) -> bool {
 mod tests {
     use super::fold;
     use crate::judge::finding::{Found, of_sum};
+    use crate::judge::recycled;
     use crate::ledger::{Kind, Layer, Place};
     use crate::report::{FindingKind, Frame, Owner};
 
@@ -130,6 +131,27 @@ mod tests {
                  they created; the device was opened at src/lib.rs:20"
             ]
         );
+    }
+
+    #[test]
+    fn a_command_pool_that_is_kept_for_the_next_use_explains_no_device() {
+        let mut found = opened("wgpu-core");
+        let mut pool = leaked(Kind::CommandPool, 30, "wgpu-core", &[5]);
+        let mut of_hal = pool.finding.site.frames[0].clone();
+        of_hal.file = Some("/registry/src/index/wgpu-hal-30.0.1/src/vulkan/device.rs".to_owned());
+        pool.finding.site.frames.insert(0, of_hal);
+        pool.finding.site.user = Some(2);
+        found.push(pool);
+        recycled::allow(&mut found);
+        fold(&mut found);
+        let shown = found
+            .iter()
+            .map(|it| (it.finding.kind, it.finding.resource));
+        let expected = [
+            (FindingKind::Allowed, Some(Kind::CommandPool)),
+            (FindingKind::Leaked, Some(Kind::Device)),
+        ];
+        assert_eq!(shown.collect::<Vec<_>>(), expected);
     }
 
     #[test]

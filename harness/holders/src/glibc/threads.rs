@@ -91,7 +91,7 @@ pub(super) fn of_this_process<M: Memory>(
         let comm = read("comm").unwrap_or_default();
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let end = mapping.end.min(top.saturating_add(LARGEST));
-        let pointer = thread_pointer(top, end, pages);
+        let pointer = thread_pointer(id, top, end, pages);
         // The rest of a stack that is deeper than this is not searched.
         complete &= pointer.is_some() || end == mapping.end;
         threads.push(Thread {
@@ -120,27 +120,47 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
     Some((stack, place))
 }
 
+/// Where glibc's thread descriptor has the kernel's number of the thread.
+#[cfg(target_arch = "x86_64")]
+const NUMBER: u64 = 0x2d0;
+
 /// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
 /// address, that of its table of thread-locals, and its own address again. That of the initial thread is
-/// elsewhere. A list on the stack whose only element is its head may look the same, so the last one counts.
+/// elsewhere. A list on the stack whose only element is its head may look the same, and a mapping may go on
+/// with the stack of another thread: the thread's number decides. Without one, the last candidate counts.
 #[cfg(target_arch = "x86_64")]
-fn thread_pointer<M: Memory>(top: u64, end: u64, pages: &mut Pages<M>) -> Option<u64> {
-    let mut found = None;
+fn thread_pointer<M: Memory>(
+    thread: Option<u32>,
+    top: u64,
+    end: u64,
+    pages: &mut Pages<M>,
+) -> Option<u64> {
+    let mut candidates = Vec::new();
     let (mut first, mut second) = (0, 0);
     pages.words(top, end, |at, word| {
         let has_a_table = second != 0 && second != word;
         if word != 0 && word == at - 16 && first == word && has_a_table {
-            found = Some(word);
+            candidates.push(word);
         }
         (first, second) = (second, word);
         true
     });
-    found
+    let mut is_its = |candidate: &&u64| {
+        let number = pages.word(candidate.wrapping_add(NUMBER));
+        number.is_some_and(|number| Some(number as u32) == thread)
+    };
+    let own = candidates.iter().find(&mut is_its);
+    own.or(candidates.last()).copied()
 }
 
 /// Its position on other machines is not known here.
 #[cfg(not(target_arch = "x86_64"))]
-fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Option<u64> {
+fn thread_pointer<M: Memory>(
+    _thread: Option<u32>,
+    _top: u64,
+    _end: u64,
+    _pages: &mut Pages<M>,
+) -> Option<u64> {
     None
 }
 
@@ -148,7 +168,7 @@ fn thread_pointer<M: Memory>(_top: u64, _end: u64, _pages: &mut Pages<M>) -> Opt
 mod tests {
     use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::super::memory::{PAGE, Pages};
-    use super::{thread_pointer, waits_at};
+    use super::{NUMBER, thread_pointer, waits_at};
 
     #[test]
     fn a_thread_that_waits_has_a_stack_pointer_and_a_place() {
@@ -176,8 +196,18 @@ mod tests {
         memory.put(descriptor, descriptor);
         memory.put(descriptor + 8, 0x7f0c_0000);
         memory.put(descriptor + 16, descriptor);
+        let mut pages = Pages::new(memory.clone(), unlimited());
+        let found = thread_pointer(Some(7), stack, 4 * PAGE, &mut pages);
+        assert_eq!(found, Some(descriptor));
+        // The stack of another thread comes next.
+        let next = 3 * PAGE + 512;
+        memory.put(next, next);
+        memory.put(next + 8, 0x7f0c_0000);
+        memory.put(next + 16, next);
+        memory.put(next + NUMBER, 8);
+        memory.put(descriptor + NUMBER, 7);
         let mut pages = Pages::new(memory, unlimited());
-        let found = thread_pointer(stack, 3 * PAGE, &mut pages);
+        let found = thread_pointer(Some(7), stack, 4 * PAGE, &mut pages);
         assert_eq!(found, Some(descriptor));
     }
 }

@@ -230,13 +230,14 @@ impl Reporter<'_> {
             _ => owner.uid,
         };
         let key = self.key_of_live(kind, context, info.handle);
-        match info.name.is_null() {
+        let name = match info.name.is_null() {
+            true => c"",
+            // SAFETY: the call has read this text, which ends with a zero byte.
+            false => unsafe { CStr::from_ptr(info.name) },
+        };
+        match name.is_empty() {
             true => labels::forget(key),
-            false => {
-                // SAFETY: the call has read this text, which ends with a zero byte.
-                let name = unsafe { CStr::from_ptr(info.name) };
-                labels::set(key, &name.to_string_lossy());
-            }
+            false => labels::set(key, &name.to_string_lossy()),
         }
     }
 
@@ -311,6 +312,10 @@ impl Reporter<'_> {
         }
         for handle in handles {
             let key = self.new_key(create.kind, owner.uid, handle);
+            // An object whose end was not heard, such as an image of a swapchain, may have had this handle.
+            if key == object(create.kind, owner.uid, handle, 0) {
+                labels::forget(key);
+            }
             self.created(key, kind, place, owner.uid, bytes, pool);
         }
     }
