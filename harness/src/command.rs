@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::api::cuda::{self, Reach};
 use crate::check::blind;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::check::outcome::weigh;
 use crate::config::Policy;

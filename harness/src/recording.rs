@@ -5,19 +5,25 @@
 //! new ledger and returns the reports of the same judgement. What a GPU did once can thus be judged
 //! anywhere, also by a later release.
 //!
-//! ```no_run
+//! ```ignore
 //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;
 //! for report in &replay.reports {
 //!     println!("{}: {}", report.test, report.status.name());
 //! }
 //! # Ok::<(), std::io::Error>(())
 //! ```
+//!
+//! Reading recordings needs the feature `command`; every check can write them.
 
+#[cfg(any(test, fuzzing, feature = "command"))]
 use std::io;
+#[cfg(any(test, fuzzing, feature = "command"))]
 use std::path::Path;
 
 pub use crate::capture::recording::RecordingHeader;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub use crate::check::Replay;
+#[cfg(any(test, fuzzing, feature = "command"))]
 use crate::{check, config};
 
 /// Judges every check in the recording at `path`. The `allow` entries of the attribute and the
@@ -27,6 +33,7 @@ use crate::{check, config};
 ///
 /// If the file cannot be read, was written by a release with a later schema, or is not a recording.
 /// The message names the file and the line.
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     check::replay(path.as_ref(), &[])
 }
@@ -37,6 +44,7 @@ pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
 ///
 /// Like [`replay`], and if the configuration file is wrong. The message names the file and the
 /// line.
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub fn replay_allowing(path: impl AsRef<Path>, file: impl AsRef<Path>) -> io::Result<Replay> {
     let allowed = config::allowed_by(file.as_ref());
     let allowed = allowed.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))?;

@@ -9,6 +9,7 @@ pub(crate) mod mappings;
 pub(crate) mod modules;
 pub(crate) mod record;
 pub(crate) mod recording;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
 pub(crate) mod thread;
 mod unwind;

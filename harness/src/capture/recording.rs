@@ -18,7 +18,7 @@ pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A line; `E` is the event, or its JSON.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 pub(crate) enum Line<E> {
     /// The first line.

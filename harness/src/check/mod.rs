@@ -13,12 +13,14 @@ pub(crate) mod fuzz;
 mod holders;
 mod isolate;
 mod manual_scope;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod movements;
 mod naming;
 pub(crate) mod outcome;
 mod process;
 mod program;
 mod recording;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
 mod run;
 #[cfg(feature = "main")]
@@ -39,7 +41,9 @@ pub use figures::{
 };
 pub use manual_scope::{Entered, Instrument, Instrumented, OpenScope, Scope};
 pub use program::run_program;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub use replay::Replay;
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) use replay::replay;
 #[cfg(feature = "main")]
 pub use runner::main;

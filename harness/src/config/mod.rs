@@ -306,6 +306,7 @@ pub fn unmatched_overrides(
 /// # Errors
 ///
 /// What is wrong with the file, and where.
+#[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Suppression>, String> {
     entries_of(path, &path.to_string_lossy())
 }

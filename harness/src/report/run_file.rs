@@ -22,7 +22,7 @@ pub const SCHEMA: u32 = 1;
 pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "record", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -47,9 +47,35 @@ pub enum Record<'a> {
     /// The following lines could not be written, as on a full disk. This is always the last line.
     Lost(Lost),
     /// A record of a later release.
-    #[serde(other)]
+    #[serde(skip)]
     #[cfg_attr(test, schemars(skip))]
     Unknown,
+}
+
+impl Record<'_> {
+    /// Reads a line. The name of its record is read first: what serde derives for a tagged type
+    /// reads all of them from a tree, and its code would be a fifth of the harness's.
+    fn of_line(line: &[u8]) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Tag<'a> {
+            #[serde(borrow)]
+            record: Cow<'a, str>,
+        }
+
+        let Tag { record } = serde_json::from_slice(line)?;
+        Ok(match &*record {
+            "header" => Self::Header(serde_json::from_slice(line)?),
+            "began" => Self::Began(serde_json::from_slice(line)?),
+            "verdict" => Self::Verdict(Cow::Owned(serde_json::from_slice(line)?)),
+            "unowned" => Self::Unowned(serde_json::from_slice(line)?),
+            "unchecked" => Self::Unchecked(serde_json::from_slice(line)?),
+            "late" => Self::Late(serde_json::from_slice(line)?),
+            "snapshot" => Self::Snapshot(serde_json::from_slice(line)?),
+            "aborted" => Self::Aborted(serde_json::from_slice(line)?),
+            "lost" => Self::Lost(serde_json::from_slice(line)?),
+            _ => Self::Unknown,
+        })
+    }
 }
 
 /// Which process wrote the file.
@@ -299,7 +325,7 @@ pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     let mut line = Vec::new();
     while read_line(&mut from, &mut line)? {
         match line.strip_suffix(b"\n") {
-            Some(line) => file.add(serde_json::from_slice(line)),
+            Some(line) => file.add(Record::of_line(line)),
             None => {
                 file.torn = true;
                 file.end_of_torn(&line);
