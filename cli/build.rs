@@ -121,10 +121,34 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
     for setting in settings.iter().chain(&fast_build).chain(library.profile) {
         cargo.args(["--config", &format!("profile.release.{setting}")]);
     }
+    for patch in patches(library.manifest) {
+        cargo.args(["--config", &patch]);
+    }
     for name in NOT_INHERITED {
         cargo.env_remove(name);
     }
     cargo.status().is_ok_and(|status| status.success())
+}
+
+/// Settings that replace packages of this version by those that are unpacked beside the command. `cargo publish`
+/// verifies the command before the packages on which the libraries depend are published, and only the outer cargo
+/// knows where they are then. Anywhere else, these libraries are beside the command themselves, or nothing is.
+fn patches(manifest: &str) -> Vec<String> {
+    let command = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let beside = command.parent().unwrap_or(&command);
+    if Path::new(manifest).ancestors().nth(2) == Some(beside) {
+        return Vec::new();
+    }
+    let version = format!("-{}", variable("CARGO_PKG_VERSION"));
+    let entries = fs::read_dir(beside).into_iter().flatten().flatten();
+    let unpacked = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let name = name.strip_suffix(&version)?.to_owned();
+        (name.starts_with("gpu-leak-") && entry.path().is_dir()).then(|| (name, entry.path()))
+    });
+    unpacked
+        .map(|(name, path)| format!("patch.crates-io.{name}.path={path:?}"))
+        .collect()
 }
 
 /// Makes cargo run this script again when a source of the library, a manifest or a lock file changes. The

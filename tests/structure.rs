@@ -1,7 +1,8 @@
 //! ARCHITECTURE.md is correct: every floor of the harness, of its core, of a check, of the command
 //! and of the kernels is in its table and imports only from below, every package is named, and
 //! every path exists. Every file is part of some program, because a test in a file that is not
-//! would never run. Every option of the attribute is documented where users look for it.
+//! would never run. Every option of the attribute is documented where users look for it. The address
+//! of the repository is everywhere the one in Cargo.toml.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -304,4 +305,93 @@ fn every_option_is_documented() {
         let is_told = cells.iter().any(|cell| page.contains(cell));
         assert!(is_told, "docs/configuration.md has no row of `{option}`");
     }
+}
+
+/// The address of the repository, from `[workspace.package]` in Cargo.toml.
+const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
+
+/// Where the packages are found, wherever their repository is.
+const REGISTRIES: [&str; 2] = [
+    "https://crates.io/crates/gpu-leak",
+    "https://docs.rs/gpu-leak",
+];
+
+/// The addresses in `text` that are meant to be this project's.
+fn own_addresses(text: &str) -> impl Iterator<Item = &str> {
+    let schemes = ["https://", "http://", "git@", "ssh://"];
+    let starts = schemes
+        .into_iter()
+        .flat_map(|scheme| text.match_indices(scheme));
+    let addresses = starts.map(|(start, _)| {
+        let rest = &text[start..];
+        let is_end = |letter: char| letter.is_whitespace() || "\"'`<>()[]|,\\".contains(letter);
+        let end = rest.find(is_end).unwrap_or(rest.len());
+        rest[..end].trim_end_matches(['.', ':', ';'])
+    });
+    addresses.filter(|address| address.contains("gpu-leak"))
+}
+
+/// Whether an address is below that of the repository, or that of a package.
+fn is_right(address: &str) -> bool {
+    let below = address.strip_prefix(REPOSITORY);
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '#']) || rest == ".git")
+        || REGISTRIES
+            .iter()
+            .any(|registry| address.starts_with(registry))
+}
+
+/// The files of the repository below `directory`, without what was built or downloaded there.
+fn all_files(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").flatten();
+    entries
+        .flat_map(|entry| {
+            let (path, kind) = (entry.path(), entry.file_type().expect("a kind"));
+            let name = entry.file_name();
+            match name.to_str() {
+                Some(".git" | "target" | "node_modules" | "corpus") => Vec::new(),
+                _ if kind.is_dir() => all_files(&path),
+                _ if kind.is_file() => vec![path],
+                _ => Vec::new(),
+            }
+        })
+        .collect()
+}
+
+#[test]
+fn the_address_of_the_repository_is_that_of_the_manifest() {
+    let mut wrong = Vec::new();
+    let mut right = 0;
+    for path in all_files(&root()) {
+        // Pictures and recordings that are compressed name nothing.
+        let Ok(text) = fs::read_to_string(&path) else {
+            continue;
+        };
+        for (line, number) in text.lines().zip(1..) {
+            for address in own_addresses(line) {
+                if is_right(address) {
+                    right += 1;
+                } else {
+                    wrong.push(format!("{}:{number}: {address}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "`repository` in Cargo.toml is {REPOSITORY}, but:\n{}",
+        wrong.join("\n")
+    );
+    assert!(right > 20, "only {right} addresses were found");
+}
+
+#[test]
+fn another_address_is_found() {
+    let other = concat!("https://example.org/someone/gpu", "-leak-");
+    let text = format!("see <{other}check>, [a page]({REPOSITORY}/blob/HEAD/README.md).");
+    let wrong: Vec<_> = own_addresses(&text)
+        .filter(|address| !is_right(address))
+        .collect();
+    assert_eq!(wrong, [format!("{other}check")]);
+    assert!(!is_right(&format!("{REPOSITORY}-fork/blob/HEAD/README.md")));
+    assert!(is_right(&format!("{REPOSITORY}.git")));
 }
