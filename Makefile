@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help lessons test lint doc orders soak fuzz asan tsan miri features clients bench bundle ci
+.PHONY: help book lessons test lint doc orders soak fuzz asan tsan miri features clients bench bundle ci
 help:          ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests, with their reports
@@ -12,6 +12,8 @@ lint:          ## formatting, and the lints of the compiler and clippy
 	cargo clippy --workspace --all-targets -- -D warnings
 doc:           ## the documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+book:          ## the pages of docs/ as a book, in target/book; needs mdbook
+	mdbook build docs
 orders:        ## the ledger and the gate under many thread interleavings; takes minutes
 	INTERLEAVINGS=200 cargo test --release -p gpu-leak-interleavings
 soak:          ## ten million calls on sixteen threads, three times; on the GPU, if there is one

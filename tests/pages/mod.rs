@@ -1,5 +1,6 @@
 //! The repository's Markdown files: each link to a file, a heading or a picture has a target.
 
+mod book;
 mod published;
 
 use std::collections::BTreeSet;

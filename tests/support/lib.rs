@@ -1,5 +1,7 @@
 //! Code that the tests share.
 
+#[cfg(doctest)]
+mod book;
 pub mod checked;
 pub mod child;
 pub mod fake;

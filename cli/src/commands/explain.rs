@@ -209,6 +209,18 @@ const EXPLANATIONS: &[Explanation] = &[
         "Join the thread or await the task that frees it, or set a longer `settle`.",
     ),
     explanation(
+        "skipped",
+        "The body of the test did not run, because there is no GPU and `without_gpu` is \"skip\".",
+        "Nothing needs to be done. A test of an allocator that needs no GPU runs with #[gpu_leak_check(needs_gpu = false)].",
+    ),
+    explanation(
+        "outside every check",
+        "A thread that belongs to no test allocated something while a check ran: an unchecked test, or a thread or a thread \
+         pool that is older than the test. Its owner is unknown, so it fails no test.",
+        "Put #[gpu_leak_check] on the unchecked tests. For a thread that works for a checked test, `Scope` assigns its \
+         allocations to that test, or #[gpu_leak_check(isolate)] runs the test in its own process.",
+    ),
+    explanation(
         "lost",
         "A check ended, but its verdict could not be written: the disk was full, or the directory is not writable.",
         "Free disk space, or set GPU_LEAK_CHECK_OUTPUT to a writable directory, and run the test \
@@ -357,21 +369,112 @@ fn all(width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::env;
+    use std::fmt::Write;
+    use std::fs;
+
     use gpu_leak_check::report::Code;
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 
-    use super::{EXPLANATIONS, all, one};
+    use super::{DRIVER_ERRORS, EXPLANATIONS, Explanation, all, one};
 
-    #[test]
-    fn every_kind_of_finding_and_every_status_is_explained() {
-        let statuses = [
+    /// The page of the book that has all explanations.
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
+
+    /// If it is set, the page is written.
+    const BLESS: &str = "README_BLESS";
+
+    fn statuses() -> impl Iterator<Item = CheckStatus> {
+        let others = [
             CheckStatus::Inconclusive,
             CheckStatus::NotMeasured,
             CheckStatus::Aborted,
             CheckStatus::Clean,
         ];
         let kinds = FindingKind::ALL.iter().copied().map(CheckStatus::Found);
-        for status in kinds.chain(statuses) {
+        kinds.chain(others)
+    }
+
+    /// The chapter of the page that an explanation belongs to.
+    fn chapter(explanation: &Explanation) -> usize {
+        let code = explanation.code;
+        match code {
+            _ if statuses().any(|status| status.name() == code) => 0,
+            _ if Code::ALL.iter().any(|reason| reason.name() == code) => 1,
+            _ if code.starts_with("CUDA_ERROR_") => 3,
+            _ => 2,
+        }
+    }
+
+    fn page() -> String {
+        let mut page = String::from(
+            "# Troubleshooting by message\n\n\
+             The words that reports and summaries use, with what they mean and what to do. `cargo gpu-leak explain \
+             WORD`\nprints the same. A summary writes spaces for hyphens: *no GPU* is `no-gpu`. What has no message is \
+             on the page\n[by symptom](troubleshooting.md).\n",
+        );
+        let chapters = [
+            "Results of a check",
+            "Why a check could not measure",
+            "Other words of reports and summaries",
+            "Errors of the CUDA driver",
+        ];
+        for (number, title) in chapters.into_iter().enumerate() {
+            // Writing to a string cannot fail.
+            let _ = write!(page, "\n## {title}\n");
+            for word in EXPLANATIONS.iter().filter(|word| chapter(word) == number) {
+                let code = word.code;
+                let (means, remedy) = (with_code(word.means), with_code(word.remedy));
+                let error = DRIVER_ERRORS.iter().find(|(_, name)| *name == code);
+                let error =
+                    error.map_or_else(String::new, |(number, _)| format!("Error {number}. "));
+                let _ = write!(
+                    page,
+                    "\n### `{code}`\n\n{error}{means}\n\n*What to do:* {remedy}\n"
+                );
+            }
+        }
+        page
+    }
+
+    /// `text` with attributes and the names of tables as code, which a terminal shows as they are.
+    fn with_code(text: &str) -> String {
+        let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");
+        let mut page = String::new();
+        let mut rest = text;
+        while let Some(start) =
+            (0..rest.len()).find(|&at| rest.is_char_boundary(at) && opens(&rest[at..]))
+        {
+            let mut depth = 0;
+            let closes = |letter: char| {
+                depth += i32::from(letter == '[') - i32::from(letter == ']');
+                letter == ']' && depth == 0
+            };
+            let end = rest[start..].find(closes).expect("the brackets match");
+            let (before, code) = (&rest[..start], &rest[start..=start + end]);
+            let is_quoted = before.matches('`').count() % 2 == 1;
+            let quote = if is_quoted { "" } else { "`" };
+            page.extend([before, quote, code, quote]);
+            rest = &rest[start + end + 1..];
+        }
+        page + rest
+    }
+
+    #[test]
+    fn the_page_of_messages_has_every_explanation() {
+        if env::var_os(BLESS).is_some() {
+            fs::write(PAGE, page()).expect("the page is written");
+        }
+        let present = fs::read_to_string(PAGE).expect("the page");
+        assert!(
+            present == page(),
+            "docs/messages.md has the explanations of before: run this test once with {BLESS}=1"
+        );
+    }
+
+    #[test]
+    fn every_kind_of_finding_and_every_status_is_explained() {
+        for status in statuses() {
             assert!(one(status.name(), 80).is_ok(), "{}", status.name());
         }
     }

@@ -1,0 +1,108 @@
+//! The book of the pages in `docs`. GitHub shows the same pages, so each of them must work in both.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use super::{find_pages, links, root, without_code};
+
+/// The most words of the parts that a new user reads.
+const WORDS_OF_A_BEGINNING: usize = 4_000;
+
+fn docs() -> PathBuf {
+    root().join("docs")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(docs().join(name)).expect("a page of the book")
+}
+
+/// The names of all files of the book but its summary.
+fn pages() -> BTreeSet<String> {
+    let mut paths = Vec::new();
+    find_pages(&docs(), &mut paths);
+    let inside = paths.iter().map(|path| path.strip_prefix(docs()));
+    let names = inside.map(|path| path.expect("below it").display().to_string());
+    names.filter(|name| name != "SUMMARY.md").collect()
+}
+
+/// The names of the pages that `part` of the summary lists.
+fn listed(part: &str) -> Vec<String> {
+    links(part).map(str::to_owned).collect()
+}
+
+/// The lines of each block of code in `text` that begins with this fence.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let after = text.split(&fence).skip(1);
+    after
+        .map(|rest| rest.split("```").next().unwrap_or_default().to_owned())
+        .collect()
+}
+
+#[test]
+fn every_page_is_in_the_summary_once() {
+    let listed = listed(&page("SUMMARY.md"));
+    let once: BTreeSet<_> = listed.iter().cloned().collect();
+    assert_eq!(once, pages());
+    assert_eq!(once.len(), listed.len(), "{listed:?}");
+}
+
+/// Only the pages are published as a book: a relative link to another file has no target there.
+#[test]
+fn no_page_has_a_relative_link_out_of_the_book() {
+    let mut outside = Vec::new();
+    for name in pages() {
+        let text = page(&name);
+        let prose = without_code(&text);
+        let links = links(&prose).filter(|link| link.starts_with("..") || link.starts_with('/'));
+        outside.extend(links.map(|link| format!("docs/{name}: {link}")));
+    }
+    assert!(
+        outside.is_empty(),
+        "these need the address of the repository:\n{}",
+        outside.join("\n")
+    );
+}
+
+/// rustdoc and mdBook hide such lines, and GitHub and crates.io show them.
+#[test]
+fn no_sample_has_hidden_lines() {
+    let mut all = Vec::new();
+    find_pages(&root(), &mut all);
+    let is_hidden = |line: &&str| line.trim_start().starts_with("# ");
+    for path in all {
+        let text = fs::read_to_string(&path).expect("a page");
+        for block in ["rust", "rust,ignore"].map(|language| blocks(&text, language)) {
+            let hidden = block.iter().flat_map(|block| block.lines()).find(is_hidden);
+            assert_eq!(hidden, None, "{}", path.display());
+        }
+    }
+}
+
+#[test]
+fn every_sample_is_compiled() {
+    let compiled = include_str!("../support/book.rs");
+    let has_samples = |name: &String| !blocks(&page(name), "rust").is_empty();
+    let pages: Vec<_> = pages().into_iter().filter(has_samples).collect();
+    assert!(pages.len() > 2, "only {pages:?} have samples");
+    for name in pages {
+        let path = format!("/docs/{name}\"");
+        assert!(
+            compiled.contains(&path),
+            "tests/support/book.rs lacks {name}"
+        );
+    }
+}
+
+#[test]
+fn what_a_new_user_reads_is_short() {
+    let summary = page("SUMMARY.md");
+    let (_, parts) = summary.split_once("# First steps").expect("a part");
+    let (parts, _) = parts.split_once("# Reference").expect("another part");
+    let listed = listed(parts);
+    assert!(listed.len() > 5, "{listed:?}");
+    let words = |name: &String| page(name).split_whitespace().count();
+    let words: usize = listed.iter().map(words).sum();
+    assert!(words <= WORDS_OF_A_BEGINNING, "{words} words");
+}

@@ -1,0 +1,11 @@
+//! The pages of the book that have samples in Rust: as documentation of these modules, the samples are
+//! compiled.
+
+#[doc = include_str!("../../docs/first-steps.md")]
+mod first_steps {}
+
+#[doc = include_str!("../../docs/your-allocator.md")]
+mod your_allocator {}
+
+#[doc = include_str!("../../docs/coming-from.md")]
+mod coming_from {}
