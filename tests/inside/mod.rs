@@ -3,6 +3,7 @@
 mod blocks;
 mod figures;
 mod settle_with;
+mod siblings;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -32,6 +32,10 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         add_stack(names, freed.record.made.caller.stack);
         add_stack(names, freed.stack);
     }
+    for freed in &run.freed_of_run {
+        add_stack(names, freed.allocated);
+        add_stack(names, freed.freed);
+    }
     for anomaly in &run.anomalies {
         match anomaly {
             Anomaly::FailedRelease {

@@ -1,9 +1,10 @@
 //! One run of a body: from its baseline to everything that is known about what it left.
 
+use std::cmp::Reverse;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage, Settled};
@@ -14,12 +15,16 @@ use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Freed, Limits, LiveRecord, Ownership, RunInput, SegmentMap, Usage,
+    ContextError, Freed, FreedAt, Limits, LiveRecord, Ownership, RunInput, SegmentMap, Usage,
     is_more_reserved, timeline,
 };
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
 use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
+
+/// How many pairs of stacks of an allocation and its free are kept of a run, the most frequent ones:
+/// each is resolved to lines.
+const MOST_FREED: usize = 64;
 
 /// A run that has begun.
 #[derive(Debug)]
@@ -369,6 +374,9 @@ impl Run {
             });
             input.freed_before = freed.collect();
         }
+        if !input.live.is_empty() {
+            input.freed_of_run = freed_by_stack(self.scope());
+        }
         let kept = ledger.primaries_kept(|scope| lineage.has(scope));
         let kept = kept.into_iter();
         input.primaries = kept
@@ -379,6 +387,31 @@ impl Run {
         let curves = ledger.curves(&self.watch, self.began);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
     }
+}
+
+/// Returns what of this run's own allocations was freed, if the stacks of frees were taken.
+fn freed_by_stack(scope: ScopeId) -> Vec<FreedAt> {
+    let mut counts: FxHashMap<_, u64> = FxHashMap::default();
+    for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
+        let made = &freed.record.made;
+        if freed.stack != StackId::default() {
+            let stacks = (made.caller.stack, freed.stack);
+            *counts.entry((made.layer, made.kind, stacks)).or_default() += 1;
+        }
+    }
+    let mut freed: Vec<_> = counts
+        .into_iter()
+        .map(|((layer, kind, (allocated, freed)), count)| FreedAt {
+            layer,
+            kind,
+            allocated,
+            freed,
+            count,
+        })
+        .collect();
+    freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));
+    freed.truncate(MOST_FREED);
+    freed
 }
 
 /// Whether this record is live.

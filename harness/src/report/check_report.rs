@@ -8,7 +8,7 @@ pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Confirmation, Course, DeviceTable, FailedRelease, Figure,
     Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known, Language, Library, Limit,
     MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose, Reason, Row, RunPurpose, Share,
-    Site, Timeline, TimelineRun, When, WholeDevice,
+    Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
 use crate::judge::{CheckInput, CheckResult, Subject, device_tables, meant_to_stay, timeline};

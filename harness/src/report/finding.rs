@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
-    Report, Share, Site, When,
+    Report, Share, Sibling, Site, When,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
@@ -48,6 +48,9 @@ pub(super) fn write(
         ("allocated", allocated_at(finding, report)),
     ];
     write_details(details, how, out)?;
+    let others = finding.siblings.iter();
+    let others = others.map(|others| ("others", Some(sibling(others, finding))));
+    write_details(others, how, out)?;
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
     let others = shares.skip(1);
     let also = others.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
@@ -216,6 +219,22 @@ fn taken(finding: &Finding) -> String {
         (taken, 0) => format!("{here} {}, never {freed}", times(taken)),
         (taken, back) => format!("{here} {}, {freed} {}", times(taken), times(back)),
     }
+}
+
+/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`.
+fn sibling(others: &Sibling, finding: &Finding) -> String {
+    let (allocated, freed) = match finding.resource.is_some_and(Kind::is_handle) {
+        true => ("created", "destroyed"),
+        false => ("allocated", "freed"),
+    };
+    let were = if others.count == 1 { "was" } else { "were" };
+    let from = others.allocated_from.as_ref();
+    let from = from.map_or_else(String::new, |from| format!(", called by {from},"));
+    format!(
+        "{} {allocated} here{from} {were} {freed} in {}",
+        count(others.count),
+        others.freed_at
+    )
 }
 
 /// For example `calls 3 to 97 of the 100 that allocated or freed during the test`; `None` if there

@@ -13,7 +13,7 @@ use super::segments::SegmentMap;
 use super::trend::Trend;
 use super::usage::{Amount, LayerName, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
-use crate::ledger::{Anomaly, Holding, Place, Record, ScopeId, StackId};
+use crate::ledger::{Anomaly, Holding, Kind, Layer, Place, Record, ScopeId, StackId};
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
 
@@ -107,6 +107,10 @@ pub struct RunInput {
     /// What the run freed that a failing free was about, in runs that keep note of it.
     #[serde(default)]
     pub freed_before: Vec<Freed>,
+    /// What the run allocated and freed, by the stacks of both, in runs that keep note of it and
+    /// left something.
+    #[serde(default)]
+    pub freed_of_run: Vec<FreedAt>,
     /// How often the stacks of what is live allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
@@ -153,6 +157,21 @@ pub struct Freed {
     pub record: Record,
     /// The stack of the call that freed it.
     pub stack: StackId,
+}
+
+/// How much of what was allocated at one stack was freed at another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FreedAt {
+    /// The allocator.
+    pub layer: Layer,
+    /// What was freed.
+    pub kind: Kind,
+    /// The stack of the calls that allocated it.
+    pub allocated: StackId,
+    /// The stack of the calls that freed it.
+    pub freed: StackId,
+    /// How many.
+    pub count: u64,
 }
 
 /// A record that is live at the end of a run, and whose it is.

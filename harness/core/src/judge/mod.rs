@@ -21,6 +21,7 @@ mod recycled;
 mod reserve;
 mod rise;
 mod segments;
+mod siblings;
 mod status;
 mod sums;
 mod tables;
@@ -35,8 +36,8 @@ use std::cmp::Reverse;
 pub use advice::meant_to_stay;
 pub use budget::{Limits, UsageOverBudget};
 pub use input::{
-    CheckInput, ContextError, Expect, Facts, FailedSum, Freed, LiveRecord, Others, Ownership,
-    RunInput, Subject, Untraced,
+    CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, LiveRecord, Others,
+    Ownership, RunInput, Subject, Untraced,
 };
 pub use names::{DeviceName, NameTable};
 pub use reserve::is_more_reserved;
@@ -90,6 +91,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         true => growth::findings(&diff.groups, input),
         false => confirm::findings(&diff.groups, input),
     };
+    siblings::add(&mut found, input);
     found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);

@@ -35,6 +35,10 @@ pub struct Finding {
     pub taken: u64,
     /// How many of those created here were freed during the check.
     pub given_back: u64,
+    /// Where others that were created on the same line were freed in the run that confirmed the
+    /// finding, at most three places; empty if that is unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub siblings: Vec<Sibling>,
     /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
@@ -81,6 +85,7 @@ impl Finding {
             site,
             taken: 0,
             given_back: 0,
+            siblings: Vec::new(),
             when: None,
             confirmed: None,
             failed: None,
@@ -217,6 +222,18 @@ pub enum HolderKind {
     ThreadLocal,
     /// A stack.
     Stack,
+}
+
+/// Resources that were created on the line of a finding, but freed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Sibling {
+    /// How many.
+    pub count: u64,
+    /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
+    pub freed_at: String,
+    /// The callers through which they were created, if those of the finding are others.
+    pub allocated_from: Option<String>,
 }
 
 /// When something was created, counted in allocating and freeing calls of the process during the

@@ -61,6 +61,21 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Returns the user's line and its callers: `cache::evict (src/cache.rs:37) ← src/a.rs:12`.
+    #[must_use]
+    pub fn shown(&self, test: &str) -> String {
+        let line = match self.user_frame() {
+            Some(frame) => caller(frame, test),
+            None => self.location(),
+        };
+        match self.callers(test) {
+            Some(callers) => format!("{line} ← {callers}"),
+            None => line,
+        }
+    }
+}
+
 impl Frame {
     /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
     #[must_use]

@@ -12,7 +12,7 @@ mod timeline;
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
     AllowedBy, Budget, Confirmation, FailedRelease, Finding, Holder, HolderKind, HolderRoot, Limit,
-    Share, When,
+    Share, Sibling, When,
 };
 #[doc(hidden)]
 pub use location::full;
