@@ -4,7 +4,7 @@ use gpu_leak_check::report::check_report::Finding;
 use gpu_leak_check::report::{escape, held_by};
 use gpu_leak_check::units::{quantity, size};
 
-use super::{Rendering, callers, site, title};
+use super::{Rendering, callers, title};
 use crate::exit::Outcome;
 use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, figure_name};
@@ -93,7 +93,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
 
 /// `optim::Adam::step (src/optim.rs:88)`
 fn place(finding: &Finding) -> String {
-    match site(finding).user_frame() {
+    match finding.shown_site().user_frame() {
         Some(frame) => frame.shown(),
         None => "an unknown place".to_owned(),
     }

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::check_report::{
-    Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
-    Report, Share, Site, When,
+    CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Report, Share,
+    Site, When,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
-use crate::ledger::{Kind, Layer, Place};
-use crate::units::{amount, count, exact_size, noun, quantity};
+use crate::ledger::{Kind, Place};
+use crate::units::{count, exact_size, quantity};
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -22,16 +22,17 @@ pub(super) fn write(
     let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();
     write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
-    write!(out, "{strong}: {}", what(finding))?;
+    write!(out, "{strong}: {}", finding.what())?;
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
     }
     writeln!(out, "{strong:#}")?;
 
     // For a failed free show the call that failed, otherwise the allocation.
-    let (site, label) = match &finding.failed {
-        Some(failed) => (&failed.site, refused(failed)),
-        None => (&finding.site, taken(finding)),
+    let site = finding.shown_site();
+    let label = match &finding.failed {
+        Some(failed) => refused(failed),
+        None => taken(finding),
     };
     if let Some(frame) = site.user_frame() {
         excerpt::write(frame, &label, &how.sources, how.style, out)?;
@@ -110,72 +111,6 @@ fn write_details(
     Ok(())
 }
 
-/// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
-#[must_use]
-pub fn what(finding: &Finding) -> String {
-    if let Some(budget) = &finding.budget {
-        return passed(budget, finding);
-    }
-    let Some(kind) = finding.resource else {
-        if finding.failed.is_some() {
-            return amount(finding.amount(), "object");
-        }
-        return format!(
-            "{} reserved by {}",
-            exact_size(finding.bytes),
-            allocator(finding)
-        );
-    };
-    if kind.is_handle() {
-        let objects = quantity(finding.count, noun(kind));
-        return match finding.bytes {
-            0 => objects,
-            bytes => format!("{objects}, {}", exact_size(bytes)),
-        };
-    }
-    let memory = memory(kind, finding.layer, finding.place);
-    match (finding.bytes, finding.count, finding.each) {
-        // A free of an address that was never allocated.
-        (0, frees, _) if finding.failed.is_some() => {
-            format!("{} of {memory}", quantity(frees, "free"))
-        }
-        (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
-        (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
-        (_, _, None) => format!("{} {memory}", amount(finding.amount(), "allocation")),
-    }
-}
-
-/// For example `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
-fn passed(budget: &Budget, finding: &Finding) -> String {
-    let (reached, allowed) = match budget.limit {
-        Limit::MaxAllocationCount => (
-            format!("{} made", quantity(budget.reached, "allocation")),
-            count(budget.allowed),
-        ),
-        Limit::MaxReserved => (
-            format!(
-                "{} reserved by {}",
-                exact_size(budget.reached),
-                allocator(finding)
-            ),
-            exact_size(budget.allowed),
-        ),
-        Limit::MaxAllocated => (
-            format!("{} allocated at the peak", exact_size(budget.reached)),
-            exact_size(budget.allowed),
-        ),
-    };
-    format!("{reached}, {} is {allowed}", budget.limit.option())
-}
-
-/// Returns the allocator whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
-fn allocator(finding: &Finding) -> String {
-    match finding.pool {
-        Some(pool) => pool.to_string(),
-        None => escape::name(&finding.layer.to_string()),
-    }
-}
-
 /// For example `2 allocations, 1.00 MiB`.
 fn share(share: &Share) -> String {
     match share.bytes {
@@ -185,18 +120,6 @@ fn share(share: &Share) -> String {
             quantity(share.count, "allocation"),
             exact_size(bytes)
         ),
-    }
-}
-
-/// For example `device memory, stream-ordered`.
-fn memory(kind: Kind, layer: Layer, place: Place) -> String {
-    let is_host = place == Place::HOST;
-    let place = if is_host { "host" } else { "device" };
-    let name = escape::name(&layer.to_string());
-    match kind {
-        Kind::Block => format!("{place} memory, {name}"),
-        kind if layer == Layer::DRIVER => format!("{place} memory, {}", kind.name()),
-        kind => format!("{place} memory, {}, {name}", kind.name()),
     }
 }
 

@@ -117,11 +117,7 @@ fn failures(findings: &[&Finding]) -> String {
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
-        let site = finding
-            .failed
-            .as_ref()
-            .map_or(&finding.site, |failed| &failed.site);
-        let place = site.location();
+        let place = finding.shown_site().location();
         if !places.contains(&place) {
             places.push(place);
         }

@@ -26,7 +26,6 @@ pub mod text;
 pub mod workspace;
 
 pub use excerpt::Sources;
-pub use finding::what;
 pub use gpu_leak_core::escape;
 pub use gpu_leak_core::report::Code;
 pub use headline::headline;
@@ -35,7 +34,7 @@ pub use help::help;
 pub use run_directory::begin_named;
 pub use sink::Sink;
 pub use style::Style;
-pub use summary::{Summary, thread};
+pub use summary::Summary;
 pub use symbols::site;
 pub use table::{device_title, whole_device};
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Finding, Report};
-use gpu_leak_check::report::{device_title, escape, what, whole_device};
+use gpu_leak_check::report::{device_title, escape, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
 use super::findings::class;
@@ -92,12 +92,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
                 to: *numbers.get(&ptr::from_ref(finding))?,
-                text: format!(
-                    "{}: {} at {}",
-                    finding.kind.name(),
-                    what(finding),
-                    finding.site.location()
-                ),
+                text: finding.to_string(),
             })
         });
         Test {

@@ -1,10 +1,10 @@
 //! The findings of a run, each with its details and an excerpt of the source.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Limit};
-use gpu_leak_check::report::{escape, held_by, what};
+use gpu_leak_check::report::{escape, held_by};
 use gpu_leak_check::units::{count, size};
 
-use super::super::{callers, position, site};
+use super::super::{callers, position};
 use super::sources::{Line, Sources};
 use crate::output::test_names;
 use crate::overview::Group;
@@ -37,7 +37,7 @@ pub(super) fn class(status: CheckStatus) -> &'static str {
 
 pub(super) fn entry(group: &Group<'_>, sources: &mut Sources) -> FindingEntry {
     let finding = &group.finding;
-    let site = site(finding);
+    let site = finding.shown_site();
     let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
     let excerpt = match position(finding) {
         Some((file, Some(line), _)) => sources.excerpt(file, line),
@@ -46,7 +46,7 @@ pub(super) fn entry(group: &Group<'_>, sources: &mut Sources) -> FindingEntry {
     FindingEntry {
         status: finding.kind.name(),
         class: class(CheckStatus::Found(finding.kind)),
-        what: what(finding),
+        what: finding.what(),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
         tests: test_names(&group.tests, MAX_NAMES),
