@@ -195,7 +195,7 @@ impl Summary {
             lines.push(format!(
                 "unchecked: {} allocated outside every check: put `#[gpu_leak_check]` on each test, or \
                  run `cargo gpu-leak test --every-test`",
-                threads(&self.unchecked)
+                named(&self.unchecked)
             ));
         }
         if !self.skipped.is_empty() {
@@ -308,21 +308,6 @@ fn named(tests: &[String]) -> String {
         more => format!(" and {} more", count(more as u64)),
     };
     format!("{}{more}", shown.join(", "))
-}
-
-/// The threads' names; `…` ends one that Linux has cut.
-fn threads(names: &[String]) -> String {
-    let names: Vec<_> = names.iter().map(|name| thread(name)).collect();
-    named(&names)
-}
-
-/// For example `tests::frees_a_…`: Linux keeps 15 bytes of a thread's name.
-#[must_use]
-pub fn thread(name: &str) -> String {
-    match name.len() {
-        15.. => format!("{name}…"),
-        _ => name.to_owned(),
-    }
 }
 
 /// For example `unheard function` for `unheard-function`.
