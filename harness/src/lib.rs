@@ -135,8 +135,8 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep reserved |
 /// | [`allow`](#allow) | none | what may stay, by function, file, library or fingerprint |
 /// | [`expect`](#expect) | none | the exact leak that the test must have |
-/// | [`max_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
-/// | [`layer`](#budgets) | the driver | the allocator that these three limits apply to |
+/// | [`max_allocated`, `max_total_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
+/// | [`layer`](#budgets) | the driver | the allocator that these limits apply to |
 /// | [`rounds`](#rounds) | 1 | how often to run the body; only call sites that grow in every round are findings |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
@@ -192,10 +192,11 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## Budgets
 ///
-/// `max_allocated` limits the bytes that the test holds at any one time, `max_reserved` the bytes
-/// that an allocator reserves beyond what it held before, and `max_allocation_count` the number of
-/// allocations. Each applies per device, is inclusive, and holds whether or not everything is
-/// freed. They apply to the driver, or to the allocator that `layer` names.
+/// `max_allocated` limits the bytes that the test holds at any one time, `max_total_allocated` the
+/// bytes of all its allocations together, freed or not, `max_reserved` the bytes that an allocator
+/// reserves beyond what it held before, and `max_allocation_count` the number of allocations. Each
+/// applies per device, is inclusive, and holds whether or not everything is freed. They apply to
+/// the driver, or to the allocator that `layer` names.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;

@@ -48,7 +48,7 @@ fn budgets(findings: &[&Finding]) -> String {
         let budget = finding.budget.as_ref()?;
         let show = match budget.limit {
             Limit::MaxAllocationCount => |count| quantity(count, "allocation"),
-            Limit::MaxAllocated | Limit::MaxReserved => exact_size,
+            Limit::MaxAllocated | Limit::MaxTotalAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
             "{} on {}, {} is {}",

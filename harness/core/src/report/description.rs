@@ -92,6 +92,10 @@ fn passed(budget: &Budget, finding: &Finding) -> String {
             ),
             exact_size(budget.allowed),
         ),
+        Limit::MaxTotalAllocated => (
+            format!("{} allocated in total", exact_size(budget.reached)),
+            exact_size(budget.allowed),
+        ),
         Limit::MaxAllocated => (
             format!("{} allocated at the peak", exact_size(budget.reached)),
             exact_size(budget.allowed),

@@ -278,6 +278,8 @@ pub struct Share {
 pub enum Limit {
     /// Bytes allocated at once.
     MaxAllocated,
+    /// Bytes allocated in total, freed or not.
+    MaxTotalAllocated,
     /// Bytes reserved beyond the baseline.
     MaxReserved,
     /// Allocations made.
@@ -286,8 +288,9 @@ pub enum Limit {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::MaxAllocated,
+        Self::MaxTotalAllocated,
         Self::MaxReserved,
         Self::MaxAllocationCount,
     ];
@@ -297,6 +300,7 @@ impl Limit {
     pub const fn option(self) -> &'static str {
         match self {
             Self::MaxAllocated => "max_allocated",
+            Self::MaxTotalAllocated => "max_total_allocated",
             Self::MaxReserved => "max_reserved",
             Self::MaxAllocationCount => "max_allocation_count",
         }
