@@ -365,7 +365,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The attribute can be placed on a function that can be a test, on `main` or on a module. It
 /// rejects methods, generic functions, functions with arguments that no other attribute supplies,
-/// async functions without a runtime's attribute, and modules in another file.
+/// async functions without a runtime's attribute, modules in another file, and whole files. All tests of
+/// a suite are checked with `every_test = true` under `[check]` in `gpu-leak-check.toml`.
 ///
 /// # Panics
 ///
