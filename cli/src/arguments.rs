@@ -47,9 +47,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Allow(Allow),
     Explain(Explain),
-    /// Says whether checks can see the GPU on this machine, and what to do if not
-    #[command(after_help = "Exit codes: 0 they can, 2 wrong configuration, 3 they cannot")]
-    Doctor,
+    Doctor(Doctor),
     Completions(Completions),
 }
 
@@ -281,6 +279,24 @@ Examples:
 pub(crate) struct Explain {
     /// Such as `leaked`, `unheard` or `CUDA_ERROR_INVALID_VALUE`
     pub(crate) code: Option<String>,
+}
+
+/// Says whether checks can see the GPU on this machine, and what to do if not
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes: 0 they can, 1 the self-test finds less than was planted, 2 wrong configuration, 3 they cannot
+
+Example:
+  cargo gpu-leak doctor --self-test")]
+pub(crate) struct Doctor {
+    /// Also plants a leak of each kind that this machine can have, through CUDA, through Vulkan and
+    /// through an allocator that reports, and says which are found
+    #[arg(long)]
+    pub(crate) self_test: bool,
+
+    /// The process of the self-test that plants
+    #[arg(long, hide = true)]
+    pub(crate) plant: bool,
 }
 
 /// Prints completions for a shell

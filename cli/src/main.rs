@@ -53,7 +53,7 @@ fn run_command(command: Command) -> Outcome<u8> {
         Command::Diff(asked) => diff::run(&asked)?,
         Command::Allow(asked) => allow::run(&asked)?,
         Command::Explain(asked) => explain::run(&asked)?,
-        Command::Doctor => doctor::run()?,
+        Command::Doctor(asked) => doctor::run(&asked)?,
         Command::Completions(asked) => {
             let mut script = Vec::new();
             let mut command = Arguments::command();
