@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::exit::Exit;
 use crate::render::Format;
 
 /// The hidden subcommand by which cargo runs test programs for `--every-test`.
@@ -338,7 +339,7 @@ pub(crate) struct Report {
 }
 
 /// What else fails the command.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Judging {
     /// Also fails on each of these; may be given several times
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
@@ -352,6 +353,20 @@ pub(crate) struct Judging {
     /// The older run for `--deny new` [default: the previous run]
     #[arg(long, value_name = "RUN")]
     pub(crate) against: Option<PathBuf>,
+
+    /// The command's own exit code for findings and for what is denied
+    #[arg(long, value_name = "CODE", default_value_t = 1)]
+    pub(crate) error_exitcode: u8,
+}
+
+impl Judging {
+    /// The exit code of a command that ends so.
+    pub(crate) fn code(&self, exit: Exit) -> u8 {
+        match exit {
+            Exit::Findings => self.error_exitcode,
+            other => other.code(),
+        }
+    }
 }
 
 /// What `--deny` fails on.

@@ -142,6 +142,20 @@ fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     told(&mut report).code
 }
 
+/// So that a script can tell a leak from other failures.
+#[test]
+fn the_exit_code_for_findings_can_be_chosen() {
+    let base = tempfile::tempdir().expect("a directory");
+    let leaking = checked(base.path(), "leaking", &["keeps_a_tensor"]);
+    let clean = checked(base.path(), "clean", &["gives_back"]);
+    let code = |run: &std::path::Path| {
+        let chosen = ["--error-exitcode".as_ref(), "42".as_ref()];
+        gpu_leak([&["report".as_ref(), run.as_os_str()][..], &chosen].concat()).code
+    };
+    assert_eq!(code(&leaking), Some(42));
+    assert_eq!(code(&clean), Some(0));
+}
+
 #[test]
 fn shards_are_one_run_and_the_same_directory_twice_counts_once() {
     let base = tempfile::tempdir().expect("a directory");

@@ -82,6 +82,8 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     for (sentence, beginning) in denied.into_iter().zip(beginnings) {
         assert!(sentence.starts_with(beginning), "{sentence}");
     }
+    let chosen = tested(&BLIND, "", &["--strict", "--error-exitcode=23"]);
+    assert_eq!(chosen.code, Some(23), "{chosen:?}");
     // What cannot be known of an incomplete run is said, too.
     let in_file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
     let incomplete = tested(&BLIND, in_file, &["--strict"]);

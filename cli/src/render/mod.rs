@@ -77,15 +77,6 @@ pub(crate) fn render(format: Format, overview: &Overview<'_>, how: &Rendering) -
     format.renderer()(overview, how)
 }
 
-/// The callers of the line that is shown. They tell findings apart that were all made by the same
-/// allocating function.
-fn callers(group: &Group<'_>) -> Option<String> {
-    group
-        .finding
-        .shown_site()
-        .callers(group.tests.first().unwrap_or(&""))
-}
-
 /// The file, line and column of the first frame of the user's own code.
 fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
     let frame = finding.shown_site().user_frame()?;

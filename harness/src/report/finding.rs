@@ -28,53 +28,74 @@ pub(super) fn write(
     }
     writeln!(out, "{strong:#}")?;
 
-    // For a failed free show the call that failed, otherwise the allocation.
     let site = finding.shown_site();
-    let label = match &finding.failed {
-        Some(failed) => refused(failed),
-        None => taken(finding),
-    };
     if let Some(frame) = site.user_frame() {
-        excerpt::write(frame, &label, &how.sources, how.style, out)?;
+        excerpt::write(frame, &at_its_line(finding), &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
-        write_details([("place", Some(unknown))], how, out)?;
+        write_details([("place", unknown)], how, out)?;
     }
+    write_details(details(finding, &report.test), how, out)
+}
+
+/// Returns what a report says at the line of a finding: for a failed free about the call that failed,
+/// otherwise about the allocation.
+#[must_use]
+pub fn at_its_line(finding: &Finding) -> String {
+    match &finding.failed {
+        Some(failed) => refused(failed),
+        None => taken(finding),
+    }
+}
+
+/// Returns the lines below that, as a label and a text each. Frames of `test` are written without its
+/// name.
+#[must_use]
+pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
+    let site = finding.shown_site();
     let library = site.library.as_ref();
     let known = library.and_then(|library| library.known.as_ref());
-    let details = [
-        ("held by", library.map(held_by_library)),
-        ("held by", held_by(finding)),
-        ("called by", site.callers(&report.test)),
-        ("allocated", allocated_at(finding, report)),
-    ];
-    write_details(details, how, out)?;
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
-    let others = shares.skip(1);
-    let also = others.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
-    write_details(also.map(|also| ("also", Some(also))), how, out)?;
+    let also = shares.skip(1);
+    let also = also.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
     let thread = finding.foreign_thread.as_deref().map(escape::name);
-    let details = [
-        (
-            "thread",
-            thread.map(|name| format!("{name}, which is not one of the test's own")),
-        ),
-        ("when", when(finding)),
-        ("rounds", rounds(finding)),
-        ("confirmed", further_runs(finding)),
-        ("known", known.map(|known| escape::sentence(&known.says))),
-    ];
-    write_details(details, how, out)?;
+    let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let notes = notes.map(|note| ("note", Some(escape::sentence(&note))));
-    write_details(notes, how, out)
+    let lines: [(_, Vec<String>); 11] = [
+        (
+            "held by",
+            library.map(held_by_library).into_iter().collect(),
+        ),
+        ("held by", held_by(finding).into_iter().collect()),
+        ("called by", site.callers(test).into_iter().collect()),
+        (
+            "allocated",
+            allocated_at(finding, test).into_iter().collect(),
+        ),
+        ("also", also.collect()),
+        ("thread", thread.into_iter().collect()),
+        ("when", when(finding).into_iter().collect()),
+        ("rounds", rounds(finding).into_iter().collect()),
+        ("confirmed", further_runs(finding).into_iter().collect()),
+        (
+            "known",
+            known
+                .map(|known| escape::sentence(&known.says))
+                .into_iter()
+                .collect(),
+        ),
+        ("note", notes.map(|note| escape::sentence(&note)).collect()),
+    ];
+    let lines = lines.into_iter();
+    let lines = lines.flat_map(|(label, texts)| texts.into_iter().map(move |text| (label, text)));
+    lines.collect()
 }
 
 /// Returns where the resource of a failed free was allocated.
-fn allocated_at(finding: &Finding, report: &Report) -> Option<String> {
+fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     finding.failed.as_ref().and(finding.site.user_frame())?;
-    let callers = finding.site.callers(&report.test);
+    let callers = finding.site.callers(test);
     let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
     Some(format!("at {}{callers}", finding.site.location()))
 }
@@ -96,17 +117,15 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-/// Writes a line for each label that has a text.
+/// Writes a line for each label.
 fn write_details(
-    details: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    details: impl IntoIterator<Item = (&'static str, String)>,
     how: &Rendering,
     out: &mut dyn Write,
 ) -> fmt::Result {
     let blue = how.style.frame();
     for (label, text) in details {
-        if let Some(text) = text {
-            writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
-        }
+        writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 pub(crate) mod again;
 pub mod check_report;
 mod debug_info;
+mod environment;
 mod excerpt;
 mod finding;
 #[cfg(any(test, fuzzing))]
@@ -26,6 +27,7 @@ pub mod text;
 pub mod workspace;
 
 pub use excerpt::Sources;
+pub use finding::{at_its_line, details};
 pub use gpu_leak_core::escape;
 pub use gpu_leak_core::report::Code;
 pub use headline::headline;

@@ -110,6 +110,17 @@ impl Finding {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
+    /// Whether it is about something that was still there at the end, unlike a limit that was
+    /// exceeded meanwhile.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        let is_left = !matches!(
+            self.kind,
+            FindingKind::FailedFree | FindingKind::OverBudget | FindingKind::Deferred
+        );
+        is_left && self.budget.is_none()
+    }
+
     /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails
     /// nothing: its check is inconclusive.
     #[must_use]
