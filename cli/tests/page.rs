@@ -167,7 +167,7 @@ fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_ar
     assert!(view.count("td.name") > 10);
     assert_eq!(view.value(broken), "");
     let finding = view.text("details.finding[data-status=leaked]");
-    for label in ["confirmed", "not one-time set-up", "when", "here"] {
+    for label in ["confirmed", "not one-time set-up", "when", "this line"] {
         assert!(finding.contains(label), "{label}: {finding}");
     }
     let test = view.text("details.test[data-status=leaked]");

@@ -60,7 +60,7 @@ fn all_details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let finding = &group.finding;
     let test = group.tests.first().unwrap_or(&"");
     let mut all = vec![
-        ("here", at_its_line(finding)),
+        ("this line", at_its_line(finding)),
         ("layer", escape::name(&finding.layer.to_string())),
     ];
     if finding.bytes > 0 {
