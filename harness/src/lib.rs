@@ -34,6 +34,7 @@ pub mod recording;
 pub mod registry;
 pub mod report;
 
+#[doc(hidden)]
 pub use gpu_leak_core::units;
 use gpu_leak_core::{call_site, judge, recursion_guard, suppressions, sync};
 
@@ -315,7 +316,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ```
 /// mod testing {
-///     pub use gpu_leak_check;
+///     pub use ::gpu_leak_check;
 /// }
 ///
 /// #[testing::gpu_leak_check::gpu_leak_check(crate = crate::testing::gpu_leak_check)]

@@ -156,6 +156,11 @@ impl Place {
 /// A budget counts it nevertheless, because it limits how much may be live at once, and a failed
 /// free inside is an error like any other. Outside every check the call has no effect: what exists
 /// before a check is its baseline.
+///
+/// ```
+/// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);
+/// # drop(table);
+/// ```
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     /// Ends the section even if `body` panics.
     struct Ending(Option<(&'static Interface, u64)>);
@@ -182,6 +187,18 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 /// and, if it begins there too, the address range. The call has no effect for an unknown address,
 /// for a number that is the handle of two kinds of objects, and for an address that a
 /// [`PlacedSource`] uses at two places.
+///
+/// ```
+/// struct Buffer(u64);
+///
+/// impl Buffer {
+///     fn into_raw(self) -> u64 {
+///         gpu_leak_hooks::hand_over(self.0);
+///         self.0
+///     }
+/// }
+/// # assert_eq!(Buffer(7).into_raw(), 7);
+/// ```
 pub fn hand_over(address: u64) {
     if let Some(harness) = harness() {
         (harness.hand_over)(address);

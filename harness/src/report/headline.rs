@@ -7,7 +7,15 @@ use crate::units::{amount, exact_size, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
 ///
-/// Only the findings that decided the status are summed up.
+/// Only the findings that decided the status are summed up. Each of them is displayed as a line of
+/// its own.
+///
+/// ```
+/// use gpu_leak_check::{Scope, report::headline};
+///
+/// let report = Scope::open("step").finish();
+/// println!("{}", headline(&report));
+/// ```
 #[must_use]
 pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report

@@ -321,6 +321,18 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Reads the run file at `path`.
 ///
+/// ```no_run
+/// use gpu_leak_check::report::run_file;
+///
+/// let path = "target/gpu-leak-check/nightly/train-4711.jsonl";
+/// for report in run_file::read(path.as_ref())?.reports {
+///     for finding in &report.findings {
+///         println!("{}: {finding}", report.test);
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the file cannot be read or its schema is a later one.

@@ -176,6 +176,14 @@ impl fmt::Display for Layer {
 }
 
 /// Where bytes are: the host, a CUDA device, or a device with its own name.
+///
+/// ```
+/// # use gpu_leak_core as gpu_leak_check;
+/// use gpu_leak_check::ledger::Place;
+///
+/// assert_eq!(Place::cuda(1).to_string(), "cuda:1");
+/// assert_eq!(Place::named("wgpu:0").to_string(), "wgpu:0");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u16);
 

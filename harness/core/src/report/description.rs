@@ -10,9 +10,8 @@ use crate::units::{amount, count, exact_size, noun, quantity};
 /// Formats as one line: the kind of the finding, what it is about, the device and the call site.
 ///
 /// ```
-/// use gpu_leak_core::ledger::{Kind, Layer, Place};
-/// use gpu_leak_core::report::{Finding, FindingKind, Site};
-///
+/// # use gpu_leak_core::ledger::{Kind, Layer, Place};
+/// # use gpu_leak_core::report::{Finding, FindingKind, Site};
 /// let mut finding = Finding::new(
 ///     FindingKind::Leaked,
 ///     Layer::DRIVER,
