@@ -40,6 +40,8 @@ impl Summary {
         *self.statuses.entry(report.status).or_default() += 1;
         if report.status.is_failure() {
             self.name(report.status, &report.test);
+        } else if let CheckStatus::Found(kind) = report.status {
+            self.locate(kind, report);
         }
         if report.is_only_warned() {
             add_once(&mut self.warned, &report.test);
@@ -56,6 +58,19 @@ impl Summary {
             for note in report.notes.iter().chain(&report.configuration_note()) {
                 self.note(note);
             }
+        }
+    }
+
+    /// Names a test that passes with a finding, and the finding's line: the test's own report is
+    /// shown only with `--show-output`.
+    fn locate(&mut self, kind: FindingKind, report: &Report) {
+        if kind == FindingKind::Allowed {
+            return;
+        }
+        let mut findings = report.findings.iter();
+        if let Some(worst) = findings.find(|finding| finding.kind == kind) {
+            let named = format!("{} at {}", report.test, worst.shown_site().location());
+            self.name(report.status, &named);
         }
     }
 
@@ -163,8 +178,8 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// Returns the tests with a failing finding and the aborted ones, one line per status: `leaked:
-    /// optim::adam_frees_everything`.
+    /// Returns the tests with findings and the aborted ones, one line per status: `leaked:
+    /// optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
