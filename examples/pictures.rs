@@ -17,7 +17,7 @@ use anstyle::{AnsiColor, RgbColor};
 use anstyle_svg::{Term, VGA};
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::Report;
-use gpu_leak_check::report::run_file::{Header, Record, SCHEMA};
+use gpu_leak_check::report::run_file::{Environment, Header, Record, SCHEMA};
 use gpu_leak_check::report::text::{self, Rendering};
 use gpu_leak_check::report::{Sources, Style, headline};
 
@@ -192,6 +192,7 @@ fn run_file(reports: Vec<Report>) -> Result<String, Box<dyn Error>> {
         started_ms: 0,
         pid_space: None,
         attempt: None,
+        environment: Environment::default(),
     });
     let verdicts = reports
         .into_iter()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::exit::Exit;
 use crate::render::Format;
 
 /// The hidden subcommand by which cargo runs test programs for `--every-test`.
@@ -47,9 +48,7 @@ pub(crate) enum Command {
     Diff(Diff),
     Allow(Allow),
     Explain(Explain),
-    /// Says whether checks can see the GPU on this machine, and what to do if not
-    #[command(after_help = "Exit codes: 0 they can, 2 wrong configuration, 3 they cannot")]
-    Doctor,
+    Doctor(Doctor),
     Completions(Completions),
 }
 
@@ -283,6 +282,24 @@ pub(crate) struct Explain {
     pub(crate) code: Option<String>,
 }
 
+/// Says whether checks can see the GPU on this machine, and what to do if not
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Exit codes: 0 they can, 1 the self-test finds less than was planted, 2 wrong configuration, 3 they cannot
+
+Example:
+  cargo gpu-leak doctor --self-test")]
+pub(crate) struct Doctor {
+    /// Also plants a leak of each kind that this machine can have, through CUDA, through Vulkan and
+    /// through an allocator that reports, and says which are found
+    #[arg(long)]
+    pub(crate) self_test: bool,
+
+    /// The process of the self-test that plants
+    #[arg(long, hide = true)]
+    pub(crate) plant: bool,
+}
+
 /// Prints completions for a shell
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -322,7 +339,7 @@ pub(crate) struct Report {
 }
 
 /// What else fails the command.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Clone, Debug)]
 pub(crate) struct Judging {
     /// Also fails on each of these; may be given several times
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
@@ -336,6 +353,20 @@ pub(crate) struct Judging {
     /// The older run for `--deny new` [default: the previous run]
     #[arg(long, value_name = "RUN")]
     pub(crate) against: Option<PathBuf>,
+
+    /// The command's own exit code for findings and for what is denied
+    #[arg(long, value_name = "CODE", default_value_t = 1)]
+    pub(crate) error_exitcode: u8,
+}
+
+impl Judging {
+    /// The exit code of a command that ends so.
+    pub(crate) fn code(&self, exit: Exit) -> u8 {
+        match exit {
+            Exit::Findings => self.error_exitcode,
+            other => other.code(),
+        }
+    }
 }
 
 /// What `--deny` fails on.

@@ -8,7 +8,7 @@ use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings, unmatc
 use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, FindingKind, Outcome as Verdict, Report,
 };
-use gpu_leak_check::report::{escape, thread};
+use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Exit, Failure, Outcome};
@@ -156,7 +156,7 @@ fn unchecked(run: &Run) -> Vec<String> {
     let unchecked = run.unchecked().map(|(program, name)| {
         format!(
             "unchecked: {} of {} allocated outside every check",
-            escape::name(&thread(name)),
+            escape::name(name),
             escape::name(program)
         )
     });
@@ -229,15 +229,7 @@ fn added(run: &Run, older: &Run) -> Vec<String> {
         .iter()
         .map(|group| &group.finding)
         .filter(|finding| !known.contains(&identity(finding)));
-    let sentences = new.map(|finding| {
-        format!(
-            "new: {}: {} at {}",
-            finding.kind.name(),
-            gpu_leak_check::report::what(finding),
-            finding.site.location()
-        )
-    });
-    sentences.collect()
+    new.map(|finding| format!("new: {finding}")).collect()
 }
 
 /// The newest run of the workspace that is not one of `directories`.

@@ -49,11 +49,11 @@ fn run_command(command: Command) -> Outcome<u8> {
         Command::Run(asked) => return cargo_passthrough::run("run", &asked, None),
         Command::Bench(asked) => return cargo_passthrough::run("bench", &asked, None),
         Command::Exec(asked) => return exec::run(&asked),
-        Command::Report(asked) => report::run(&asked)?,
+        Command::Report(asked) => return report::run(&asked),
         Command::Diff(asked) => diff::run(&asked)?,
         Command::Allow(asked) => allow::run(&asked)?,
         Command::Explain(asked) => explain::run(&asked)?,
-        Command::Doctor => doctor::run()?,
+        Command::Doctor(asked) => doctor::run(&asked)?,
         Command::Completions(asked) => {
             let mut script = Vec::new();
             let mut command = Arguments::command();

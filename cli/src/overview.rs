@@ -239,6 +239,10 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     finding.taken = sum(|finding| finding.taken);
     finding.given_back = sum(|finding| finding.given_back);
     finding.each = largest.each.filter(|_| each);
+    // These are figures of one test.
+    let is_of_all = |(_, finding): &(&Report, &Finding)| finding.confirmed == largest.confirmed;
+    finding.confirmed = largest.confirmed.filter(|_| same.iter().all(is_of_all));
+    finding.when = largest.when.filter(|_| same.len() == 1);
     let outcomes = same.iter().map(|(report, of)| outcome_of(of, report));
     Some(Group {
         finding,

@@ -1,17 +1,19 @@
 //! The files that the processes of a run wrote.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use gpu_leak_check::__command::{is_recording, renew_fingerprints};
+use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Reason, Report};
 use gpu_leak_check::report::run_file::{
-    self, Attempt, Began, Header, Late, ProcessSnapshot, RunFile, Unowned,
+    self, Attempt, Began, Environment, Header, Late, ProcessSnapshot, RunFile, Unowned,
 };
-use gpu_leak_check::report::{Code, escape};
+use gpu_leak_check::report::{Code, device_title, escape};
 
 use crate::exit::{Failure, Outcome};
 use crate::output::test_names;
@@ -124,6 +126,32 @@ impl Run {
             let threads = process.unchecked.iter();
             threads.map(|thread| (process.binary.as_str(), thread.as_str()))
         })
+    }
+
+    /// Where the run comes from. Values that its processes do not share are listed.
+    pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
+        let headers = || self.processes.iter().filter_map(|it| it.header.as_ref());
+        let dated = headers().filter(|header| header.started_ms > 0);
+        let began = dated.min_by_key(|header| header.started_ms);
+        let of = |value: fn(&Environment) -> Option<&String>| {
+            let values = headers().filter_map(move |header| value(&header.environment));
+            values.cloned().collect::<BTreeSet<_>>()
+        };
+        let devices = self.reports().flat_map(|report| &report.devices);
+        let devices = devices.filter(|device| device.place != Place::HOST);
+        let rows: [(_, BTreeSet<String>); 5] = [
+            ("began", began.map(Header::started).into_iter().collect()),
+            ("commit", of(|it| it.commit.as_ref())),
+            ("machine", of(|it| it.host.as_ref())),
+            ("driver", of(|it| it.driver.as_ref())),
+            ("devices", devices.map(device_title).collect()),
+        ];
+        let rows = rows.into_iter().filter(|(_, values)| !values.is_empty());
+        let text = |values: BTreeSet<String>| {
+            let values: Vec<_> = values.iter().map(|value| escape::name(value)).collect();
+            values.join(", ")
+        };
+        rows.map(|(label, values)| (label, text(values))).collect()
     }
 
     /// What was freed after the verdict of its check.
@@ -264,6 +292,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
             started_ms: 0,
             pid_space: None,
             attempt: None,
+            environment: Environment::default(),
         }),
         aborted: aborted.collect(),
         reports: replay.reports,

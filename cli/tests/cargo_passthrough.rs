@@ -143,7 +143,7 @@ fn the_file_can_make_every_run_strict() {
     assert!(
         unchecked
             .stderr
-            .contains("denied: unchecked: planted::alloca…"),
+            .contains("denied: unchecked: planted::allocates_beside_a_check of "),
         "{unchecked:?}"
     );
     assert!(

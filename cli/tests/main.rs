@@ -12,4 +12,5 @@ mod planted;
 mod report;
 mod shards;
 mod small_commands;
+mod strict;
 mod support;

@@ -150,6 +150,37 @@ fn both_themes_are_open_to_every_reader_at_any_width() {
     assert_ne!(view.value(ground), light);
 }
 
+/// A narrow screen scrolls a table and breaks no name in it; what a reader needs to place a finding is there.
+#[test]
+fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_are_confirmed() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a directory");
+    let view = chromium.open(&sample(base.path()), "unfold");
+    view.resize(375, 900);
+    let broken = "[...document.querySelectorAll('td.name')].filter((cell) => { \
+        const range = document.createRange(); \
+        range.selectNode(cell.lastChild); \
+        return range.getClientRects().length > 1; \
+    }).map((cell) => cell.textContent).join()";
+    assert!(view.count("td.name") > 10);
+    assert_eq!(view.value(broken), "");
+    let finding = view.text("details.finding[data-status=leaked]");
+    for label in ["confirmed", "not one-time set-up", "when", "this line"] {
+        assert!(finding.contains(label), "{label}: {finding}");
+    }
+    let test = view.text("details.test[data-status=leaked]");
+    assert!(
+        test.contains("help: free it before the test ends"),
+        "{test}"
+    );
+    let environment = view.text(".environment");
+    for label in ["began", "UTC", "machine", "devices", "embedded:0"] {
+        assert!(environment.contains(label), "{label}: {environment}");
+    }
+}
+
 #[test]
 fn a_timeline_is_a_picture_with_words_and_numbers() {
     let Some(chromium) = Chromium::start() else {

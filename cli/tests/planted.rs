@@ -63,6 +63,26 @@ fn allocates_beside_a_check() -> Result<()> {
     Ok(())
 }
 
+#[gpu_leak_check(max_allocated = "4 KiB", layer = "allocator:misspelt")]
+#[ignore = "planted"]
+#[test]
+fn has_a_budget_for_a_layer_that_nobody_reported() -> Result<()> {
+    Tensor::zeros([2048], &Device::embedded()?)?;
+    Ok(())
+}
+
+/// A free that does not say which of two blocks is meant.
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn frees_one_of_two_at_the_same_address() {
+    static OFFSETS: Source = Source::new("offsets", &[]);
+    for place in ["embedded:0", "embedded:1"] {
+        OFFSETS.allocated(Place::named(place), 64, 1024);
+    }
+    OFFSETS.freed(64);
+}
+
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]

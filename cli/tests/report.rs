@@ -58,6 +58,9 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
         "{told:?}"
     );
     assert!(told.stdout.contains("1 not measured (no GPU)"), "{told:?}");
+    // What a reader on a laptop needs next.
+    let remedy = "GPU_LEAK_CHECK_WITHOUT_GPU=skip";
+    assert!(told.stdout.contains(remedy), "{told:?}");
     let blind = checked(base.path(), "only-blind", &["sees_nothing"]);
     let told = gpu_leak(["report".as_ref(), blind.as_os_str()]);
     assert!(told.stdout.contains("nothing checked"), "{told:?}");
@@ -140,6 +143,20 @@ fn misconfigured(directory: &std::path::Path) -> Option<i32> {
         ])
         .env("GPU_LEAK_CHECK_CONFIG", &config);
     told(&mut report).code
+}
+
+/// So that a script can tell a leak from other failures.
+#[test]
+fn the_exit_code_for_findings_can_be_chosen() {
+    let base = tempfile::tempdir().expect("a directory");
+    let leaking = checked(base.path(), "leaking", &["keeps_a_tensor"]);
+    let clean = checked(base.path(), "clean", &["gives_back"]);
+    let code = |run: &std::path::Path| {
+        let chosen = ["--error-exitcode".as_ref(), "42".as_ref()];
+        gpu_leak([&["report".as_ref(), run.as_os_str()][..], &chosen].concat()).code
+    };
+    assert_eq!(code(&leaking), Some(42));
+    assert_eq!(code(&clean), Some(0));
 }
 
 #[test]

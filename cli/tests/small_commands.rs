@@ -2,6 +2,9 @@
 
 use std::fs;
 
+#[cfg(target_os = "linux")]
+use gpu_leak_tests::fake::Fake;
+
 use crate::support::{command, gpu_leak, told};
 
 #[test]
@@ -51,6 +54,79 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
     assert!(mistyped.stdout.contains("ONLEAK is"), "{mistyped:?}");
 }
 
+/// Runs the self-test on the machine that the stand-in for the driver simulates, and returns its lines.
+#[cfg(target_os = "linux")]
+fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
+    let told = told(command().args(["doctor", "--self-test"]).envs(fake.env()));
+    let lines = told.stdout.lines().map(str::to_owned);
+    (told.code, lines.collect())
+}
+
+/// One leak of each kind is planted through the driver that is there, and found.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_self_test_finds_each_kind_that_it_plants_and_says_what_it_could_not_try() {
+    let fake = Fake::new().fault("fail:cuArrayCreate_v2=801");
+    let (code, lines) = self_tested(&fake);
+    for expected in [
+        "observed allocator: block: found: 4.00 KiB device memory, allocator:self-test",
+        "CUDA: linear: found: 4.00 KiB device memory, linear",
+        "CUDA: managed: found: 4.00 KiB device memory, managed",
+        "CUDA: stream-ordered: found: 4.00 KiB device memory, stream-ordered",
+        "CUDA: pinned: found: 4.00 KiB host memory, pinned",
+        "CUDA: registered: found: 4.00 KiB host memory, registered",
+        "CUDA: array: not tried: cuArrayCreate_v2 returned 801",
+        "CUDA: stream: found: 1 stream",
+        "CUDA: event: found: 1 event",
+        "CUDA: graph handle: found: 1 graph",
+    ] {
+        assert!(
+            lines.iter().any(|line| line == expected),
+            "{expected}: {lines:#?}"
+        );
+    }
+    let pitched = "CUDA: pitched: found: ";
+    assert!(
+        lines.iter().any(|line| line.starts_with(pitched)),
+        "{lines:#?}"
+    );
+    assert_eq!(code, Some(0), "{lines:#?}");
+    // On a Vulkan driver, where there is one.
+    let mut vulkan = lines.iter().filter(|line| line.starts_with("Vulkan: "));
+    match std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require") {
+        true => assert_eq!(
+            vulkan.filter(|line| line.contains(": found: ")).count(),
+            5,
+            "{lines:#?}"
+        ),
+        false => assert!(vulkan.all(|line| !line.contains("NOT FOUND")), "{lines:#?}"),
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_self_test_without_a_device_is_no_success() {
+    // The simulated machine has no Vulkan driver.
+    let without = |fake: &Fake| {
+        let mut command = command();
+        command
+            .args(["doctor", "--self-test"])
+            .envs(fake.env())
+            .env("VK_ICD_FILENAMES", "/nowhere")
+            .env("VK_DRIVER_FILES", "/nowhere");
+        told(&mut command)
+    };
+    let none = without(&Fake::new().devices(0));
+    assert_eq!(none.code, Some(3), "{none:?}");
+    assert!(
+        none.stdout
+            .contains("CUDA: not tried: cuInit returned 100\n"),
+        "{none:?}"
+    );
+    let verdict = "neither CUDA nor Vulkan could be tried here";
+    assert!(none.stdout.contains(verdict), "{none:?}");
+}
+
 #[test]
 fn every_subcommand_has_help_and_all_but_one_an_example() {
     for name in [
@@ -62,6 +138,7 @@ fn every_subcommand_has_help_and_all_but_one_an_example() {
         "diff",
         "allow",
         "explain",
+        "doctor",
         "completions",
     ] {
         let help = gpu_leak([name, "--help"]);

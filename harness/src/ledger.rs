@@ -1,20 +1,23 @@
-//! The table of live resources, which is a pure function of a stream of [`Event`]s, and the table
-//! of this process.
+//! The names in findings: places, layers and kinds of resources.
 //!
-//! The ledger knows nothing of CUDA and calls nothing outside the process. Every source of events
-//! enters through [`Ledger::apply`].
+//! They are those of the ledger, the table of live resources, which is a pure function of a stream
+//! of events. It knows nothing of CUDA and calls nothing outside the process.
 
 use std::sync::LazyLock;
 
+// What findings are made of.
+pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
+// The ledger itself, which the command and the tests of this crate use.
+#[doc(hidden)]
 pub use gpu_leak_core::ledger::{
-    Amount, Anomaly, ContextEntry, Counted, Curve, Event, Holding, Kind, Layer, Ledger, Mark,
-    MeterReading, Place, PoolName, Record, Released, Sample, ScopeId, SiteUsage, StackId, Stacks,
-    UsageKey, Watch, event, script,
+    Anomaly, ContextEntry, Counted, Curve, Event, Holding, Ledger, Mark, MeterReading, Record,
+    Released, Sample, ScopeId, SiteUsage, StackId, Stacks, UsageKey, Watch, event, script,
 };
 
 use crate::recursion_guard::quiet;
 
 /// Returns the ledger of this process, to which every live source reports.
+#[doc(hidden)]
 pub fn live() -> &'static Ledger {
     static LIVE: LazyLock<Ledger> = LazyLock::new(|| {
         let _quiet = quiet();

@@ -34,6 +34,7 @@ pub mod recording;
 pub mod registry;
 pub mod report;
 
+#[doc(hidden)]
 pub use gpu_leak_core::units;
 use gpu_leak_core::{call_site, judge, recursion_guard, suppressions, sync};
 
@@ -135,8 +136,8 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep reserved |
 /// | [`allow`](#allow) | none | what may stay, by function, file, library or fingerprint |
 /// | [`expect`](#expect) | none | the exact leak that the test must have |
-/// | [`max_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
-/// | [`layer`](#budgets) | the driver | the allocator that these three limits apply to |
+/// | [`max_allocated`, `max_total_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
+/// | [`layer`](#budgets) | the driver | the allocator that these limits apply to |
 /// | [`rounds`](#rounds) | 1 | how often to run the body; only call sites that grow in every round are findings |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
@@ -192,10 +193,11 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## Budgets
 ///
-/// `max_allocated` limits the bytes that the test holds at any one time, `max_reserved` the bytes
-/// that an allocator reserves beyond what it held before, and `max_allocation_count` the number of
-/// allocations. Each applies per device, is inclusive, and holds whether or not everything is
-/// freed. They apply to the driver, or to the allocator that `layer` names.
+/// `max_allocated` limits the bytes that the test holds at any one time, `max_total_allocated` the
+/// bytes of all its allocations together, freed or not, `max_reserved` the bytes that an allocator
+/// reserves beyond what it held before, and `max_allocation_count` the number of allocations. Each
+/// applies per device, is inclusive, and holds whether or not everything is freed. They apply to
+/// the driver, or to the allocator that `layer` names.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -314,7 +316,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ```
 /// mod testing {
-///     pub use gpu_leak_check;
+///     pub use ::gpu_leak_check;
 /// }
 ///
 /// #[testing::gpu_leak_check::gpu_leak_check(crate = crate::testing::gpu_leak_check)]
@@ -364,7 +366,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The attribute can be placed on a function that can be a test, on `main` or on a module. It
 /// rejects methods, generic functions, functions with arguments that no other attribute supplies,
-/// async functions without a runtime's attribute, and modules in another file.
+/// async functions without a runtime's attribute, modules in another file, and whole files. All tests of
+/// a suite are checked with `every_test = true` under `[check]` in `gpu-leak-check.toml`.
 ///
 /// # Panics
 ///

@@ -162,10 +162,10 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
 
 /// Converts a place of the hooks.
 pub(crate) fn place(place: gpu_leak_hooks::Place) -> Place {
-    match place {
-        gpu_leak_hooks::Place::Cuda(ordinal) => Place::cuda(ordinal as usize),
-        gpu_leak_hooks::Place::Host => Place::HOST,
-        gpu_leak_hooks::Place::Named(name) => Place::named(name),
+    match (place.cuda_ordinal(), place.name()) {
+        (Some(ordinal), _) => Place::cuda(ordinal as usize),
+        (None, Some(name)) => Place::named(name),
+        (None, None) => Place::HOST,
     }
 }
 

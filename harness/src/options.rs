@@ -76,6 +76,12 @@ impl From<&str> for Size {
 }
 
 /// What a leak does to the test's outcome.
+///
+/// ```
+/// use gpu_leak_check::{Check, OnLeak};
+///
+/// Check::new("step").on_leak(OnLeak::Warn).run(|| { /* … */ });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnLeak {
     /// The test fails.

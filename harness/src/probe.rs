@@ -13,6 +13,49 @@ use crate::ledger::Place;
 /// Register it with [`probe!`](crate::probe!). Its functions are called between the runs of test
 /// bodies, from the checking thread, and may take the allocator's locks. They must not allocate GPU
 /// memory.
+///
+/// ```
+/// use gpu_leak_check::Place;
+/// use gpu_leak_check::probe::{Probe, Segment};
+/// # mod my_pool {
+/// #     pub fn used() -> u64 { 0 }
+/// #     pub fn held() -> u64 { 0 }
+/// #     pub fn segments() -> Vec<(u64, u64)> { Vec::new() }
+/// #     pub fn trim() {}
+/// # }
+///
+/// struct MyPool;
+///
+/// impl Probe for MyPool {
+///     fn name(&self) -> &'static str {
+///         "my-pool"
+///     }
+///
+///     fn places(&self) -> Vec<Place> {
+///         vec![Place::cuda(0)]
+///     }
+///
+///     fn allocated(&self, _: Place) -> u64 {
+///         my_pool::used()
+///     }
+///
+///     fn reserved(&self, _: Place) -> u64 {
+///         my_pool::held()
+///     }
+///
+///     fn segments(&self, _: Place) -> Vec<Segment> {
+///         let segments = my_pool::segments().into_iter();
+///         segments.map(|(address, bytes)| Segment { address, bytes }).collect()
+///     }
+///
+///     fn empty_cache(&self, _: Place) {
+///         my_pool::trim();
+///     }
+/// }
+///
+/// gpu_leak_check::probe!(&MyPool);
+/// # fn main() {}
+/// ```
 pub trait Probe: Sync {
     /// Returns the allocator's name: that of its [`Source`](crate::observe::Source), if it has one.
     ///

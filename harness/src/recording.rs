@@ -40,6 +40,12 @@ pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
 
 /// Like [`replay`], with the `[[allow]]` entries of the configuration file at `file`.
 ///
+/// ```no_run
+/// let replay = gpu_leak_check::recording::replay_allowing("gpu-4711.jsonl", "gpu-leak-check.toml")?;
+/// assert!(replay.reports.iter().all(|report| !report.status.is_failure()));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// Like [`replay`], and if the configuration file is wrong. The message names the file and the

@@ -1,8 +1,21 @@
-//! The annotated tests and warm-ups of this program.
+//! The annotated tests and warm-ups of this program, for a runner other than libtest and
+//! [`main!`](crate::main!).
+//!
+//! ```
+//! use gpu_leak_check::{registry, run};
+//!
+//! for case in registry::cases() {
+//!     if !case.ignored {
+//!         println!("{}", case.name());
+//!         run(case);
+//!     }
+//! }
+//! ```
 
 use crate::case::Case;
 
 /// A test that has been registered.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct Registered(pub &'static Case);
 
@@ -18,6 +31,7 @@ pub struct Warmup {
 }
 
 /// A warm-up that has been registered.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct RegisteredWarmup(pub &'static Warmup);
 

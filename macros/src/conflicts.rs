@@ -6,7 +6,12 @@ use crate::args::Args;
 use crate::value::Value;
 
 /// The options to which `layer` applies.
-const BUDGETS: [&str; 3] = ["max_allocated", "max_reserved", "max_allocation_count"];
+const BUDGETS: [&str; 4] = [
+    "max_allocated",
+    "max_total_allocated",
+    "max_reserved",
+    "max_allocation_count",
+];
 
 /// Returns the error for each contradicting pair of options in one attribute, at the later option.
 pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {

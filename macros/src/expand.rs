@@ -24,6 +24,8 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
             return module::expand(args, module.clone())
                 .unwrap_or_else(|error| with_error(&error, module::bare(&module)));
         }
+        // The items that the compiler adds to a file are refused outside of one.
+        Err(error) if input::is_file(&item) => return error.to_compile_error(),
         Err(error) => return with_error(&error, item),
     };
     expand(args, function.clone()).unwrap_or_else(|error| {

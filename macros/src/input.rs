@@ -1,8 +1,8 @@
 //! Determines which items can be checked.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
-use syn::{GenericParam, Item, ItemFn, ItemMod, ReturnType, Safety, TraitItemFn, Type};
+use syn::{File, GenericParam, Item, ItemFn, ItemMod, ReturnType, Safety, TraitItemFn, Type};
 
 use crate::args::Args;
 use crate::requeue::Requeued;
@@ -15,8 +15,25 @@ pub(crate) enum Input {
     Module(ItemMod),
 }
 
+/// How to check tests that the attribute cannot reach, as the end of a message.
+pub(crate) const WHOLE_SUITE: &str = "or check every test of the suite: `every_test = true` under \
+    `[check]` in gpu-leak-check.toml, and `cargo gpu-leak test`";
+
+/// Whether this is all of a file: the attribute was written as `#![gpu_leak_check]`.
+pub(crate) fn is_file(item: &TokenStream) -> bool {
+    let is_item = syn::parse2::<Item>(item.clone()).is_ok();
+    !is_item && syn::parse2::<File>(item.clone()).is_ok_and(|file| file.items.len() > 1)
+}
+
 /// Parses the item as a function with a body, or as a module.
 pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
+    if is_file(&item) {
+        let what = format!(
+            "`#[gpu_leak_check]` cannot be put on a whole file: put it on each test or on \
+             `mod name {{ … }}`, {WHOLE_SUITE}"
+        );
+        return Err(syn::Error::new(Span::call_site(), what));
+    }
     let kind = match syn::parse2(item.clone())? {
         Item::Fn(function) => return Ok(Input::Function(Box::new(function))),
         Item::Mod(module) => return Ok(Input::Module(module)),

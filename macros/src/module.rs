@@ -8,6 +8,7 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Item, ItemMod, Meta, Token, parse_quote};
 
 use crate::args::Args;
+use crate::input::WHOLE_SUITE;
 use crate::paths::Paths;
 use crate::{attributes, inherit};
 
@@ -27,8 +28,10 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
     let Some((_, items)) = &mut module.content else {
         return Err(syn::Error::new_spanned(
             &module,
-            "`#[gpu_leak_check]` on a module needs the module's contents: write `mod name { … }` here, \
-             or put the attribute on each test in the file",
+            format!(
+                "`#[gpu_leak_check]` on a module needs the module's contents: write `mod name {{ … }}` \
+                 here, put the attribute on each test in the file, {WHOLE_SUITE}"
+            ),
         ));
     };
     let attribute = Paths::new(args.library.as_ref()).attribute();

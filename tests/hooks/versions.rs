@@ -6,7 +6,7 @@ use gpu_leak_hooks_again::{Place, PlacedSource, Source, allow, hand_over};
 
 use super::{assert_allowed, run, told};
 
-const PLACE: Place = Place::Named("again:0");
+const PLACE: Place = Place::named("again:0");
 
 static SOURCE: Source = Source::new("again", &[]);
 static PLACED: PlacedSource = PlacedSource::new("again-placed", &[]);

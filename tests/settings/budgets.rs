@@ -6,7 +6,12 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use super::shelf::{borrow, give_back, take};
 use super::{headline, run};
 
-#[gpu_leak_check(layer = "shelf", max_allocated = 100, max_allocation_count = 3)]
+#[gpu_leak_check(
+    layer = "shelf",
+    max_allocated = 100,
+    max_total_allocated = 160,
+    max_allocation_count = 3
+)]
 #[test]
 fn a_budget_that_is_used_up_is_kept() {
     let first = take(60);
@@ -73,6 +78,44 @@ fn too_many_allocations_fail_with_who_made_them() {
 #[test]
 fn takes_too_often() {
     (0..5).for_each(|_| borrow(1));
+}
+
+/// What was freed again counts, too: it is the cost of allocating that is limited, not the peak.
+#[test]
+fn more_bytes_in_total_than_the_budget_fail_with_who_allocated_most() {
+    let checked = run("budgets::takes_much_in_total");
+    assert_eq!(
+        headline(&checked),
+        "gpu budget exceeded: 130 B on shelf:0, max_total_allocated is 100 B"
+    );
+    let report = checked.report();
+    let finding = &report.findings[0];
+    assert!(
+        finding
+            .to_string()
+            .starts_with("over-budget: 130 B allocated in total, max_total_allocated is 100 B, on shelf:0, at tests/settings/budgets.rs:"),
+        "{finding}"
+    );
+    let budget = finding.budget.as_ref().expect("a budget");
+    let shares = budget.shares.iter();
+    let shares: Vec<_> = shares.map(|share| (share.count, share.bytes)).collect();
+    assert_eq!(shares, [(2, 80), (1, 50)], "{}", checked.story());
+    assert!(
+        checked
+            .child
+            .stderr
+            .contains("#[gpu_leak_check(max_total_allocated = 130)]"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check(layer = "shelf", max_allocated = 60, max_total_allocated = 100)]
+#[ignore = "fails"]
+#[test]
+fn takes_much_in_total() {
+    borrow(50);
+    (0..2).for_each(|_| borrow(40));
 }
 
 #[test]

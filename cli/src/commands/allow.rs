@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
-use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 use tempfile::Builder;
 use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
@@ -112,7 +112,7 @@ fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
             };
             let site = sites.entry(key).or_default();
             if site.description.is_empty() {
-                site.description = format!("{}: {}", worst.kind.name(), what(worst));
+                site.description = format!("{}: {}", worst.kind.name(), worst.what());
             }
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations

@@ -43,8 +43,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     denied.say();
     Ok(match code {
         // A test that ends its process with 0 hides the failures of the tests beside it from cargo.
-        0 if !overview.aborted.is_empty() => Exit::Findings.code(),
-        0 => denied.exit().code(),
+        0 if !overview.aborted.is_empty() => asked.judging.code(Exit::Findings),
+        0 => asked.judging.code(denied.exit()),
         code => code,
     })
 }

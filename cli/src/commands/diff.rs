@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gpu_leak_check::report::check_report::CheckStatus;
-use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
@@ -105,14 +105,7 @@ fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
 }
 
 fn line(group: &Group<'_>) -> String {
-    let finding = &group.finding;
-    format!(
-        "{}: {} at {}, in {}",
-        finding.kind.name(),
-        what(finding),
-        finding.site.location(),
-        test_names(&group.tests, 3)
-    )
+    format!("{}, in {}", group.finding, test_names(&group.tests, 3))
 }
 
 fn rendered(changes: &[(DiffStatus, String)], width: usize) -> String {

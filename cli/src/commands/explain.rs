@@ -52,7 +52,7 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "over-budget",
-        "The test exceeded a limit: max_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
+        "The test exceeded a limit: max_allocated, max_total_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
         "Allocate less, or raise the limit.",
     ),
     explanation(

@@ -2,17 +2,17 @@
 
 use crate::arguments::Report;
 use crate::deny::Denied;
-use crate::exit::{Exit, Outcome};
+use crate::exit::Outcome;
 use crate::overview::Overview;
 use crate::run::{self, Run};
 use crate::session;
 
-pub(crate) fn run(asked: &Report) -> Outcome<Exit> {
+pub(crate) fn run(asked: &Report) -> Outcome<u8> {
     let directories = run::chosen_or_newest(&asked.runs)?;
     let run = Run::read(&directories)?;
     let overview = Overview::of(&run);
     let denied = Denied::in_run(&overview, &asked.judging, &directories, false)?;
     session::write(asked.format, asked.out.as_deref(), &overview)?;
     denied.say();
-    Ok(denied.exit_of(&overview))
+    Ok(asked.judging.code(denied.exit_of(&overview)))
 }

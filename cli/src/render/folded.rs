@@ -1,5 +1,6 @@
 //! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): one line for
-//! each stack, outermost frame first, with its weight in bytes.
+//! each stack, outermost frame first, with its weight in bytes. Only what was left is in
+//! it, not a peak that exceeded a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -20,7 +21,8 @@ pub(super) fn folded_stacks(run: &Run) -> String {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     for report in run.reports() {
         // Handles have no bytes and so no weight.
-        for finding in report.findings.iter().filter(|finding| finding.bytes > 0) {
+        let left = report.findings.iter();
+        for finding in left.filter(|finding| finding.is_left() && finding.bytes > 0) {
             let weight = weights.entry(stack(&report.test, finding)).or_default();
             *weight = weight.saturating_add(finding.bytes);
         }

@@ -8,7 +8,7 @@
 use std::fmt::Write;
 
 use gpu_leak_check::report::check_report::Outcome;
-use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use super::{Rendering, kind, position};
@@ -70,7 +70,7 @@ fn annotation(level: &str, group: &Group<'_>) -> String {
     }
     let title = format!("gpu leak check: {}", kind(group));
     let tests = test_names(&group.tests, MAX_NAMES);
-    let text = format!("{}, in {tests}", what(finding));
+    let text = format!("{}, in {tests}", finding.what());
     command(level, &properties, &title, &text)
 }
 

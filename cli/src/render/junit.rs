@@ -2,7 +2,8 @@
 //! attempts of a retried test.
 //!
 //! It keeps to [Jenkins' schema][1], the strictest of those that CI systems validate: no properties of a
-//! case, and no count of skipped cases at the root.
+//! case, and no count of skipped cases at the root. So the figures of all cases are properties of their
+//! suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in bytes or a number of handles.
 //!
 //! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
@@ -15,7 +16,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite
 
 use super::Rendering;
 use crate::exit::{Failure, Outcome};
-use crate::overview::{Overview, outcome};
+use crate::overview::{Overview, figure_name, outcome};
 use crate::run::Process;
 
 /// The name of the report.
@@ -31,6 +32,9 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
     binaries.dedup();
     for binary in binaries {
         let mut suite = TestSuite::new(name(binary));
+        for (label, text) in run.environment() {
+            suite.add_property((label, &*text));
+        }
         // nextest runs each test in a process of its own.
         for process in run.processes.iter().filter(|it| it.binary == binary) {
             add(&mut suite, process, &run.attempts_before(process), how);
@@ -46,6 +50,9 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
 
 fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Rendering) {
     for report in &process.reports {
+        for (figure, value) in figures(report) {
+            suite.add_property((name(&figure), value.to_string()));
+        }
         let mut case = case(report, &process.binary, how);
         for attempt in earlier {
             for of_it in attempt.reports.iter().filter(|it| it.test == report.test) {
@@ -68,6 +75,26 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Ren
         case.set_classname(name(&process.binary));
         suite.add_test_case(case);
     }
+}
+
+/// The peaks of a test, and how much more it held at its end than before.
+fn figures(report: &Report) -> Vec<(String, i128)> {
+    let rows = report.devices.iter().flat_map(|device| {
+        let rows = device.rows.iter();
+        rows.map(move |row| (device.place, row))
+    });
+    let figures = rows.flat_map(|(place, row)| {
+        let path = |last: &str| {
+            let figure = figure_name(row.figure);
+            format!("{}/{place}/{}/{figure}/{last}", report.test, row.layer)
+        };
+        let peak = row.peak.filter(|peak| *peak > row.baseline);
+        let peak = peak.map(|peak| (path("peak"), i128::from(peak)));
+        let difference = i128::from(row.after) - i128::from(row.baseline);
+        let difference = (difference != 0).then(|| (path("difference"), difference));
+        [peak, difference].into_iter().flatten()
+    });
+    figures.collect()
 }
 
 fn description(report: &Report, how: &Rendering) -> XmlString {

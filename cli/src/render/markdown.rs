@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use gpu_leak_check::report::{escape, what};
+use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, size};
 
-use super::{Rendering, kind, site};
+use super::{Rendering, kind};
 use crate::exit::Outcome;
 use crate::output::test_names;
 use crate::overview::Overview;
@@ -34,9 +34,9 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
         let row = format!(
             "| {} | {} | {} | {} | {} |\n",
             literal(&kind(group)),
-            literal(&what(finding)),
+            literal(&finding.what()),
             size(finding.bytes),
-            code(&site(finding).location()),
+            code(&finding.shown_site().location()),
             literal(&test_names(&group.tests, MAX_NAMES)),
         );
         if out.len() + row.len() > MAX_SIZE {

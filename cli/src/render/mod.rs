@@ -13,8 +13,7 @@ mod text;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpu_leak_check::report::check_report::{Finding, Outcome as TestOutcome, Site};
-use gpu_leak_check::report::what;
+use gpu_leak_check::report::check_report::{Finding, Outcome as TestOutcome};
 
 use crate::exit::Outcome;
 use crate::overview::{Group, Overview};
@@ -78,27 +77,15 @@ pub(crate) fn render(format: Format, overview: &Overview<'_>, how: &Rendering) -
     format.renderer()(overview, how)
 }
 
-/// The call site that a finding is shown at: that of the free if one failed, else of the allocation.
-fn site(finding: &Finding) -> &Site {
-    let failed = finding.failed.as_ref();
-    failed.map_or(&finding.site, |failed| &failed.site)
-}
-
-/// The callers of the line that is shown. They tell findings apart that were all made by the same
-/// allocating function.
-fn callers(group: &Group<'_>) -> Option<String> {
-    site(&group.finding).callers(group.tests.first().unwrap_or(&""))
-}
-
 /// The file, line and column of the first frame of the user's own code.
 fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
-    let frame = site(finding).user_frame()?;
+    let frame = finding.shown_site().user_frame()?;
     Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 
 /// Returns the title of a group: `leaked: 2 × 512 KiB device memory, stream-ordered`.
 fn title(group: &Group<'_>) -> String {
-    format!("{}: {}", kind(group), what(&group.finding))
+    format!("{}: {}", kind(group), group.finding.what())
 }
 
 /// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if the

@@ -6,7 +6,9 @@ use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, DeviceTable, Figure, Finding, FindingKind, Frame, Owner, Reason,
     Report, Row, Site,
 };
-use gpu_leak_check::report::run_file::{Attempt, Began, Header, Late, SCHEMA, Unowned};
+use gpu_leak_check::report::run_file::{
+    Attempt, Began, Environment, Header, Late, SCHEMA, Unowned,
+};
 
 use crate::run::{Process, Run};
 
@@ -86,6 +88,11 @@ pub(crate) fn retried() -> Run {
                 number,
                 round: None,
             }),
+            environment: Environment {
+                host: Some("gpu-runner-3".to_owned()),
+                driver: Some("580.159.04".to_owned()),
+                commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
+            },
         }),
         ..run(vec![report]).processes.remove(0)
     };

@@ -4,7 +4,9 @@ mod hostile;
 mod junit;
 mod snapshot;
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
+use gpu_leak_check::report::check_report::{
+    Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Report,
+};
 use insta::assert_snapshot;
 
 use super::sample::{self, MIB};
@@ -95,6 +97,28 @@ fn a_summary_stays_inside_a_mebibyte_and_counts_the_rest() {
         "{}",
         &text[text.len() - 200..]
     );
+}
+
+#[test]
+fn a_peak_above_a_budget_is_not_in_the_graph_of_what_was_left() {
+    let over = Finding {
+        budget: Some(Budget {
+            limit: Limit::MaxAllocated,
+            allowed: 1,
+            reached: MIB,
+            shares: Vec::new(),
+        }),
+        ..sample::finding(FindingKind::OverBudget, "peak", 1, MIB)
+    };
+    let leak = sample::finding(FindingKind::Leaked, "leak", 1, 4096);
+    let once = Finding {
+        kind: FindingKind::FirstUse,
+        ..over.clone()
+    };
+    let run = sample::run(vec![sample::with("a", &[leak, over, once])]);
+    let folded = shown(&run, Format::Folded, 0);
+    assert_eq!(folded.lines().count(), 1, "{folded}");
+    assert!(folded.ends_with(" 4096\n"), "{folded}");
 }
 
 #[test]

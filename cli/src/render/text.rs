@@ -1,10 +1,10 @@
 //! Text for a terminal.
 
 use gpu_leak_check::report::check_report::Finding;
-use gpu_leak_check::report::{escape, held_by};
+use gpu_leak_check::report::{details, escape};
 use gpu_leak_check::units::{quantity, size};
 
-use super::{Rendering, callers, site, title};
+use super::{Rendering, title};
 use crate::exit::Outcome;
 use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, figure_name};
@@ -69,21 +69,9 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     };
     detail("on", &escape::name(&finding.place.to_string()));
     detail("at", &place(finding));
-    if let Some(callers) = callers(group) {
-        detail("called by", &callers);
-    }
     detail("in", &test_names(&group.tests, MAX_NAMES));
-    if let Some(library) = &finding.site.library {
-        detail("held by", &escape::name(&library.name));
-    }
-    if let Some(holders) = held_by(finding) {
-        detail("held by", &holders);
-    }
-    if let Some(allowed_by) = &finding.allowed_by {
-        detail("note", &escape::sentence(&allowed_by.to_string()));
-    }
-    for note in &finding.notes {
-        detail("note", &escape::sentence(note));
+    for (label, text) in details(finding, group.tests.first().unwrap_or(&"")) {
+        detail(label, &text);
     }
     if !finding.site.fingerprint.is_empty() {
         detail("fingerprint", &escape::name(&finding.site.fingerprint));
@@ -93,7 +81,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
 
 /// `optim::Adam::step (src/optim.rs:88)`
 fn place(finding: &Finding) -> String {
-    match site(finding).user_frame() {
+    match finding.shown_site().user_frame() {
         Some(frame) => frame.shown(),
         None => "an unknown place".to_owned(),
     }

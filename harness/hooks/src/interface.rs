@@ -24,7 +24,7 @@ pub(crate) struct Interface {
     pub(crate) begin_allow: fn(&'static str) -> u64,
     pub(crate) end_allow: fn(u64),
     pub(crate) hand_over: fn(u64),
-    /// The source, the [place](AnyPlace) in its three parts, the address and the bytes.
+    /// The source, the [`Place`] in its three parts, the address and the bytes.
     allocated: unsafe fn(*const Source, u32, u32, &'static str, u64, u64),
     /// As above, without bytes.
     freed: unsafe fn(*const Source, u32, u32, &'static str, u64),
@@ -39,50 +39,16 @@ impl fmt::Debug for Interface {
 impl Interface {
     #[inline]
     pub(crate) fn allocated(&self, source: &Source, place: Place, address: u64, bytes: u64) {
-        let AnyPlace { sort, number, name } = AnyPlace::of(place);
+        let Place { sort, number, name } = place;
         // SAFETY: a reference to a source, which outlives the call.
         unsafe { (self.allocated)(source, sort, number, name, address, bytes) }
     }
 
     #[inline]
-    pub(crate) fn freed(&self, source: &Source, place: AnyPlace, address: u64) {
-        let AnyPlace { sort, number, name } = place;
+    pub(crate) fn freed(&self, source: &Source, place: Place, address: u64) {
+        let Place { sort, number, name } = place;
         // SAFETY: a reference to a source, which outlives the call.
         unsafe { (self.freed)(source, sort, number, name, address) }
-    }
-}
-
-/// A place in the form of all versions. A later version may have kinds that this one does not know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AnyPlace {
-    sort: u32,
-    number: u32,
-    name: &'static str,
-}
-
-impl AnyPlace {
-    /// No place is given.
-    pub(crate) const NONE: Self = Self::new(0, 0, "");
-
-    const fn new(sort: u32, number: u32, name: &'static str) -> Self {
-        Self { sort, number, name }
-    }
-
-    pub(crate) fn of(place: Place) -> Self {
-        match place {
-            Place::Cuda(ordinal) => Self::new(1, ordinal, ""),
-            Place::Host => Self::new(2, 0, ""),
-            Place::Named(name) => Self::new(3, 0, name),
-        }
-    }
-
-    fn known(self) -> Option<Place> {
-        match self.sort {
-            1 => Some(Place::Cuda(self.number)),
-            2 => Some(Place::Host),
-            3 => Some(Place::Named(self.name)),
-            _ => None,
-        }
     }
 }
 
@@ -124,10 +90,7 @@ unsafe fn allocated(
 ) {
     // SAFETY: the caller's promise; only its atomic number is ever modified.
     let source = unsafe { &*source };
-    // An allocation must have a place: an unknown kind is replaced by a place named after the
-    // source.
-    let place = AnyPlace::new(sort, number, name).known();
-    let place = place.unwrap_or(Place::Named(source.name));
+    let place = known_place(source, Place::new(sort, number, name));
     of_this_version(|hooks| (hooks.allocated)(source, place, address, bytes));
 }
 
@@ -137,10 +100,18 @@ unsafe fn allocated(
 unsafe fn freed(source: *const Source, sort: u32, number: u32, name: &'static str, address: u64) {
     // SAFETY: the caller's promise, as above.
     let source = unsafe { &*source };
-    let place = AnyPlace::new(sort, number, name);
-    let place =
-        (sort != AnyPlace::NONE.sort).then(|| place.known().unwrap_or(Place::Named(source.name)));
+    let place = Place::new(sort, number, name);
+    let place = (place != Place::NONE).then(|| known_place(source, place));
     of_this_version(|hooks| (hooks.freed)(source, place, address));
+}
+
+/// Returns `place`, or a place named after the source for a sort that only a later version knows: an
+/// allocation must have a place.
+fn known_place(source: &Source, place: Place) -> Place {
+    match place.is_known() {
+        true => place,
+        false => Place::named(source.name),
+    }
 }
 
 /// Returns the harness of this process, of whatever version.

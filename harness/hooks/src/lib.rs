@@ -22,7 +22,7 @@
 //!
 //! fn allocate(bytes: u64) -> u64 {
 //!     let address = 0x7f00_0000_0000; // from the pool
-//!     POOL.allocated(hooks::Place::Cuda(0), address, bytes);
+//!     POOL.allocated(hooks::Place::cuda(0), address, bytes);
 //!     address
 //! }
 //! # into_raw(lookup_table());
@@ -39,7 +39,7 @@ mod interface;
 use core::sync::atomic::AtomicU32;
 
 pub use self::interface::install;
-use self::interface::{AnyPlace, Interface, harness};
+use self::interface::{Interface, harness};
 
 /// The functions that a harness provides.
 ///
@@ -85,15 +85,66 @@ impl Note {
     }
 }
 
-/// The place of an allocation.
+/// The place of an allocation, written as `gpu_leak_check::Place` is.
+///
+/// ```
+/// use gpu_leak_hooks::Place;
+///
+/// assert_eq!(Place::cuda(1).cuda_ordinal(), Some(1));
+/// assert_eq!(Place::named("wgpu:0").name(), Some("wgpu:0"));
+/// assert_ne!(Place::cuda(0), Place::HOST);
+/// ```
+// Every version of this crate passes a place in these three parts: see `interface`. A later version
+// may have sorts that this one does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
-    /// The CUDA device with this ordinal.
-    Cuda(u32),
+pub struct Place {
+    sort: u32,
+    number: u32,
+    name: &'static str,
+}
+
+impl Place {
     /// The host's memory.
-    Host,
-    /// A device of another API, by its name: `wgpu:0`.
-    Named(&'static str),
+    pub const HOST: Self = Self::new(Self::IS_HOST, 0, "");
+    /// No place is given.
+    const NONE: Self = Self::new(0, 0, "");
+
+    const IS_CUDA: u32 = 1;
+    const IS_HOST: u32 = 2;
+    const IS_NAMED: u32 = 3;
+
+    const fn new(sort: u32, number: u32, name: &'static str) -> Self {
+        Self { sort, number, name }
+    }
+
+    /// Returns the CUDA device with this ordinal.
+    #[must_use]
+    pub const fn cuda(ordinal: u32) -> Self {
+        Self::new(Self::IS_CUDA, ordinal, "")
+    }
+
+    /// Returns a device of another API, such as `wgpu:0`.
+    #[must_use]
+    pub const fn named(name: &'static str) -> Self {
+        Self::new(Self::IS_NAMED, 0, name)
+    }
+
+    /// Returns the ordinal, if this is a CUDA device.
+    #[must_use]
+    pub fn cuda_ordinal(self) -> Option<u32> {
+        (self.sort == Self::IS_CUDA).then_some(self.number)
+    }
+
+    /// Returns the name, if this is a device of another API.
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        (self.sort == Self::IS_NAMED).then_some(self.name)
+    }
+
+    /// Whether this version knows what it means.
+    fn is_known(self) -> bool {
+        matches!(self.sort, Self::IS_CUDA | Self::IS_HOST | Self::IS_NAMED)
+    }
 }
 
 /// Runs `body`, and allows what it creates on this thread, and on threads that it starts, to stay
@@ -105,6 +156,11 @@ pub enum Place {
 /// A budget counts it nevertheless, because it limits how much may be live at once, and a failed
 /// free inside is an error like any other. Outside every check the call has no effect: what exists
 /// before a check is its baseline.
+///
+/// ```
+/// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);
+/// # drop(table);
+/// ```
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     /// Ends the section even if `body` panics.
     struct Ending(Option<(&'static Interface, u64)>);
@@ -131,6 +187,18 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 /// and, if it begins there too, the address range. The call has no effect for an unknown address,
 /// for a number that is the handle of two kinds of objects, and for an address that a
 /// [`PlacedSource`] uses at two places.
+///
+/// ```
+/// struct Buffer(u64);
+///
+/// impl Buffer {
+///     fn into_raw(self) -> u64 {
+///         gpu_leak_hooks::hand_over(self.0);
+///         self.0
+///     }
+/// }
+/// # assert_eq!(Buffer(7).into_raw(), 7);
+/// ```
 pub fn hand_over(address: u64) {
     if let Some(harness) = harness() {
         (harness.hand_over)(address);
@@ -182,7 +250,7 @@ impl Source {
     #[inline]
     pub fn freed(&self, address: u64) {
         if let Some(harness) = harness() {
-            harness.freed(self, AnyPlace::NONE, address);
+            harness.freed(self, Place::NONE, address);
         }
     }
 }
@@ -196,10 +264,10 @@ impl Source {
 /// static HEAPS: PlacedSource = PlacedSource::new("my-heaps", &["my-heaps/src/"]);
 ///
 /// // Offsets into each device's heap.
-/// HEAPS.allocated(Place::Named("npu:0"), 0x1000, 64);
-/// HEAPS.allocated(Place::Named("npu:1"), 0x1000, 64);
-/// HEAPS.freed(Place::Named("npu:0"), 0x1000);
-/// HEAPS.freed(Place::Named("npu:1"), 0x1000);
+/// HEAPS.allocated(Place::named("npu:0"), 0x1000, 64);
+/// HEAPS.allocated(Place::named("npu:1"), 0x1000, 64);
+/// HEAPS.freed(Place::named("npu:0"), 0x1000);
+/// HEAPS.freed(Place::named("npu:1"), 0x1000);
 /// ```
 #[derive(Debug)]
 pub struct PlacedSource(Source);
@@ -228,7 +296,7 @@ impl PlacedSource {
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if let Some(harness) = harness() {
-            harness.freed(&self.0, AnyPlace::of(place), address);
+            harness.freed(&self.0, place, address);
         }
     }
 
@@ -256,6 +324,7 @@ mod tests {
     }
 
     fn told(name: &str, place: Option<Place>) -> String {
+        let place = place.map(|place| (place.cuda_ordinal(), place.name()));
         std::format!("{name} {place:?}")
     }
 
@@ -276,22 +345,22 @@ mod tests {
         hand_over(1);
         assert_eq!(allow("early", || 3), 3);
         install(&HOOKS);
-        POOL.allocated(Place::Cuda(3), 5, 10);
-        POOL.allocated(Place::Host, 6, 10);
+        POOL.allocated(Place::cuda(3), 5, 10);
+        POOL.allocated(Place::HOST, 6, 10);
         POOL.freed(5);
-        HEAPS.allocated(Place::Named("npu:0"), 7, 10);
-        HEAPS.freed(Place::Named("npu:0"), 7);
+        HEAPS.allocated(Place::named("npu:0"), 7, 10);
+        HEAPS.freed(Place::named("npu:0"), 7);
         hand_over(2);
         let outcome = std::panic::catch_unwind(|| allow("a reason", || std::panic!("inside")));
         assert!(outcome.is_err());
         assert_eq!(
             *TOLD.lock().unwrap(),
             [
-                ("pool Some(Cuda(3))", 5),
-                ("pool Some(Host)", 6),
+                ("pool Some((Some(3), None))", 5),
+                ("pool Some((None, None))", 6),
                 ("freed None", 5),
-                ("heaps Some(Named(\"npu:0\"))", 7),
-                ("freed Some(Named(\"npu:0\"))", 7),
+                ("heaps Some((None, Some(\"npu:0\")))", 7),
+                ("freed Some((None, Some(\"npu:0\")))", 7),
                 ("hand over", 2),
                 ("a reason", 0),
                 ("end", 7)

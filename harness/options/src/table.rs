@@ -47,11 +47,14 @@ macro_rules! options {
                 reserved_tolerance: size = "reserved_tolerance = \"2 MiB\"",
                 /// The most bytes that the check may hold at any one time, per device, inclusive.
                 max_allocated: size = "max_allocated = \"64 MiB\"",
+                /// The most bytes that the check may allocate in total, freed or not, per device,
+                /// inclusive.
+                max_total_allocated: size = "max_total_allocated = \"1 GiB\"",
                 /// The most bytes that an allocator may reserve beyond its baseline, per device, inclusive.
                 max_reserved: size = "max_reserved = \"128 MiB\"",
                 /// The most allocations that the check may make, per device, inclusive.
                 max_allocation_count: number = "max_allocation_count = 100",
-                /// The allocator that the three limits apply to; the driver if it is not set.
+                /// The allocator that these limits apply to; the driver if it is not set.
                 layer: layer = "layer = \"allocator:NAME\"",
                 /// How many rounds the body runs; the check then fails only for what grows in each.
                 /// 1 is one ordinary run.

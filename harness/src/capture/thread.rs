@@ -1,7 +1,9 @@
 //! Numbers and names threads for the ledger and reports.
 
 use std::cell::Cell;
+use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
 
 use crate::ledger::event::ThreadNumber;
 use crate::recursion_guard::quiet;
@@ -52,6 +54,10 @@ pub(crate) fn creates_outside(thread: ThreadNumber) {
         let _quiet = quiet();
         STANDING.set(Standing::Outside);
         locked(&OUTSIDE).push(thread);
+        // libtest runs each test on a thread with its name, which users need in full.
+        if thread_name(thread).ends_with(CUT) {
+            register(thread.0, full_name());
+        }
     }
 }
 
@@ -66,7 +72,7 @@ pub(crate) fn begins_a_check() {
 }
 
 /// Returns the names of the threads that created something outside every check and began none, without
-/// the initial one. libtest runs each test on a thread with its name, of which Linux keeps 15 bytes.
+/// the initial one: those of tests, and of threads that these started.
 pub(crate) fn outside_every_check() -> Vec<String> {
     let threads = locked(&OUTSIDE).clone();
     let mut names: Vec<_> = threads.into_iter().map(thread_name).collect();
@@ -102,19 +108,25 @@ pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     name.map_or_else(|| format!("thread {}", thread.0), str::to_owned)
 }
 
+/// Stores the name of a thread, unless it is unknown.
 fn register(number: u32, name: Option<Box<str>>) {
     let index = number as usize - 1;
     let mut names = locked(&NAMES);
     if names.len() <= index {
         names.resize(index + 1, None);
     }
-    names[index] = name;
+    if name.is_some() {
+        names[index] = name;
+    }
 }
 
-/// Returns the name of this thread on Linux: the first 15 bytes of its full name.
-///
-/// [`std::thread::current`] is not used, because it panics on a thread whose locals have been
-/// destroyed and allocates on a thread that Rust did not start.
+/// How many bytes of a thread's name Linux keeps.
+const KEPT: usize = 15;
+/// Marks a name that may be longer than what Linux keeps of it.
+const CUT: char = '…';
+
+/// Returns the name of this thread on Linux: the first 15 bytes of its full name, then marked as
+/// [`CUT`]. It can be read on any thread and at any moment, unlike the [full name](full_name).
 fn system_name() -> Option<Box<str>> {
     let this = std::fs::read_link("/proc/thread-self").ok()?;
     // `PID/task/TID`: the initial thread has the program's name, which is not informative.
@@ -124,12 +136,25 @@ fn system_name() -> Option<Box<str>> {
     }
     let name = std::fs::read_to_string("/proc/thread-self/comm").ok()?;
     let name = name.trim_end();
-    (!name.is_empty()).then(|| name.into())
+    match name.len() {
+        0 => None,
+        KEPT.. => Some(format!("{name}{CUT}").into()),
+        _ => Some(name.into()),
+    }
+}
+
+/// Returns the name that Rust knows for this thread; none on a thread that Rust did not start, and
+/// none at the very end of a thread, when [`thread::current`] panics.
+///
+/// On a thread that Rust did not start, it allocates. So this is called only by what creates
+/// something, which calls an allocator anyway.
+fn full_name() -> Option<Box<str>> {
+    catch_unwind(|| thread::current().name().map(Into::into)).ok()?
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{number, thread_name};
+    use super::{number, outside_every_check, thread_name};
     use crate::ledger::event::ThreadNumber;
 
     fn on_thread(name: &str, body: impl FnOnce() -> ThreadNumber + Send + 'static) -> ThreadNumber {
@@ -151,6 +176,20 @@ mod tests {
     fn a_thread_s_name_outlives_it() {
         let ended = on_thread("data-loader-3", number);
         assert_eq!(thread_name(ended), "data-loader-3");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_creates_something_outside_every_check_is_listed_with_its_full_name() {
+        let name = "tests::training_frees_everything";
+        let works = on_thread(name, number);
+        assert_eq!(thread_name(works), "tests::training…");
+        let creates = on_thread(name, || {
+            super::creates_outside(number());
+            number()
+        });
+        assert_eq!(thread_name(creates), name);
+        assert!(outside_every_check().contains(&name.to_owned()));
     }
 
     #[test]

@@ -10,6 +10,12 @@ use crate::report::check_report::Finding;
 use crate::report::{Style, text};
 
 /// Whether this machine has a GPU that the CUDA driver can use.
+///
+/// ```
+/// if !gpu_leak_check::gpu_available() {
+///     println!("without a GPU, only allocators that report their blocks are judged");
+/// }
+/// ```
 #[must_use]
 pub fn gpu_available() -> bool {
     !blind::no_gpu()
@@ -32,6 +38,14 @@ pub fn memory_allocated(place: Place) -> u64 {
 }
 
 /// Returns the bytes that are reserved at `place`, handed out or cached.
+///
+/// ```
+/// use gpu_leak_check::{Place, memory_allocated, memory_reserved};
+///
+/// let device = Place::cuda(0);
+/// let cached = memory_reserved(device) - memory_allocated(device);
+/// assert_eq!(cached, 0);
+/// ```
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
@@ -47,6 +61,13 @@ pub fn memory_reserved(place: Place) -> u64 {
 
 /// Returns the peak of the bytes allocated at `place` since the check began: by allocators with a
 /// [`Probe`](crate::probe::Probe) if there are any, else by the driver.
+///
+/// ```
+/// use gpu_leak_check::{Place, max_memory_allocated};
+///
+/// // …
+/// assert!(max_memory_allocated(Place::cuda(0)) < 64 << 20);
+/// ```
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
     let layers = sources::read().layers;
@@ -60,6 +81,10 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 }
 
 /// Returns the usage of each device, as the table of a report, or a sentence if nothing is known.
+///
+/// ```
+/// println!("{}", gpu_leak_check::memory_summary());
+/// ```
 #[must_use]
 pub fn memory_summary() -> String {
     let usage = sources::read();
@@ -148,6 +173,14 @@ impl Snapshot {
 
     /// Returns what is live here and was not in the earlier snapshot, by the line that allocated
     /// it.
+    ///
+    /// ```
+    /// let before = gpu_leak_check::snapshot();
+    /// // …
+    /// for finding in gpu_leak_check::snapshot().since(&before) {
+    ///     println!("{finding}");
+    /// }
+    /// ```
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Vec<Finding> {
         let known: std::collections::BTreeSet<u64> =

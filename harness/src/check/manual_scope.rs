@@ -108,7 +108,7 @@ impl Scope {
     }
 }
 
-/// A guard that keeps a scope current on its thread.
+/// A guard that keeps a scope current on its thread: see [`Scope::enter`].
 #[derive(Debug)]
 pub struct Entered {
     _token: Token,
@@ -144,6 +144,16 @@ impl OpenScope {
     }
 
     /// Ends the scope and reports what it left.
+    ///
+    /// ```
+    /// use gpu_leak_check::Scope;
+    ///
+    /// let step = Scope::open("step");
+    /// step.in_scope(|| { /* … */ });
+    /// for finding in &step.finish().findings {
+    ///     println!("{finding}");
+    /// }
+    /// ```
     #[must_use = "the report does not fail the test by itself: see `assert_clean`"]
     pub fn finish(self) -> Report {
         let mut session = self.session;

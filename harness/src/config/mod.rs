@@ -68,6 +68,7 @@ impl Policy {
             reserved_tolerance: 0,
             budget: Limits {
                 allocated: None,
+                total: None,
                 reserved: None,
                 allocations: None,
                 layer: Layer::DRIVER,
@@ -154,6 +155,7 @@ impl Policy {
                 reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
                 budget: Limits {
                     allocated: options.max_allocated,
+                    total: options.max_total_allocated,
                     reserved: options.max_reserved,
                     allocations: options.max_allocation_count,
                     layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::check_report::{
-    Budget, CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Limit,
-    Report, Share, Sibling, Site, When,
+    CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Report, Share,
+    Sibling, Site, When,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
-use crate::ledger::{Kind, Layer, Place};
-use crate::units::{amount, count, exact_size, noun, quantity};
+use crate::ledger::{Kind, Place};
+use crate::units::{count, exact_size, quantity};
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -22,61 +22,85 @@ pub(super) fn write(
     let colour = how.style.status(CheckStatus::Found(finding.kind));
     let strong = how.style.strong();
     write!(out, "{colour}{}{colour:#}", finding.kind.name())?;
-    write!(out, "{strong}: {}", what(finding))?;
+    write!(out, "{strong}: {}", finding.what())?;
     if finding.place != Place::HOST && devices(report) > 1 {
         write!(out, ", on {}", escape::name(&finding.place.to_string()))?;
     }
     writeln!(out, "{strong:#}")?;
 
-    // For a failed free show the call that failed, otherwise the allocation.
-    let (site, label) = match &finding.failed {
-        Some(failed) => (&failed.site, refused(failed)),
-        None => (&finding.site, taken(finding)),
-    };
+    let site = finding.shown_site();
     if let Some(frame) = site.user_frame() {
-        excerpt::write(frame, &label, &how.sources, how.style, out)?;
+        excerpt::write(frame, &at_its_line(finding), &how.sources, how.style, out)?;
     } else if *site != Site::default() || finding.failed.is_some() {
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
-        write_details([("place", Some(unknown))], how, out)?;
+        write_details([("place", unknown)], how, out)?;
     }
+    write_details(details(finding, &report.test), how, out)
+}
+
+/// Returns what a report says at the line of a finding: for a failed free about the call that failed,
+/// otherwise about the allocation.
+#[must_use]
+pub fn at_its_line(finding: &Finding) -> String {
+    match &finding.failed {
+        Some(failed) => refused(failed),
+        None => taken(finding),
+    }
+}
+
+/// Returns the lines below that, as a label and a text each. Frames of `test` are written without its
+/// name.
+#[must_use]
+pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
+    let site = finding.shown_site();
     let library = site.library.as_ref();
     let known = library.and_then(|library| library.known.as_ref());
-    let details = [
-        ("held by", library.map(held_by_library)),
-        ("held by", held_by(finding)),
-        ("called by", site.callers(&report.test)),
-        ("allocated", allocated_at(finding, report)),
-    ];
-    write_details(details, how, out)?;
     let others = finding.siblings.iter();
-    let others = others.map(|others| ("others", Some(sibling(others, finding))));
-    write_details(others, how, out)?;
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
-    let others = shares.skip(1);
-    let also = others.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
-    write_details(also.map(|also| ("also", Some(also))), how, out)?;
+    let also = shares.skip(1);
+    let also = also.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
     let thread = finding.foreign_thread.as_deref().map(escape::name);
-    let details = [
-        (
-            "thread",
-            thread.map(|name| format!("{name}, which is not one of the test's own")),
-        ),
-        ("when", when(finding)),
-        ("rounds", rounds(finding)),
-        ("confirmed", further_runs(finding)),
-        ("known", known.map(|known| escape::sentence(&known.says))),
-    ];
-    write_details(details, how, out)?;
+    let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let notes = notes.map(|note| ("note", Some(escape::sentence(&note))));
-    write_details(notes, how, out)
+    let lines: [(_, Vec<String>); 12] = [
+        (
+            "held by",
+            library.map(held_by_library).into_iter().collect(),
+        ),
+        ("held by", held_by(finding).into_iter().collect()),
+        ("called by", site.callers(test).into_iter().collect()),
+        (
+            "allocated",
+            allocated_at(finding, test).into_iter().collect(),
+        ),
+        (
+            "others",
+            others.map(|others| sibling(others, finding)).collect(),
+        ),
+        ("also", also.collect()),
+        ("thread", thread.into_iter().collect()),
+        ("when", when(finding).into_iter().collect()),
+        ("rounds", rounds(finding).into_iter().collect()),
+        ("confirmed", further_runs(finding).into_iter().collect()),
+        (
+            "known",
+            known
+                .map(|known| escape::sentence(&known.says))
+                .into_iter()
+                .collect(),
+        ),
+        ("note", notes.map(|note| escape::sentence(&note)).collect()),
+    ];
+    let lines = lines.into_iter();
+    let lines = lines.flat_map(|(label, texts)| texts.into_iter().map(move |text| (label, text)));
+    lines.collect()
 }
 
 /// Returns where the resource of a failed free was allocated.
-fn allocated_at(finding: &Finding, report: &Report) -> Option<String> {
+fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     finding.failed.as_ref().and(finding.site.user_frame())?;
-    let callers = finding.site.callers(&report.test);
+    let callers = finding.site.callers(test);
     let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
     Some(format!("at {}{callers}", finding.site.location()))
 }
@@ -98,85 +122,17 @@ fn held_by_library(library: &Library) -> String {
     text
 }
 
-/// Writes a line for each label that has a text.
+/// Writes a line for each label.
 fn write_details(
-    details: impl IntoIterator<Item = (&'static str, Option<String>)>,
+    details: impl IntoIterator<Item = (&'static str, String)>,
     how: &Rendering,
     out: &mut dyn Write,
 ) -> fmt::Result {
     let blue = how.style.frame();
     for (label, text) in details {
-        if let Some(text) = text {
-            writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
-        }
+        writeln!(out, "   {blue}{label:<9}{blue:#}  {text}")?;
     }
     Ok(())
-}
-
-/// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
-#[must_use]
-pub fn what(finding: &Finding) -> String {
-    if let Some(budget) = &finding.budget {
-        return passed(budget, finding);
-    }
-    let Some(kind) = finding.resource else {
-        if finding.failed.is_some() {
-            return amount(finding.amount(), "object");
-        }
-        return format!(
-            "{} reserved by {}",
-            exact_size(finding.bytes),
-            allocator(finding)
-        );
-    };
-    if kind.is_handle() {
-        let objects = quantity(finding.count, noun(kind));
-        return match finding.bytes {
-            0 => objects,
-            bytes => format!("{objects}, {}", exact_size(bytes)),
-        };
-    }
-    let memory = memory(kind, finding.layer, finding.place);
-    match (finding.bytes, finding.count, finding.each) {
-        // A free of an address that was never allocated.
-        (0, frees, _) if finding.failed.is_some() => {
-            format!("{} of {memory}", quantity(frees, "free"))
-        }
-        (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
-        (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
-        (_, _, None) => format!("{} {memory}", amount(finding.amount(), "allocation")),
-    }
-}
-
-/// For example `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
-fn passed(budget: &Budget, finding: &Finding) -> String {
-    let (reached, allowed) = match budget.limit {
-        Limit::MaxAllocationCount => (
-            format!("{} made", quantity(budget.reached, "allocation")),
-            count(budget.allowed),
-        ),
-        Limit::MaxReserved => (
-            format!(
-                "{} reserved by {}",
-                exact_size(budget.reached),
-                allocator(finding)
-            ),
-            exact_size(budget.allowed),
-        ),
-        Limit::MaxAllocated => (
-            format!("{} allocated at the peak", exact_size(budget.reached)),
-            exact_size(budget.allowed),
-        ),
-    };
-    format!("{reached}, {} is {allowed}", budget.limit.option())
-}
-
-/// Returns the allocator whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
-fn allocator(finding: &Finding) -> String {
-    match finding.pool {
-        Some(pool) => pool.to_string(),
-        None => escape::name(&finding.layer.to_string()),
-    }
 }
 
 /// For example `2 allocations, 1.00 MiB`.
@@ -188,18 +144,6 @@ fn share(share: &Share) -> String {
             quantity(share.count, "allocation"),
             exact_size(bytes)
         ),
-    }
-}
-
-/// For example `device memory, stream-ordered`.
-fn memory(kind: Kind, layer: Layer, place: Place) -> String {
-    let is_host = place == Place::HOST;
-    let place = if is_host { "host" } else { "device" };
-    let name = escape::name(&layer.to_string());
-    match kind {
-        Kind::Block => format!("{place} memory, {name}"),
-        kind if layer == Layer::DRIVER => format!("{place} memory, {}", kind.name()),
-        kind => format!("{place} memory, {}, {name}", kind.name()),
     }
 }
 

@@ -7,7 +7,15 @@ use crate::units::{amount, exact_size, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
 ///
-/// Only the findings that decided the status are summed up.
+/// Only the findings that decided the status are summed up. Each of them is displayed as a line of
+/// its own.
+///
+/// ```
+/// use gpu_leak_check::{Scope, report::headline};
+///
+/// let report = Scope::open("step").finish();
+/// println!("{}", headline(&report));
+/// ```
 #[must_use]
 pub fn headline(report: &Report) -> String {
     let findings: Vec<_> = report
@@ -48,7 +56,7 @@ fn budgets(findings: &[&Finding]) -> String {
         let budget = finding.budget.as_ref()?;
         let show = match budget.limit {
             Limit::MaxAllocationCount => |count| quantity(count, "allocation"),
-            Limit::MaxAllocated | Limit::MaxReserved => exact_size,
+            Limit::MaxAllocated | Limit::MaxTotalAllocated | Limit::MaxReserved => exact_size,
         };
         Some(format!(
             "{} on {}, {} is {}",
@@ -117,11 +125,7 @@ fn failures(findings: &[&Finding]) -> String {
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
-        let site = finding
-            .failed
-            .as_ref()
-            .map_or(&finding.site, |failed| &failed.site);
-        let place = site.location();
+        let place = finding.shown_site().location();
         if !places.contains(&place) {
             places.push(place);
         }

@@ -1,11 +1,12 @@
 //! Turns a finished check into what people and programs read.
 //!
-//! [`check_report`] is the only input of the renderers; [`site`](fn@site) turns raw return
-//! addresses into its backtraces. The renderers write into any [`fmt::Write`](std::fmt::Write).
+//! [`check_report`] has the data of a finished check, which is the only input of the renderers.
+//! [`run_file`] reads what the processes of a run wrote.
 
 pub(crate) mod again;
 pub mod check_report;
 mod debug_info;
+mod environment;
 mod excerpt;
 mod finding;
 #[cfg(any(test, fuzzing))]
@@ -23,21 +24,28 @@ mod summary;
 pub(crate) mod symbols;
 mod table;
 pub mod text;
+#[doc(hidden)]
 pub mod workspace;
 
 pub use excerpt::Sources;
-pub use finding::what;
-pub use gpu_leak_core::escape;
 pub use gpu_leak_core::report::Code;
 pub use headline::headline;
-pub use held_by::held_by;
 pub use help::help;
-pub use run_directory::begin_named;
-pub use sink::Sink;
 pub use style::Style;
-pub use summary::{Summary, thread};
-pub use symbols::site;
-pub use table::{device_title, whole_device};
+
+// What the command and the tests of this crate use.
+#[doc(hidden)]
+pub use self::{
+    finding::{at_its_line, details},
+    held_by::held_by,
+    run_directory::begin_named,
+    sink::Sink,
+    summary::Summary,
+    symbols::site,
+    table::{device_title, whole_device},
+};
+#[doc(hidden)]
+pub use gpu_leak_core::escape;
 
 // The search for holders classifies names with these.
 #[cfg(feature = "holders")]

@@ -14,6 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::check_report::Report;
+use crate::suppressions::Date;
 use crate::units;
 
 /// The version of the format; raised when a reader of the old one would misunderstand the file.
@@ -101,6 +102,21 @@ pub struct Header {
     /// Which attempt at its test the process is, if a runner starts a process for each attempt.
     #[serde(default)]
     pub attempt: Option<Attempt>,
+    /// The machine, its driver and the sources.
+    #[serde(default)]
+    pub environment: Environment,
+}
+
+/// Where a run file comes from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Environment {
+    /// The name of the machine.
+    pub host: Option<String>,
+    /// The release of NVIDIA's driver on it: `580.159.04`.
+    pub driver: Option<String>,
+    /// The commit of the sources, if they are in a git repository.
+    pub commit: Option<String>,
 }
 
 /// One of several attempts at a test; the last one decides.
@@ -117,6 +133,15 @@ pub struct Attempt {
 }
 
 impl Header {
+    /// Returns when the file was created: `2026-11-23 11:43 UTC`.
+    #[must_use]
+    pub fn started(&self) -> String {
+        let minutes = self.started_ms / 60_000;
+        let (days, minutes) = (minutes / (24 * 60), minutes % (24 * 60));
+        let (hour, minute) = (minutes / 60, minutes % 60);
+        format!("{} {hour:02}:{minute:02} UTC", Date::from_days(days))
+    }
+
     /// Whether the process still runs. `None` if this is unknown, because the file was written
     /// on another machine or in another process namespace.
     #[must_use]
@@ -170,7 +195,8 @@ pub struct Unowned {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unchecked {
-    /// The names of the threads, which are those of tests, cut to 15 bytes on Linux.
+    /// The names of the threads, which are those of tests. A name that ends with `…` is the
+    /// beginning of the whole one.
     pub threads: Vec<String>,
 }
 
@@ -294,6 +320,18 @@ pub struct RunFile {
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Reads the run file at `path`.
+///
+/// ```no_run
+/// use gpu_leak_check::report::run_file;
+///
+/// let path = "target/gpu-leak-check/nightly/train-4711.jsonl";
+/// for report in run_file::read(path.as_ref())?.reports {
+///     for finding in &report.findings {
+///         println!("{}: {finding}", report.test);
+///     }
+/// }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
 ///

@@ -11,8 +11,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::check_report::Report;
 use super::run_directory::{RunDirectory, UNFINISHED, run_name};
 use super::run_file::{
-    Aborted, Attempt, Began, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
-    Unchecked, Unowned, pid_space,
+    Aborted, Attempt, Began, Environment, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA,
+    SNAPSHOT, Unchecked, Unowned, pid_space,
 };
 use super::workspace::Workspace;
 use crate::files::through_no_link;
@@ -213,6 +213,7 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
         started_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
         pid_space: pid_space(),
         attempt: attempt(|name| env::var(name).ok()),
+        environment: Environment::of_this_process(),
     };
     append(&path, &Record::Header(header))?;
     Ok(path)

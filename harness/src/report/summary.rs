@@ -40,6 +40,8 @@ impl Summary {
         *self.statuses.entry(report.status).or_default() += 1;
         if report.status.is_failure() {
             self.name(report.status, &report.test);
+        } else if let CheckStatus::Found(kind) = report.status {
+            self.locate(kind, report);
         }
         if report.is_only_warned() {
             add_once(&mut self.warned, &report.test);
@@ -56,6 +58,19 @@ impl Summary {
             for note in report.notes.iter().chain(&report.configuration_note()) {
                 self.note(note);
             }
+        }
+    }
+
+    /// Names a test that passes with a finding, and the finding's line: the test's own report is
+    /// shown only with `--show-output`.
+    fn locate(&mut self, kind: FindingKind, report: &Report) {
+        if kind == FindingKind::Allowed {
+            return;
+        }
+        let mut findings = report.findings.iter();
+        if let Some(worst) = findings.find(|finding| finding.kind == kind) {
+            let named = format!("{} at {}", report.test, worst.shown_site().location());
+            self.name(report.status, &named);
         }
     }
 
@@ -163,8 +178,8 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// Returns the tests with a failing finding and the aborted ones, one line per status: `leaked:
-    /// optim::adam_frees_everything`.
+    /// Returns the tests with findings and the aborted ones, one line per status: `leaked:
+    /// optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
@@ -195,7 +210,7 @@ impl Summary {
             lines.push(format!(
                 "unchecked: {} allocated outside every check: put `#[gpu_leak_check]` on each test, or \
                  run `cargo gpu-leak test --every-test`",
-                threads(&self.unchecked)
+                named(&self.unchecked)
             ));
         }
         if !self.skipped.is_empty() {
@@ -308,21 +323,6 @@ fn named(tests: &[String]) -> String {
         more => format!(" and {} more", count(more as u64)),
     };
     format!("{}{more}", shown.join(", "))
-}
-
-/// The threads' names; `…` ends one that Linux has cut.
-fn threads(names: &[String]) -> String {
-    let names: Vec<_> = names.iter().map(|name| thread(name)).collect();
-    named(&names)
-}
-
-/// For example `tests::frees_a_…`: Linux keeps 15 bytes of a thread's name.
-#[must_use]
-pub fn thread(name: &str) -> String {
-    match name.len() {
-        15.. => format!("{name}…"),
-        _ => name.to_owned(),
-    }
 }
 
 /// For example `unheard function` for `unheard-function`.

@@ -35,6 +35,14 @@ impl Rendering {
 }
 
 /// Renders `report` to a string.
+///
+/// ```
+/// use gpu_leak_check::Scope;
+/// use gpu_leak_check::report::text::{self, Rendering};
+///
+/// let report = Scope::open("step").finish();
+/// println!("{}", text::to_string(&report, &Rendering::for_stderr()));
+/// ```
 #[must_use]
 pub fn to_string(report: &Report, how: &Rendering) -> String {
     let mut text = String::new();

@@ -20,7 +20,7 @@ impl Buffer {
     pub fn new(bytes: u64) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let address = NEXT.fetch_add(1, Ordering::Relaxed) << 32;
-        SOURCE.allocated(Place::Named("hooked:0"), address, bytes);
+        SOURCE.allocated(Place::named("hooked:0"), address, bytes);
         Self { address }
     }
 

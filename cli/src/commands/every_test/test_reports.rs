@@ -65,7 +65,7 @@ mod tests {
     use std::fs;
 
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-    use gpu_leak_check::report::run_file::{Header, Record, SCHEMA};
+    use gpu_leak_check::report::run_file::{Environment, Header, Record, SCHEMA};
 
     use super::{TestReports, files_in};
     use crate::render::sample;
@@ -83,6 +83,7 @@ mod tests {
                 started_ms: 1,
                 pid_space: None,
                 attempt: None,
+                environment: Environment::default(),
             };
             let report = sample::report(name, status);
             let records = [

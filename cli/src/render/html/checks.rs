@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ptr;
 
 use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Finding, Report};
-use gpu_leak_check::report::{device_title, escape, what, whole_device};
+use gpu_leak_check::report::{device_title, escape, help, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
 use super::findings::class;
@@ -30,6 +30,8 @@ pub(super) struct Test {
     pub(super) findings: Vec<Link>,
     pub(super) plots: Vec<Plot>,
     pub(super) devices: Vec<Device>,
+    /// What to do about its findings, or so that it can be measured.
+    pub(super) help: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) again: Option<String>,
     /// The sentence that replaces what the page leaves out.
@@ -92,12 +94,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
         let links = report.findings.iter().filter_map(|finding| {
             Some(Link {
                 to: *numbers.get(&ptr::from_ref(finding))?,
-                text: format!(
-                    "{}: {} at {}",
-                    finding.kind.name(),
-                    what(finding),
-                    finding.site.location()
-                ),
+                text: finding.to_string(),
             })
         });
         Test {
@@ -111,6 +108,10 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             findings: links.collect(),
             plots,
             devices: devices.map(device).collect(),
+            help: match is_detailed {
+                true => help(report).iter().map(|it| escape::sentence(it)).collect(),
+                false => Vec::new(),
+            },
             notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
             left_out: (!is_detailed).then(|| {
@@ -140,8 +141,8 @@ fn notes(report: &Report) -> Vec<String> {
 }
 
 fn reason(report: &Report) -> Vec<String> {
-    let sentences = report.reason.iter().flat_map(|it| [&it.what, &it.remedy]);
-    sentences.map(|it| escape::sentence(it)).collect()
+    let reason = report.reason.iter();
+    reason.map(|it| escape::sentence(&it.what)).collect()
 }
 
 /// Whether the test did not use the device: reports list all devices that their process uses.

@@ -1,10 +1,10 @@
 //! The findings of a run, each with its details and an excerpt of the source.
 
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Limit};
-use gpu_leak_check::report::{escape, held_by, what};
-use gpu_leak_check::units::{count, size};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::{at_its_line, details, escape};
+use gpu_leak_check::units::count;
 
-use super::super::{callers, position, site};
+use super::super::position;
 use super::sources::{Line, Sources};
 use crate::output::test_names;
 use crate::overview::Group;
@@ -37,7 +37,7 @@ pub(super) fn class(status: CheckStatus) -> &'static str {
 
 pub(super) fn entry(group: &Group<'_>, sources: &mut Sources) -> FindingEntry {
     let finding = &group.finding;
-    let site = site(finding);
+    let site = finding.shown_site();
     let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
     let excerpt = match position(finding) {
         Some((file, Some(line), _)) => sources.excerpt(file, line),
@@ -46,84 +46,29 @@ pub(super) fn entry(group: &Group<'_>, sources: &mut Sources) -> FindingEntry {
     FindingEntry {
         status: finding.kind.name(),
         class: class(CheckStatus::Found(finding.kind)),
-        what: what(finding),
+        what: finding.what(),
         at: site.location(),
         place: escape::name(&finding.place.to_string()),
         tests: test_names(&group.tests, MAX_NAMES),
-        details: details(group),
+        details: all_details(group),
         excerpt,
         stack: frames.join("\n"),
     }
 }
 
-fn details(group: &Group<'_>) -> Vec<(&'static str, String)> {
+fn all_details(group: &Group<'_>) -> Vec<(&'static str, String)> {
     let finding = &group.finding;
-    let callers = callers(group).map(|callers| ("called by", callers));
-    let mut details: Vec<_> = callers.into_iter().collect();
-    details.push(("layer", escape::name(&finding.layer.to_string())));
+    let test = group.tests.first().unwrap_or(&"");
+    let mut all = vec![
+        ("this line", at_its_line(finding)),
+        ("layer", escape::name(&finding.layer.to_string())),
+    ];
     if finding.bytes > 0 {
-        details.push(("bytes", count(finding.bytes)));
+        all.push(("bytes", count(finding.bytes)));
     }
-    if finding.taken > 0 {
-        let back = count(finding.given_back);
-        details.push((
-            "allocated",
-            format!("{}, freed {back}", count(finding.taken)),
-        ));
-    }
-    if let Some(budget) = &finding.budget {
-        let amount = match budget.limit {
-            Limit::MaxAllocationCount => count,
-            _ => size,
-        };
-        let (allowed, reached) = (amount(budget.allowed), amount(budget.reached));
-        let option = budget.limit.option();
-        details.push(("limit", format!("{option} = {allowed}, reached {reached}")));
-        details.extend(budget.shares.iter().take(10).map(|share| {
-            let (count, bytes) = (count(share.count), size(share.bytes));
-            (
-                "of it",
-                format!("{count} × at {}, {bytes}", escape::name(&share.at)),
-            )
-        }));
-    }
-    if !finding.rounds.is_empty() {
-        let left = finding.rounds.iter().map(|left| match left.bytes {
-            0 => count(left.count),
-            bytes => size(bytes),
-        });
-        details.push(("by round", left.collect::<Vec<_>>().join(" → ")));
-    }
-    if let Some(failed) = &finding.failed {
-        details.push((
-            "error",
-            format!("{} ({})", escape::name(&failed.error), failed.code),
-        ));
-        details.push(("allocated at", finding.site.location()));
-    }
-    if let Some(library) = &finding.site.library {
-        details.push(("held by", escape::name(&library.name)));
-        if let Some(known) = &library.known {
-            details.push(("known", escape::sentence(&known.says)));
-        }
-    }
-    if let Some(holders) = held_by(finding) {
-        details.push(("held by", holders));
-    }
-    if let Some(thread) = &finding.foreign_thread {
-        details.push(("thread", escape::name(thread)));
-    }
-    if let Some(allowed_by) = &finding.allowed_by {
-        details.push(("note", escape::sentence(&allowed_by.to_string())));
-    }
-    details.extend(
-        finding
-            .notes
-            .iter()
-            .map(|note| ("note", escape::sentence(note))),
-    );
+    all.extend(details(finding, test));
     if !finding.site.fingerprint.is_empty() {
-        details.push(("fingerprint", escape::name(&finding.site.fingerprint)));
+        all.push(("fingerprint", escape::name(&finding.site.fingerprint)));
     }
-    details
+    all
 }

@@ -37,6 +37,8 @@ struct Page<'run> {
     script: &'static str,
     version: &'static str,
     counts: String,
+    /// When, of which commit and on which machine, device and driver the run was.
+    environment: Vec<(&'static str, String)>,
     class: &'static str,
     summary: Vec<String>,
     problems: Vec<String>,
@@ -100,6 +102,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
             () => "good",
         },
         counts,
+        environment: overview.run.environment(),
         summary,
         problems: overview
             .problems

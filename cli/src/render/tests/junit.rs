@@ -3,7 +3,9 @@
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 
 use super::shown;
+use crate::render::sample::MIB;
 use crate::render::{Format, sample};
+use crate::run::Run;
 
 #[test]
 fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
@@ -45,6 +47,23 @@ fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
             .is_some_and(|text| text.contains("called by")),
         "{text}"
     );
+}
+
+#[test]
+fn figures_and_the_commit_are_properties_of_the_suite() {
+    let value = |run: &Run, name: &str| {
+        let text = shown(run, Format::Junit, 0);
+        let junit = roxmltree::Document::parse(&text).expect("XML");
+        let mut all = junit.descendants().filter(|it| it.has_tag_name("property"));
+        let property = all.find(|it| it.attribute("name") == Some(name));
+        property.and_then(|it| it.attribute("value").map(str::to_owned))
+    };
+    let run = sample::mixed();
+    let peak = value(&run, "is_clean/cuda:0/driver/allocated/peak");
+    assert_eq!(peak, Some((73 * MIB).to_string()));
+    let commit = value(&sample::retried(), "commit");
+    let expected = "0123456789abcdef0123456789abcdef01234567";
+    assert_eq!(commit.as_deref(), Some(expected));
 }
 
 #[test]
@@ -103,6 +122,8 @@ const JENKINS: &[Rule] = &[
             "system-err",
         ],
     ),
+    ("properties", &[], &[], &["property"]),
+    ("property", &["name", "value"], &[], &[]),
     ("failure", &[], &["type", "message"], &[]),
     ("error", &[], &["type", "message"], &[]),
     ("skipped", &[], &["type", "message"], &[]),

@@ -21,6 +21,9 @@ use crate::units::exact_size;
 pub struct Limits {
     /// Bytes live at once that the test made itself.
     pub allocated: Option<u64>,
+    /// Bytes that the test allocates in total.
+    #[serde(default)]
+    pub total: Option<u64>,
     /// Bytes that an allocator holds beyond its baseline.
     pub reserved: Option<u64>,
     /// Allocations that the test makes.
@@ -51,13 +54,15 @@ pub struct UsageOverBudget {
 impl Limits {
     /// Returns the layer that must be metered, if any.
     pub fn metered(&self) -> Option<Layer> {
-        (self.allocated.is_some() || self.allocations.is_some()).then_some(self.layer)
+        let metered = [self.allocated, self.total, self.allocations];
+        metered.iter().any(Option::is_some).then_some(self.layer)
     }
 
     /// Returns the value of one of them, if it is set.
     const fn get(&self, limit: Limit) -> Option<u64> {
         match limit {
             Limit::MaxAllocated => self.allocated,
+            Limit::MaxTotalAllocated => self.total,
             Limit::MaxReserved => self.reserved,
             Limit::MaxAllocationCount => self.allocations,
         }
@@ -92,7 +97,8 @@ impl Limits {
                 |limit, reached, sites| self.passed(limit, reached, taken.place, None, sites);
             [
                 passed(Limit::MaxAllocated, taken.peak, taken.at_peak),
-                passed(Limit::MaxAllocationCount, taken.made, taken.by_site),
+                passed(Limit::MaxTotalAllocated, taken.total, taken.by_bytes),
+                passed(Limit::MaxAllocationCount, taken.made, taken.by_count),
             ]
         });
         over.flatten().collect()
@@ -276,9 +282,11 @@ mod tests {
         MeterReading {
             place,
             made,
+            total: 10 * peak,
             peak,
             at_peak: Vec::new(),
-            by_site: Vec::new(),
+            by_bytes: Vec::new(),
+            by_count: Vec::new(),
         }
     }
 
@@ -306,6 +314,15 @@ mod tests {
         assert_eq!(
             passed(limits, vec![taken(device(0), 3, 101)]),
             [(Limit::MaxAllocated, 101), (Limit::MaxAllocationCount, 3)]
+        );
+        let in_total = Limits {
+            total: Some(1000),
+            ..Limits::default()
+        };
+        assert_eq!(passed(in_total, vec![taken(device(0), 2, 100)]), []);
+        assert_eq!(
+            passed(in_total, vec![taken(device(0), 2, 101)]),
+            [(Limit::MaxTotalAllocated, 1010)]
         );
         assert_eq!(
             passed(limits, vec![taken(Place::HOST, 9, 999)]),

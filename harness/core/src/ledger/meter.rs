@@ -1,5 +1,5 @@
-//! Meters what scopes with a budget use: the peak, the number of allocations, and what was live at
-//! the peak.
+//! Meters what scopes with a budget use: the peak, what was live at the peak, and the number and the
+//! bytes of all allocations.
 //!
 //! Only such scopes are metered; all others pay for one load.
 
@@ -12,6 +12,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::Amount;
 use super::event::{Record, ScopeId, StackId};
 use super::name::{Layer, Place};
 
@@ -43,7 +44,8 @@ struct Meter {
 /// The allocations and frees at one place.
 #[derive(Debug, Default)]
 struct Flow {
-    made: u64,
+    /// Everything that was allocated, freed or not.
+    made: Amount,
     live: u64,
     peak: u64,
     sites: FxHashMap<StackId, SiteTotals>,
@@ -54,9 +56,8 @@ struct Flow {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct SiteTotals {
-    made: u64,
-    count: u64,
-    bytes: u64,
+    made: Amount,
+    live: Amount,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,12 +73,16 @@ pub struct MeterReading {
     pub place: Place,
     /// The number of allocations.
     pub made: u64,
+    /// Their bytes, freed or not.
+    pub total: u64,
     /// The most bytes that were live at once.
     pub peak: u64,
     /// What was live at the peak, largest first.
     pub at_peak: Vec<SiteUsage>,
-    /// The number of allocations by call site, most first.
-    pub by_site: Vec<SiteUsage>,
+    /// All allocations by call site, the most bytes first.
+    pub by_bytes: Vec<SiteUsage>,
+    /// The same, the most allocations first.
+    pub by_count: Vec<SiteUsage>,
 }
 
 /// The part that one stack has in it.
@@ -152,8 +157,9 @@ impl Meters {
     /// Records a new allocation.
     pub(super) fn took(&self, record: &Record) {
         self.change(record, |flow| {
-            flow.made += 1;
-            flow.sites.entry(record.made.caller.stack).or_default().made += 1;
+            let site = flow.sites.entry(record.made.caller.stack).or_default();
+            site.made.add(record.made.bytes);
+            flow.made.add(record.made.bytes);
             flow.gain(record);
         });
     }
@@ -194,8 +200,7 @@ impl Flow {
     fn gain(&mut self, record: &Record) {
         let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
         let site = self.sites.entry(stack).or_default();
-        site.count += 1;
-        site.bytes = site.bytes.saturating_add(bytes);
+        site.live.add(bytes);
         self.live = self.live.saturating_add(bytes);
         if self.live > self.peak {
             self.peak = self.live;
@@ -210,11 +215,15 @@ impl Flow {
     /// What was live when the meter began is unknown here and is not metered.
     fn lose(&mut self, record: &Record) {
         let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
-        let Some(site) = self.sites.get_mut(&stack).filter(|site| site.count > 0) else {
+        let Some(site) = self
+            .sites
+            .get_mut(&stack)
+            .filter(|site| site.live.count > 0)
+        else {
             return;
         };
-        site.count -= 1;
-        site.bytes = site.bytes.saturating_sub(bytes);
+        site.live.count -= 1;
+        site.live.bytes = site.live.bytes.saturating_sub(bytes);
         self.live = self.live.saturating_sub(bytes);
         let change = self.since_peak.entry(stack).or_default();
         change.count -= 1;
@@ -223,11 +232,12 @@ impl Flow {
 
     fn taken(self, place: Place) -> MeterReading {
         let mut at_peak = Vec::new();
-        let mut by_site = Vec::new();
+        let mut by_bytes = Vec::new();
         for (stack, site) in self.sites {
             let since = self.since_peak.get(&stack).copied().unwrap_or_default();
-            let count = site.count.saturating_add_signed(-since.count);
-            let bytes = site.bytes.saturating_add_signed(since.bytes.wrapping_neg());
+            let count = site.live.count.saturating_add_signed(-since.count);
+            let bytes = site.live.bytes;
+            let bytes = bytes.saturating_add_signed(since.bytes.wrapping_neg());
             if count != 0 {
                 at_peak.push(SiteUsage {
                     stack,
@@ -235,21 +245,24 @@ impl Flow {
                     bytes,
                 });
             }
-            let count = site.made;
-            by_site.push(SiteUsage {
+            by_bytes.push(SiteUsage {
                 stack,
-                count,
-                bytes,
+                count: site.made.count,
+                bytes: site.made.bytes,
             });
         }
         at_peak.sort_by_key(|site| (Reverse(site.bytes), site.stack));
-        by_site.sort_by_key(|site| (Reverse(site.count), site.stack));
+        by_bytes.sort_by_key(|site| (Reverse(site.bytes), site.stack));
+        let mut by_count = by_bytes.clone();
+        by_count.sort_by_key(|site| (Reverse(site.count), site.stack));
         MeterReading {
             place,
-            made: self.made,
+            made: self.made.count,
+            total: self.made.bytes,
             peak: self.peak,
             at_peak,
-            by_site,
+            by_bytes,
+            by_count,
         }
     }
 }
@@ -308,8 +321,10 @@ mod tests {
         meters.took(&record(1, 3, 5));
         meters.gave_back(&large);
         let taken = only(meters.end(ScopeId(1)));
-        assert_eq!((taken.peak, taken.made), (110, 3));
+        assert_eq!((taken.peak, taken.made, taken.total), (110, 3, 115));
         assert_eq!(taken.at_peak, [site(2, 1, 100), site(1, 1, 10)]);
+        let all = [site(2, 1, 100), site(1, 1, 10), site(3, 1, 5)];
+        assert_eq!(taken.by_bytes, all);
     }
 
     #[test]
@@ -380,6 +395,6 @@ mod tests {
         meters.gave_back(&record);
         meters.took_back(&record);
         let taken = only(meters.end(ScopeId(1)));
-        assert_eq!((taken.made, taken.peak), (1, 7));
+        assert_eq!((taken.made, taken.total, taken.peak), (1, 7, 7));
     }
 }

@@ -116,7 +116,7 @@ static LAYERS: NameList = NameList::new();
 static PLACES: NameList = NameList::new();
 
 /// One allocator, judged separately: the CUDA driver, or one that reports through `observe`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Layer(u16);
 
 impl Layer {
@@ -158,6 +158,13 @@ impl Layer {
     }
 }
 
+/// Formats as `Layer(allocator:NAME)`: the number alone says nothing.
+impl fmt::Debug for Layer {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Layer({self})")
+    }
+}
+
 /// Formats as `driver` or `allocator:NAME`.
 impl fmt::Display for Layer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,7 +176,15 @@ impl fmt::Display for Layer {
 }
 
 /// Where bytes are: the host, a CUDA device, or a device with its own name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+///
+/// ```
+/// # use gpu_leak_core as gpu_leak_check;
+/// use gpu_leak_check::ledger::Place;
+///
+/// assert_eq!(Place::cuda(1).to_string(), "cuda:1");
+/// assert_eq!(Place::named("wgpu:0").to_string(), "wgpu:0");
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u16);
 
 impl Place {
@@ -203,6 +218,13 @@ impl Place {
     pub fn cuda_ordinal(self) -> Option<usize> {
         let is_cuda = (Self::FIRST_CUDA..Self::FIRST_NAMED).contains(&self.0);
         is_cuda.then(|| usize::from(self.0 - Self::FIRST_CUDA))
+    }
+}
+
+/// Formats as `Place(cuda:0)`: the number alone says nothing.
+impl fmt::Debug for Place {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Place({self})")
     }
 }
 
@@ -297,6 +319,8 @@ mod tests {
         assert_eq!(layer, Layer::allocator("name-test"));
         assert_eq!(layer.to_string(), "allocator:name-test");
         assert_eq!(Layer::DRIVER.to_string(), "driver");
+        assert_eq!(format!("{layer:?}"), "Layer(allocator:name-test)");
+        assert_eq!(format!("{:?}", Place::cuda(0)), "Place(cuda:0)");
     }
 
     #[test]

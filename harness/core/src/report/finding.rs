@@ -115,6 +115,17 @@ impl Finding {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
+    /// Whether it is about something that was still there at the end, unlike a limit that was
+    /// exceeded meanwhile.
+    #[must_use]
+    pub fn is_left(&self) -> bool {
+        let is_left = !matches!(
+            self.kind,
+            FindingKind::FailedFree | FindingKind::OverBudget | FindingKind::Deferred
+        );
+        is_left && self.budget.is_none()
+    }
+
     /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails
     /// nothing: its check is inconclusive.
     #[must_use]
@@ -295,6 +306,8 @@ pub struct Share {
 pub enum Limit {
     /// Bytes allocated at once.
     MaxAllocated,
+    /// Bytes allocated in total, freed or not.
+    MaxTotalAllocated,
     /// Bytes reserved beyond the baseline.
     MaxReserved,
     /// Allocations made.
@@ -303,8 +316,9 @@ pub enum Limit {
 
 impl Limit {
     /// All limits.
-    pub const ALL: [Self; 3] = [
+    pub const ALL: [Self; 4] = [
         Self::MaxAllocated,
+        Self::MaxTotalAllocated,
         Self::MaxReserved,
         Self::MaxAllocationCount,
     ];
@@ -314,6 +328,7 @@ impl Limit {
     pub const fn option(self) -> &'static str {
         match self {
             Self::MaxAllocated => "max_allocated",
+            Self::MaxTotalAllocated => "max_total_allocated",
             Self::MaxReserved => "max_reserved",
             Self::MaxAllocationCount => "max_allocation_count",
         }

@@ -1,5 +1,6 @@
 //! What a check found, as data: everything that is printed or written comes from these types.
 
+mod description;
 mod device;
 mod finding;
 mod location;

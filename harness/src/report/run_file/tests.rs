@@ -5,7 +5,8 @@ use std::fs;
 use std::io::Read;
 
 use super::{
-    Began, Header, Lost, ProcessSnapshot, Record, RunFile, SCHEMA, Unowned, pid_space, read,
+    Began, Environment, Header, Lost, ProcessSnapshot, Record, RunFile, SCHEMA, Unowned, pid_space,
+    read,
 };
 use crate::report::check_report::{CheckStatus, Report};
 
@@ -19,6 +20,7 @@ fn header() -> Header {
         started_ms: 1_700_000_000_000,
         pid_space: None,
         attempt: None,
+        environment: Environment::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 use super::Summary;
+use crate::ledger::{Layer, Place};
 use crate::report::check_report::Code;
-use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
+use crate::report::check_report::{CheckStatus, Finding, FindingKind, Frame, Reason, Report, Site};
 
 fn without(code: Code, remedy: &str) -> Report {
     Report {
@@ -55,6 +56,57 @@ fn tests_with_findings_and_those_without_an_end_are_named() {
          leaked: a\\u{1b}, b\n  \
          retained: c\n  \
          aborted: e",
+    );
+}
+
+/// A test that passes shows its own report only with `--show-output`.
+#[test]
+fn a_first_use_is_named_with_its_test_and_its_line() {
+    let kept = |kind| {
+        let frame = Frame {
+            file: Some("src/table.rs".to_owned()),
+            line: Some(12),
+            ..Frame::default()
+        };
+        let site = Site {
+            frames: vec![frame],
+            user: Some(0),
+            ..Site::default()
+        };
+        let finding = Finding::new(kind, Layer::DRIVER, Place::cuda(0), site);
+        Report {
+            test: "looks_up".to_owned(),
+            findings: vec![finding],
+            ..Report::bare(CheckStatus::Found(kind))
+        }
+    };
+    assert_eq!(
+        summary([kept(FindingKind::FirstUse)]).text().unwrap(),
+        "gpu-leak-check: 1 checked: 1 first-use\n  first-use: looks_up at src/table.rs:12",
+    );
+    let allowed = summary([kept(FindingKind::Allowed)]).text().unwrap();
+    assert!(!allowed.contains("looks_up"), "{allowed}");
+}
+
+/// They are most likely what an unchecked test allocated, which no scope has to take over.
+#[test]
+fn allocations_beside_unchecked_tests_are_offered_a_scope_only_if_they_work_for_a_check() {
+    let mut summary = summary([Report::bare(CheckStatus::Clean)]);
+    summary.add_unowned(14, 1024);
+    let alone = summary.text().unwrap();
+    assert!(
+        alone.contains("`Scope` assigns their allocations to a test"),
+        "{alone}"
+    );
+    summary.add_unchecked("tests::is_not_checked");
+    let beside = summary.text().unwrap();
+    assert!(
+        beside.contains("if they work for its test, `Scope`"),
+        "{beside}"
+    );
+    assert!(
+        beside.contains("unchecked: tests::is_not_checked allocated outside every check"),
+        "{beside}"
     );
 }
 

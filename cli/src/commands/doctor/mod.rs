@@ -1,11 +1,17 @@
 //! `cargo gpu-leak doctor`: whether checks can see the GPU on this machine.
 
+#[cfg(unix)]
+mod plant;
+#[cfg(unix)]
+mod self_test;
+
 use std::env;
 
 use gpu_leak_check::__command::{Machine, allow_entries, machine, variables};
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
+use crate::arguments::Doctor;
 use crate::exit::{Exit, Outcome};
 use crate::output::{print, width_of_stdout, wrapped};
 use crate::workspace::configuration;
@@ -21,7 +27,24 @@ const VARIABLES: [&str; 5] = [
 /// The width of labels.
 const LABEL: usize = 16;
 
-pub(crate) fn run() -> Outcome<Exit> {
+/// There is no driver that could be watched on other systems.
+#[cfg(not(unix))]
+mod self_test {
+    use crate::exit::{Exit, Failure, Outcome};
+
+    pub(super) fn run() -> Outcome<Exit> {
+        Err(Failure::unmeasured("the self-test runs only on Linux"))
+    }
+
+    pub(super) fn plant() -> Exit {
+        Exit::Unmeasured
+    }
+}
+
+pub(crate) fn run(asked: &Doctor) -> Outcome<Exit> {
+    if asked.plant {
+        return Ok(self_test::plant());
+    }
     let machine = machine();
     let (configuration, file_is_right) = configured();
     let variables = variables();
@@ -51,7 +74,13 @@ pub(crate) fn run() -> Outcome<Exit> {
     lines.push(String::new());
     lines.extend(wrapped(verdict, 0, 0, width));
     print(&(lines.join("\n") + "\n"));
-    Ok(exit)
+    match asked.self_test && exit != Exit::Usage {
+        true => {
+            print("\n");
+            self_test::run()
+        }
+        false => Ok(exit),
+    }
 }
 
 /// The driver, the GPUs and whether calls of the driver can be watched.

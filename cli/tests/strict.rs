@@ -1,0 +1,125 @@
+//! `--strict`: a suite made of every way in which something is not checked or does not apply cannot
+//! end green, and each of them is named.
+#![cfg(unix)]
+
+use std::env;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::support::{Told, command, told};
+
+/// A script in place of cargo that runs each of the planted `tests` in a process of its own, passes
+/// over that one of them ended it, and succeeds, as if no test had failed.
+fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
+    let script = directory.join("cargo");
+    let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let this = env::current_exe().expect("this program");
+    let tests: Vec<_> = tests
+        .iter()
+        .map(|test| format!("planted::{test}"))
+        .collect();
+    let text = format!(
+        "#!/bin/sh\n\
+         if [ \"$1\" = metadata ]; then exec '{real}' \"$@\"; fi\n\
+         for test in {}; do '{}' --exact --ignored $test >/dev/null 2>&1; done\n\
+         exit 0\n",
+        tests.join(" "),
+        this.display(),
+    );
+    fs::write(&script, text).expect("a script");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("executable");
+    script
+}
+
+/// `cargo gpu-leak test WORDS` over these tests.
+fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> Told {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let file = directory.join("gpu-leak-check.toml");
+    fs::write(&file, configuration).expect("a file");
+    let mut command = command();
+    command
+        .arg("test")
+        .args(words)
+        .env("CARGO", cargo_that_runs_each(directory, tests))
+        .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
+        .env("GPU_LEAK_CHECK_CONFIG", &file);
+    told(&mut command)
+}
+
+/// The sentences about what is denied, in the order of the alphabet.
+fn denied(told: &Told) -> Vec<&str> {
+    let lines = told.stderr.lines();
+    let mut denied: Vec<_> = lines
+        .filter_map(|line| line.strip_prefix("denied: "))
+        .collect();
+    denied.sort_unstable();
+    denied
+}
+
+const BLIND: [&str; 5] = [
+    "allocates_beside_a_check",
+    "ends_the_process",
+    "frees_one_of_two_at_the_same_address",
+    "has_a_budget_for_a_layer_that_nobody_reported",
+    "gives_back",
+];
+
+#[test]
+fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
+    let strict = tested(&BLIND, "", &["--strict"]);
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    let beginnings = [
+        "aborted: planted::ends_the_process",
+        "unchecked: planted::allocates_beside_a_check of ",
+        "unmatched: planted::has_a_budget_for_a_layer_that_nobody_reported: max_allocated limits \
+         nothing, because nothing was allocated in the layer allocator:misspelt",
+        "unmeasured: planted::frees_one_of_two_at_the_same_address: ",
+    ];
+    let denied = denied(&strict);
+    assert_eq!(denied.len(), beginnings.len(), "{denied:#?}");
+    for (sentence, beginning) in denied.into_iter().zip(beginnings) {
+        assert!(sentence.starts_with(beginning), "{sentence}");
+    }
+    let chosen = tested(&BLIND, "", &["--strict", "--error-exitcode=23"]);
+    assert_eq!(chosen.code, Some(23), "{chosen:?}");
+    // What cannot be known of an incomplete run is said, too.
+    let in_file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+    let incomplete = tested(&BLIND, in_file, &["--strict"]);
+    let note = "note: it is unknown whether every entry of ";
+    assert!(incomplete.stderr.contains(note), "{incomplete:?}");
+}
+
+/// Without it, only what ended its process fails.
+#[test]
+fn each_of_them_alone_passes_unless_strict_is_asked_for() {
+    for (test, code) in BLIND.into_iter().zip([1, 1, 3, 1, 0]) {
+        let lax = tested(&[test, "gives_back"], "", &[]);
+        let expected = i32::from(test == "ends_the_process");
+        assert_eq!(lax.code, Some(expected), "{test}: {lax:?}");
+        let strict = tested(&[test, "gives_back"], "", &["--strict"]);
+        assert_eq!(strict.code, Some(code), "{test}: {strict:?}");
+    }
+}
+
+#[test]
+fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
+    let file = "[run]\nstrict = true\n\n\
+        [[override]]\ntest = \"nope*\"\ntolerance = 1\n\n\
+        [[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+    let strict = tested(&["gives_back"], file, &[]);
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    let denied = denied(&strict);
+    let [allow, overriding] = &denied[..] else {
+        panic!("{denied:#?}");
+    };
+    assert!(
+        allow.starts_with("unmatched: ") && allow.ends_with("allowed nothing in this run (old)"),
+        "{allow}"
+    );
+    assert!(
+        overriding.starts_with("unmatched: the override at ") && overriding.ends_with("(nope*)"),
+        "{overriding}"
+    );
+}

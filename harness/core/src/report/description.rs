@@ -1,0 +1,124 @@
+//! A finding in one line.
+
+use std::fmt;
+
+use super::{Budget, Finding, Limit, Site};
+use crate::escape;
+use crate::ledger::{Kind, Layer, Place};
+use crate::units::{amount, count, exact_size, noun, quantity};
+
+/// Formats as one line: the kind of the finding, what it is about, the device and the call site.
+///
+/// ```
+/// # use gpu_leak_core::ledger::{Kind, Layer, Place};
+/// # use gpu_leak_core::report::{Finding, FindingKind, Site};
+/// let mut finding = Finding::new(
+///     FindingKind::Leaked,
+///     Layer::DRIVER,
+///     Place::cuda(0),
+///     Site::default(),
+/// );
+/// (finding.resource, finding.count, finding.bytes) = (Some(Kind::Linear), 1, 4096);
+/// assert_eq!(
+///     finding.to_string(),
+///     "leaked: 4.00 KiB device memory, linear, on cuda:0, at an unknown place"
+/// );
+/// ```
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.kind.name(), self.what())?;
+        // The memory of the host is named as such.
+        if self.place != Place::HOST {
+            write!(out, ", on {}", escape::name(&self.place.to_string()))?;
+        }
+        write!(out, ", at {}", self.shown_site().location())
+    }
+}
+
+impl Finding {
+    /// Returns the call site that a report points at: that of the free if one failed, otherwise
+    /// that of the allocation.
+    #[must_use]
+    pub fn shown_site(&self) -> &Site {
+        let failed = self.failed.as_ref();
+        failed.map_or(&self.site, |failed| &failed.site)
+    }
+
+    /// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        if let Some(budget) = &self.budget {
+            return passed(budget, self);
+        }
+        let Some(kind) = self.resource else {
+            if self.failed.is_some() {
+                return amount(self.amount(), "object");
+            }
+            return format!("{} reserved by {}", exact_size(self.bytes), allocator(self));
+        };
+        if kind.is_handle() {
+            let objects = quantity(self.count, noun(kind));
+            return match self.bytes {
+                0 => objects,
+                bytes => format!("{objects}, {}", exact_size(bytes)),
+            };
+        }
+        let memory = memory(kind, self.layer, self.place);
+        match (self.bytes, self.count, self.each) {
+            // A free of an address that was never allocated.
+            (0, frees, _) if self.failed.is_some() => {
+                format!("{} of {memory}", quantity(frees, "free"))
+            }
+            (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
+            (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
+            (_, _, None) => format!("{} {memory}", amount(self.amount(), "allocation")),
+        }
+    }
+}
+
+/// For example `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
+fn passed(budget: &Budget, finding: &Finding) -> String {
+    let (reached, allowed) = match budget.limit {
+        Limit::MaxAllocationCount => (
+            format!("{} made", quantity(budget.reached, "allocation")),
+            count(budget.allowed),
+        ),
+        Limit::MaxReserved => (
+            format!(
+                "{} reserved by {}",
+                exact_size(budget.reached),
+                allocator(finding)
+            ),
+            exact_size(budget.allowed),
+        ),
+        Limit::MaxTotalAllocated => (
+            format!("{} allocated in total", exact_size(budget.reached)),
+            exact_size(budget.allowed),
+        ),
+        Limit::MaxAllocated => (
+            format!("{} allocated at the peak", exact_size(budget.reached)),
+            exact_size(budget.allowed),
+        ),
+    };
+    format!("{reached}, {} is {allowed}", budget.limit.option())
+}
+
+/// Returns the allocator whose reserve a finding is about: `pool 0`, `allocator:cubecl`.
+fn allocator(finding: &Finding) -> String {
+    match finding.pool {
+        Some(pool) => pool.to_string(),
+        None => escape::name(&finding.layer.to_string()),
+    }
+}
+
+/// For example `device memory, stream-ordered`.
+fn memory(kind: Kind, layer: Layer, place: Place) -> String {
+    let is_host = place == Place::HOST;
+    let place = if is_host { "host" } else { "device" };
+    let name = escape::name(&layer.to_string());
+    match kind {
+        Kind::Block => format!("{place} memory, {name}"),
+        kind if layer == Layer::DRIVER => format!("{place} memory, {}", kind.name()),
+        kind => format!("{place} memory, {}, {name}", kind.name()),
+    }
+}
