@@ -7,7 +7,7 @@ use std::env;
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::SystemTime;
 
 use gpu_leak_check::gpu_leak_check;
@@ -79,6 +79,15 @@ fn hands_over_what_an_allocator_reports() {
 fn keeps_a_static() {
     static TABLE: OnceLock<Buffer> = OnceLock::new();
     TABLE.get_or_init(|| Buffer::new(64));
+}
+
+/// An allocator has the address of each live block, as in a list of what it gave out.
+#[ignore = "planted"]
+#[test]
+fn forgets_what_the_table_of_its_allocator_has() {
+    static LIVE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let address = gpu_leak_hooked::forgotten(64);
+    LIVE.lock().expect("no test panics with it").push(address);
 }
 
 #[ignore = "planted"]
@@ -171,6 +180,16 @@ fn what_the_code_allows_and_what_a_static_holds_fails_nothing() {
     assert!(told.stdout.contains(line), "{told:?}");
     let line = "test every_test::keeps_a_static ... ok, first-use\n";
     assert!(told.stdout.contains(line), "{told:?}");
+}
+
+#[test]
+fn what_only_the_table_of_its_allocator_leads_to_is_a_leak() {
+    let told = runner(&["every_test::forgets_what_the_table", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    assert!(
+        told.stdout.contains("1 allocation, 64 B on hooked:0"),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod blocks;
 mod figures;
+mod reused_addresses;
 mod settle_with;
 mod siblings;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::every_test;
 use crate::arguments::Passing;
 use crate::deny::{Denied, settings};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
@@ -19,6 +19,13 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     let session = Session::new(name, Workspace::here()?.runs(), asked.name.as_deref())?;
     let every_test = match name {
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
+        "nextest" if settings()?.every_test => {
+            return Err(Failure::usage(
+                "`every_test = true` needs `cargo gpu-leak test`: under nextest, only tests with the attribute \
+             can be checked. To run only those with nextest, leave `every_test` out of the file and pass \
+             `--every-test` to `cargo gpu-leak test`",
+            ));
+        }
         _ => every_test,
     };
     let mut cargo = Command::new(workspace::cargo());
@@ -35,7 +42,9 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     };
     let overview = Overview::of(&run);
     session::sum_up(&overview, [], &asked.outputs)?;
-    let is_part = selects_tests(&asked.cargo);
+    // cargo does not start the programs after one that failed.
+    let has_stopped = code != 0 && !asked.cargo.iter().any(|word| word == "--no-fail-fast");
+    let is_part = has_stopped || selects_tests(&asked.cargo);
     let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
     if !overview.has_measured() {
         denied.add_without_checks(&asked.judging)?;

@@ -151,8 +151,11 @@ const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "ambiguous-free",
-        "A freed address was live on two devices, and the report of the free did not say on which of them it was freed.",
-        "Declare in the Source that reports it that its addresses are per device, and name the device in its frees.",
+        "An allocator reported an address again while it was still live, and then freed it, so it is unknown which of \
+         the two blocks is still held.",
+        "Report each free before the address is given out again, and give all instances of an allocator that share a \
+         Source different addresses. If each device has its own address space, report through a PlacedSource, whose \
+         frees name the device.",
     ),
     explanation(
         "unfinished",

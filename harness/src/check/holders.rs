@@ -11,7 +11,7 @@ use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
 use crate::ledger::event::Space;
-use crate::ledger::{self, Record};
+use crate::ledger::{self, Kind, Record};
 use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
@@ -42,6 +42,9 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
 /// At the end of a process: takes a leak for first use if a static or a thread-local of the first
 /// thread leads to everything that is left of it, since those are never dropped. Each resource is
 /// searched for by itself. The status of `report` changes with its findings.
+///
+/// A block of an allocator that reports it must stand in the static itself: an allocator's own table,
+/// which is often a map in a static, leads to each block, also to those that the program has forgotten.
 pub(crate) fn take_statics_for_first_use(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -52,14 +55,21 @@ pub(crate) fn take_statics_for_first_use(
     let Some(found) = search(targets.len(), time, |record| targets.get(&record).copied()) else {
         return;
     };
-    let is_kept = |record: &u64| {
+    let is_kept = |record: &u64, may_be_far: bool| {
         let found = targets
             .get(record)
             .and_then(|target| found[*target].as_ref());
-        found.is_some_and(|found| found.iter().any(|it| it.root.kind == RootKind::Static))
+        let is_holder = |it: &gpu_leak_holders::Holder| {
+            it.root.kind == RootKind::Static && (may_be_far || it.blocks == 0)
+        };
+        found.is_some_and(|found| found.iter().any(is_holder))
     };
     for (finding, records) in report.findings.iter_mut().zip(records) {
-        if fails(finding) && !records.is_empty() && records.iter().all(is_kept) {
+        let may_be_far = finding.resource != Some(Kind::Block);
+        if fails(finding)
+            && !records.is_empty()
+            && records.iter().all(|record| is_kept(record, may_be_far))
+        {
             finding.kind = FindingKind::FirstUse;
         }
     }

@@ -315,8 +315,8 @@ impl Run {
         input.anomalies = anomalies;
     }
 
-    /// Adds reports of an address that is already in use at another place: until one is freed, both
-    /// are live, in this run and in later ones.
+    /// Adds what was live when its allocator reported its address again: until one is freed, both are
+    /// live, in this run and in later ones.
     fn collect_overwritten(
         &self,
         lineage: &Lineage,
@@ -334,7 +334,7 @@ impl Run {
             };
             let is_own = lineage.has(record.made.caller.scope);
             let is_new = record.sequence >= self.since.at;
-            if is_own && is_new && record.made.place != by.made.place && is_live(&by) {
+            if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
                 let owner = own(&record, lineage, failure);
                 input
                     .live

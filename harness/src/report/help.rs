@@ -26,7 +26,11 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                       such as a list or a cache"
                 }
             };
-            format!("{what}{}{}", python(report, kind), entry(report, kind))
+            format!(
+                "{what}{}; if it is meant to stay, add the [[allow]] that `cargo gpu-leak allow` prints to \
+                 gpu-leak-check.toml",
+                python(report, kind)
+            )
         }
         FindingKind::Leaked => {
             let option = meant_to_stay(report);
@@ -101,15 +105,6 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
 fn breaks_a_context(report: &Report) -> bool {
     let mut failed = report.findings.iter().filter_map(|it| it.failed.as_ref());
     failed.any(|failed| sticky_error(failed.code).is_some())
-}
-
-/// Returns `; if it is meant to stay, …` for a program that cannot carry an attribute.
-fn entry(report: &Report, kind: FindingKind) -> String {
-    let entry = match function(report, kind) {
-        Some(function) => format!("an [[allow]] with fn = \"{function}\" and a reason"),
-        None => "the [[allow]] that `cargo gpu-leak allow` prints".to_owned(),
-    };
-    format!("; if it is meant to stay, add {entry} to gpu-leak-check.toml")
 }
 
 /// Returns how to release memory in Python, if a backtrace has Python frames.

@@ -51,6 +51,15 @@ impl Drop for Buffer {
     }
 }
 
+/// Allocates memory that nobody owns, and returns its address.
+#[must_use]
+pub fn forgotten(bytes: u64) -> u64 {
+    let buffer = Buffer::new(bytes);
+    let address = buffer.address;
+    buffer.leak();
+    address
+}
+
 /// Creates a table that all models share, and keeps it.
 pub fn lookup_table(bytes: u64) {
     allow("the lookup table is shared by all models", || {

@@ -7,7 +7,7 @@ use super::diff::Diff;
 use super::input::{CheckInput, ContextError};
 use super::{reserve, sums};
 use crate::call_site::allocators::Allocator;
-use crate::ledger::Anomaly;
+use crate::ledger::{Anomaly, Kind};
 use crate::report::Code;
 use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 
@@ -134,17 +134,28 @@ fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
     )
 }
 
-/// Returns the reason if an allocator reported one address as live at two places.
+/// Returns the reason if an allocator reported an address again that was still live, and a free of it
+/// followed.
 fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     let mut anomalies = input.judged_runs().iter().flat_map(|run| &run.anomalies);
     let overwritten = anomalies.find_map(|anomaly| match anomaly {
         Anomaly::Overwritten {
             record,
             by: Some(by),
-        } if record.made.place != by.made.place => Some(record),
+        } if record.made.kind == Kind::Block => Some((record, by)),
         _ => None,
     })?;
-    let made = &overwritten.made;
+    let (made, again) = (&overwritten.0.made, &overwritten.1.made);
+    let remedy = match made.place == again.place {
+        true => {
+            "report each free, and give all instances of an allocator that share a `Source` \
+             different addresses"
+        }
+        false => {
+            "if two devices may use the same addresses, report through an `observe::PlacedSource`, \
+             whose frees name the device"
+        }
+    };
     Some(Reason::new(
         Code::AmbiguousFree,
         format!(
@@ -152,8 +163,7 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
              which of the two a later free refers to",
             made.layer, made.key.value, made.place
         ),
-        "if two devices may use the same addresses, report through an `observe::PlacedSource`, \
-         whose frees name the device",
+        remedy,
     ))
 }
 

@@ -1,0 +1,58 @@
+//! An allocator that reports an address again while it is live has not freed what was there.
+
+use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::report::check_report::{CheckStatus, Code, FindingKind};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::child::Run;
+
+use super::{SOURCE, give_back, place};
+
+/// The first address of each pool.
+const FIRST: u64 = 1 << 40;
+
+fn run(test: &str) -> Checked {
+    checked::finish(Run::of(&format!("inside::reused_addresses::{test}")))
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn forgets_a_block_of_a_new_pool() {
+    SOURCE.allocated(place(), FIRST, 16);
+}
+
+/// The second run has the same address: that frees nothing of the first.
+#[test]
+fn a_leak_is_no_deferred_free_because_the_next_run_has_its_address() {
+    let checked = run("forgets_a_block_of_a_new_pool");
+    let story = checked.story();
+    let report = checked.report();
+    let leaked = CheckStatus::Found(FindingKind::Leaked);
+    assert_eq!(report.status, leaked, "{story}");
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|it| (it.kind, it.count, it.bytes))
+        .collect();
+    assert_eq!(found, [(FindingKind::Leaked, 1, 16)], "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn frees_one_of_two_pools() {
+    SOURCE.allocated(place(), FIRST + 1, 16);
+    SOURCE.allocated(place(), FIRST + 1, 16);
+    give_back(FIRST + 1);
+}
+
+#[test]
+fn a_free_of_an_address_that_two_blocks_have_is_ambiguous() {
+    let checked = run("frees_one_of_two_pools");
+    let story = checked.story();
+    let report = &checked.reports[0];
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+    let code = report.reason.as_ref().map(|reason| reason.code);
+    assert_eq!(code, Some(Code::AmbiguousFree), "{story}");
+    assert!(story.contains("different addresses"), "{story}");
+}
