@@ -164,6 +164,24 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
+/// Tests without the attribute would pass unseen.
+#[test]
+fn nextest_refuses_what_it_cannot_watch() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = directory.path().join("gpu-leak-check.toml");
+    fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
+    let mut command = with_cargo(directory.path(), "gives_back", 0);
+    command.args(["nextest", "run"]);
+    let told = told(command.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(told.code, Some(2), "{told:?}");
+    let why = "`every_test = true` needs `cargo gpu-leak test`";
+    assert!(told.stderr.contains(why), "{told:?}");
+    assert!(
+        !directory.path().join("given").exists(),
+        "cargo was started"
+    );
+}
+
 #[test]
 fn a_named_run_is_found_by_its_name_and_begins_anew() {
     let directory = tempfile::tempdir().expect("a directory");
