@@ -163,17 +163,25 @@ fn as_told(report: &Report, sources: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Formats a line as a terminal with [`COLUMNS`] columns shows it. Escape codes have no width.
+/// Breaks a line between words where a terminal with [`COLUMNS`] columns would break it. Escape codes
+/// have no width.
 fn broken(line: &str) -> String {
     let (mut shown, mut column, mut in_code) = (String::new(), 0, false);
+    // The last space of the line, and the column after it.
+    let mut space = None;
     for character in line.chars() {
         in_code |= character == '\x1b';
         if !in_code {
-            if column == COLUMNS {
-                shown.push('\n');
-                column = 0;
+            if column == COLUMNS
+                && let Some((at, after)) = space.take()
+            {
+                shown.replace_range(at..=at, "\n");
+                column -= after;
             }
             column += 1;
+            if character == ' ' {
+                space = Some((shown.len(), column));
+            }
         }
         in_code &= character != 'm';
         shown.push(character);

@@ -284,7 +284,12 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
         ));
         return Ok(sentences);
     }
-    let used: Vec<_> = entries_in_use(run).map(|entry| &*entry.stands_in).collect();
+    let findings = run.reports().flat_map(|report| &report.findings);
+    let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
+    let used: Vec<_> = entries_in_use(run)
+        .map(|entry| &*entry.stands_in)
+        .chain(exceeded)
+        .collect();
     let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
     let unused = entries
         .into_iter()

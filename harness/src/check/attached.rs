@@ -33,7 +33,7 @@ use crate::case::Case;
 use crate::config::{self, Policy};
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
-use crate::judge::{ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
+use crate::judge::{Amount, ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
 use crate::recursion_guard::quiet;
@@ -319,6 +319,12 @@ fn held_now(state: &AttachedState) -> RunInput {
     let all = records.iter().chain(&freed_by_shutdown);
     let stacks = all.map(|record| record.made.caller.stack);
     let counted = |stack| Some((stack, ledger.allocations(stack, ScopeId::NONE)?));
+    let mut handed_over = Amount::default();
+    for record in &records {
+        if record.made.caller.scope == ScopeId::NOBODY {
+            handed_over.add(record.made.bytes);
+        }
+    }
     RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
@@ -328,6 +334,7 @@ fn held_now(state: &AttachedState) -> RunInput {
         live: records.into_iter().map(owned).collect(),
         freed_by_shutdown,
         anomalies,
+        handed_over,
         ..RunInput::default()
     }
 }

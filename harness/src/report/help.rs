@@ -17,6 +17,12 @@ pub fn help(report: &Report) -> Vec<String> {
 }
 
 fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
+    let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
+    if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
+        return Some(format!(
+            "free what is new, or raise the bound of the entry at {entry}, as `cargo gpu-leak allow --write` does"
+        ));
+    }
     let text = match kind {
         FindingKind::Leaked | FindingKind::Grew if report.is_of_a_program() => {
             let what = match kind {

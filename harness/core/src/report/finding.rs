@@ -55,6 +55,9 @@ pub struct Finding {
     /// What allows them to stay, for [`FindingKind::Allowed`]; none if no entry is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<AllowedBy>,
+    /// The entry that would allow them if they were fewer: `gpu-leak-check.toml:12`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exceeds: Option<String>,
     /// The thread that created them, if it does not belong to the test.
     pub foreign_thread: Option<String>,
     /// The places in the program that still lead to one of them, the nearest first. Empty if
@@ -92,6 +95,7 @@ impl Finding {
             rounds: Vec::new(),
             budget: None,
             allowed_by: None,
+            exceeds: None,
             foreign_thread: None,
             holders: None,
             notes: Vec::new(),

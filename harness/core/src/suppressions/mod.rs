@@ -11,7 +11,7 @@ pub use self::date::Date;
 use crate::call_site::allocators;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
-use crate::units::{count, exact_size, total};
+use crate::units::{count, exact_size, quantity, total};
 
 /// One thing that may stay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -214,21 +214,37 @@ pub fn settle(
         let number = total(own.iter().map(|finding| finding.count));
         let too_large = entry.up_to.filter(|limit| bytes > *limit);
         let too_many = entry.up_to_count.filter(|limit| number > *limit);
+        let noun = match own
+            .iter()
+            .any(|it| it.resource.is_some_and(Kind::is_handle))
+        {
+            true => "object",
+            false => "allocation",
+        };
         let limits = [
+            too_many.map(|limit| (quantity(limit, noun), count(number))),
             too_large.map(|limit| (exact_size(limit), exact_size(bytes))),
-            too_many.map(|limit| (count(limit), count(number))),
         ];
-        let exceeded: Vec<_> = limits.into_iter().flatten().collect();
+        let (limits, reached): (Vec<_>, Vec<_>) = limits.into_iter().flatten().unzip();
+        // All findings of an entry count together.
+        let these = if own.len() == 1 {
+            "these are"
+        } else {
+            "together they are"
+        };
+        let exceeded = format!(
+            "{} allows up to {}, but {these} {}",
+            entry.stands_in,
+            limits.join(" and "),
+            reached.join(" and ")
+        );
         for finding in own {
-            for (limit, reached) in &exceeded {
-                finding.notes.push(format!(
-                    "{} allows up to {limit}, but these are {reached}",
-                    entry.stands_in
-                ));
-            }
-            if exceeded.is_empty() {
+            if limits.is_empty() {
                 finding.kind = FindingKind::Allowed;
                 finding.allowed_by = Some(entry.allows(today));
+            } else {
+                finding.notes.push(exceeded.clone());
+                finding.exceeds = Some(entry.stands_in.clone());
             }
         }
     }

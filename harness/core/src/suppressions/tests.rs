@@ -93,7 +93,7 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
     let told = settled(up_to(1), both());
     assert_eq!(
         told[0].notes,
-        ["gpu.toml:3 allows up to 1, but these are 2"]
+        ["gpu.toml:3 allows up to 1 allocation, but together they are 2"]
     );
 }
 
@@ -149,7 +149,7 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
     let refused = settled(up_to(29), both());
     assert_eq!(
         refused[0].notes,
-        ["gpu.toml:3 allows up to 29 B, but these are 30 B"]
+        ["gpu.toml:3 allows up to 29 B, but together they are 30 B"]
     );
     assert!(all(refused, FindingKind::Leaked));
 }
@@ -236,4 +236,22 @@ fn what_is_not_a_fingerprint_is_refused() {
         let why = Pattern::new("fingerprint", text).unwrap_err();
         assert!(why.contains("is not a fingerprint"), "{text}: {why}");
     }
+}
+
+/// An entry whose limit is too small has not become needless.
+#[test]
+fn a_finding_names_the_entry_whose_limits_it_exceeds() {
+    let too_small = Suppression {
+        up_to: Some(5),
+        up_to_count: Some(0),
+        ..entry("fn", "*")
+    };
+    let found = settled(too_small, vec![leak(10)]);
+    assert_eq!(found[0].exceeds.as_deref(), Some("gpu.toml:3"));
+    assert_eq!(
+        found[0].notes,
+        ["gpu.toml:3 allows up to 0 allocations and 5 B, but these are 1 and 10 B"]
+    );
+    let allowed = settled(entry("fn", "*"), vec![leak(10)]);
+    assert_eq!(allowed[0].exceeds, None);
 }
