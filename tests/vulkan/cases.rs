@@ -10,7 +10,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{Finding, Holder, HolderKind, HolderRoot};
 use gpu_leak_tests::checked::Checked;
-use gpu_leak_vulkan_tests::{Gpu, gpu};
+use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 
 use super::{WORKS, found_with, is_clean};
 
@@ -383,6 +383,10 @@ fn exits_with_a_command_buffer() {
 /// own, because the end of its pool would have freed it.
 #[test]
 fn iree_10505_a_device_at_the_end_of_its_instance() {
+    if is_present() && gpu().is_nvidias() {
+        // Its driver crashes in `vkDestroyInstance` while a device is alive, without us too.
+        return;
+    }
     let expected = [
         (Kind::Device, 1, 0, DEVICE),
         (Kind::CommandPool, 1, 0, COMMAND_POOL),

@@ -2,6 +2,7 @@
 //! lavapipe, a conforming one for the processor.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
+mod beside_cuda;
 mod cases;
 mod holders;
 mod memory;

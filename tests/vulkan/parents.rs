@@ -4,7 +4,7 @@
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_vulkan_tests::{Gpu, gpu};
+use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 
 use super::objects::{command_pool, compute, descriptor_pool, shared};
 use super::{WORKS, found, is_clean};
@@ -103,7 +103,7 @@ fn a_device_that_is_opened_and_closed_is_clean() {
     is_clean("parents::opens_and_closes_a_device");
 }
 
-/// Creates two pipelines, of which the driver is asked to refuse the second.
+/// Creates two pipelines, of which the driver is asked to refuse the second. Mesa's does, NVIDIA's does not.
 fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
     let whole = compute(shared().module);
     let refused = vk::ComputePipelineCreateInfo {
@@ -126,15 +126,24 @@ fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
 #[ignore = "run in a process of its own"]
 #[test]
 fn leaks_what_a_failed_call_created() {
-    let made = half(gpu());
-    assert_eq!(made[1], vk::Pipeline::null(), "the driver refuses it");
+    half(gpu());
 }
 
 #[test]
 fn what_a_failed_call_created_nevertheless_is_found() {
+    if !is_present() {
+        return;
+    }
+    let made = half(gpu());
+    let created = made.iter().filter(|made| **made != vk::Pipeline::null());
+    let created = created.count() as u64;
+    for pipeline in made {
+        // SAFETY: nothing uses it. Null is allowed.
+        unsafe { gpu().device.destroy_pipeline(pipeline, None) };
+    }
     found(
         "parents::leaks_what_a_failed_call_created",
-        &[(Kind::Pipeline, 1, 0)],
+        &[(Kind::Pipeline, created, 0)],
     );
 }
 

@@ -40,6 +40,9 @@ pub struct DriverObjects {
     pub contexts: FxHashSet<u64>,
     /// All objects, including contexts.
     pub all: FxHashSet<u64>,
+    /// The addresses of the driver's functions that the program has looked up, and may keep in blocks of
+    /// its own.
+    pub functions: FxHashSet<u64>,
 }
 
 /// A place that refers to a target.

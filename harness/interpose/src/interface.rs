@@ -109,6 +109,16 @@ impl WatchedFunction {
         }
     }
 
+    /// Whether the process has looked the function up or was bound to it, other than by
+    /// [`real_symbol`](crate::real_symbol).
+    #[must_use]
+    pub fn is_looked_up(&self) -> bool {
+        #[cfg(lookups)]
+        return self.slot().is_some_and(|slot| !slot.get().is_null());
+        #[cfg(not(lookups))]
+        false
+    }
+
     #[cfg(lookups)]
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
         // SAFETY: null, or from a static reference.

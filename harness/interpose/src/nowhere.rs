@@ -20,8 +20,17 @@ pub unsafe fn wrapper_by_address(_: &CStr, real: *const (), _: Option<&CStr>) ->
 }
 
 #[must_use]
-pub unsafe fn real_symbol(_handle: *mut c_void, _name: &CStr) -> *const () {
-    std::ptr::null()
+pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
+    #[cfg(unix)]
+    // SAFETY: the caller keeps the contract; the name is a C string.
+    return unsafe { libc::dlsym(handle, name.as_ptr()) }
+        .cast_const()
+        .cast();
+    #[cfg(not(unix))]
+    {
+        let _ = (handle, name);
+        std::ptr::null()
+    }
 }
 
 #[must_use]

@@ -1,10 +1,25 @@
 //! Tests which threads have which token.
+#![cfg_attr(
+    target_os = "linux",
+    expect(unsafe_code, reason = "a library of C starts threads, as drivers do")
+)]
 
 use std::cell::Cell;
+#[cfg(target_os = "linux")]
+use std::mem;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
+#[cfg(target_os = "linux")]
+use gpu_leak_interpose::threads_with_token;
 use gpu_leak_interpose::{inherits, live, set_token, token};
+#[cfg(target_os = "linux")]
+use support::{Libraries, Library};
+
+#[cfg(target_os = "linux")]
+mod support;
 
 /// Runs `body` with this token and restores the previous one.
 fn with_token<T>(token: u64, body: impl FnOnce() -> T) -> T {
@@ -186,4 +201,49 @@ fn a_thread_is_live_until_its_last_destructor_has_run() {
         assert_eq!(answers.recv(), Ok(one));
         assert_eq!(live(22), 0);
     });
+}
+
+#[cfg(target_os = "linux")]
+static SEEN: AtomicU64 = AtomicU64::new(0);
+
+#[cfg(target_os = "linux")]
+extern "C" fn calls_back() {
+    SEEN.store(token(), Ordering::Release);
+}
+
+/// Has the library called `name` start a thread, which must inherit and be counted as live `counted`
+/// times.
+#[cfg(target_os = "linux")]
+fn starts_a_thread(name: &str, counted: usize) {
+    let library = Library::open(Libraries::new().compile("starts.c", name, &["-lpthread"]));
+    // SAFETY: the function has this type.
+    let start = unsafe {
+        mem::transmute::<*const (), extern "C" fn(extern "C" fn()) -> i32>(library.find(c"start"))
+    };
+    SEEN.store(0, Ordering::Release);
+    let before = threads_with_token().len();
+    assert_eq!(with_token(23, || start(calls_back)), 0);
+    while SEEN.load(Ordering::Acquire) == 0 {
+        thread::yield_now();
+    }
+    assert_eq!(SEEN.load(Ordering::Acquire), 23, "{name}");
+    assert_eq!(live(23), counted, "{name}");
+    // Nobody takes it for a thread of another test either.
+    assert_eq!(threads_with_token().len(), before + 1, "{name}");
+    assert_eq!(library.call(c"stop"), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_thread_of_a_driver_inherits_and_is_not_counted_as_live() {
+    if inherits() {
+        support::alone(
+            "a_thread_of_a_driver_inherits_and_is_not_counted_as_live",
+            &[],
+            || {
+                starts_a_thread("libnvidia-core.so.1", 0);
+                starts_a_thread("libworkers.so.1", 1);
+            },
+        );
+    }
 }

@@ -174,6 +174,7 @@ fn objects() -> DriverObjects {
     let contexts = ledger.contexts().into_iter().map(|context| context.handle);
     let mut objects = DriverObjects {
         contexts: contexts.filter(|handle| *handle != 0).collect(),
+        functions: vulkan::functions_found(),
         ..DriverObjects::default()
     };
     objects.all.extend(&objects.contexts);

@@ -44,7 +44,8 @@ impl Library {
         NonNull::new(handle).map(Self).ok_or_else(last_error)
     }
 
-    /// Returns the function called `name` as a function pointer of type `F`, if there is one.
+    /// Returns the function called `name`, as the library exports it, as a function pointer of type `F`, if
+    /// there is one.
     ///
     /// # Safety
     ///
@@ -53,11 +54,12 @@ impl Library {
         const {
             assert!(size_of::<F>() == size_of::<*mut c_void>());
         }
-        // SAFETY: the handle is open because it is never closed, and `name` ends with a zero byte.
-        let address = NonNull::new(unsafe { libc::dlsym(self.0.as_ptr(), name.as_ptr()) })?;
+        // SAFETY: the handle is open because it is never closed.
+        let found = unsafe { gpu_leak_interpose::real_symbol(self.0.as_ptr(), name) };
+        let address = NonNull::new(found.cast_mut())?;
         // SAFETY: the sizes are equal, the address is that of the function, which stays for the
         // life of the process, and the caller guarantees the signature.
-        Some(unsafe { std::mem::transmute_copy::<NonNull<c_void>, F>(&address) })
+        Some(unsafe { std::mem::transmute_copy::<NonNull<()>, F>(&address) })
     }
 }
 

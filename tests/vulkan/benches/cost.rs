@@ -1,8 +1,9 @@
 //! What the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB, to its memory, and
 //! to a frame that creates a buffer, fills it on the queue and waits.
 //!
-//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again with wrappers that report and wrappers that only forward, by turns, and
-//! prints the medians. The difference is the harness's own work; the ratio also depends on the driver.
+//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again with wrappers that only forward, wrappers that report,
+//! and wrappers that report with stacks, by turns, and prints the medians. The difference is the harness's own
+//! work; the ratio also depends on the driver.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 use std::env;
@@ -21,10 +22,11 @@ const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
 /// What is measured, how often it is done in one process, and its watched calls.
-const MEASURED: [(&str, Work, u32, u32); 3] = [
-    ("buffer, created and destroyed", buffer, 20_000, 2),
-    ("buffer with memory", bound_buffer, 5_000, 5),
-    ("frame", frame, 1_000, 8),
+const MEASURED: [(&str, Work, u32, u32); 4] = [
+    ("buffer, created and destroyed", buffer, 5_000, 2),
+    ("memory, allocated and freed", memory, 1_000, 2),
+    ("buffer with memory", bound_buffer, 1_000, 5),
+    ("frame", frame, 300, 8),
 ];
 
 struct Queue {
@@ -43,6 +45,15 @@ fn new_buffer(gpu: &Gpu) -> vk::Buffer {
 fn buffer(gpu: &Gpu, _: &Queue) {
     // SAFETY: nothing uses it.
     unsafe { gpu.device.destroy_buffer(new_buffer(gpu), None) };
+}
+
+fn memory(gpu: &Gpu, _: &Queue) {
+    let info = vk::MemoryAllocateInfo::default().allocation_size(BYTES);
+    // SAFETY: the parameters live as long as the call, and nothing uses the memory.
+    unsafe {
+        let memory = gpu.device.allocate_memory(&info, None).expect(WORKS);
+        gpu.device.free_memory(memory, None);
+    }
 }
 
 fn with_memory(gpu: &Gpu, work: impl FnOnce(vk::Buffer)) {
@@ -94,8 +105,23 @@ fn frame(gpu: &Gpu, queue: &Queue) {
     });
 }
 
+/// How calls are wrapped in a process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Forwarded,
+    WithoutStacks,
+    Checked,
+}
+
+/// With their names in the variable.
+const VARIANTS: [(&str, Variant); 3] = [
+    ("forwarded", Variant::Forwarded),
+    ("without-stacks", Variant::WithoutStacks),
+    ("checked", Variant::Checked),
+];
+
 /// Prints the nanoseconds that each takes.
-fn measure(is_checked: bool) {
+fn measure(variant: Variant) {
     let gpu = gpu();
     // SAFETY: the device has one queue of this family.
     let queue = unsafe {
@@ -106,8 +132,10 @@ fn measure(is_checked: bool) {
         }
     };
     let scope = Scope::open("cost");
-    if !is_checked {
-        gpu_leak_check::__bench::without_listening();
+    match variant {
+        Variant::Forwarded => gpu_leak_check::__bench::without_listening(),
+        Variant::WithoutStacks => gpu_leak_check::__bench::without_stacks(),
+        Variant::Checked => {}
     }
     scope.in_scope(|| {
         for (_, work, times, _) in MEASURED {
@@ -120,7 +148,7 @@ fn measure(is_checked: bool) {
         }
     });
     // Nothing of it can be judged without events.
-    if is_checked {
+    if variant != Variant::Forwarded {
         scope.finish().assert_clean();
     }
 }
@@ -145,21 +173,26 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn main() {
-    if let Ok(variant) = env::var(MEASURES) {
-        return measure(variant == "checked");
+    if let Ok(name) = env::var(MEASURES) {
+        let variant = VARIANTS.iter().find(|(known, _)| *known == name);
+        return measure(variant.expect("this program's own variable").1);
     }
     let rounds: Vec<_> = (0..ROUNDS)
-        .map(|_| (child("plain"), child("checked")))
+        .map(|_| VARIANTS.map(|(name, _)| child(name)))
         .collect();
     let mut out = std::io::stdout().lock();
     for (at, (what, _, _, calls)) in MEASURED.iter().enumerate() {
-        let plain = median(rounds.iter().map(|round| round.0[at]));
-        let ours = median(rounds.iter().map(|round| round.1[at]));
-        let added = median(rounds.iter().map(|round| round.1[at] - round.0[at]));
+        let of = |variant: usize| median(rounds.iter().map(|round| round[variant][at]));
+        let added =
+            |variant: usize| median(rounds.iter().map(|round| round[variant][at] - round[0][at]));
         let _ = writeln!(
             out,
-            "{what}: {plain:.0} ns, checked {ours:.0} ns: {added:.0} ns for {calls} calls, {:.2}",
-            ours / plain
+            "{what}: {:.0} ns, checked {:.0} ns: {calls} calls add {:.0} ns, and {:.0} ns with stacks: {:.2}",
+            of(0),
+            of(2),
+            added(1),
+            added(2),
+            of(2) / of(0)
         );
     }
 }

@@ -76,6 +76,14 @@ impl Gpu {
         self.extensions.contains(&extension)
     }
 
+    /// Whether the device is one of NVIDIA's.
+    #[must_use]
+    pub fn is_nvidias(&self) -> bool {
+        // SAFETY: the physical device is this instance's.
+        let properties = unsafe { self.instance.get_physical_device_properties(self.physical) };
+        properties.vendor_id == 0x10de
+    }
+
     /// Allocates memory that fits.
     ///
     /// # Panics

@@ -39,6 +39,7 @@ pub(super) fn find(
         libraries: roots.cuda,
         contexts: objects.contexts,
         handles: objects.all.into_iter().collect(),
+        functions: objects.functions,
     };
     let mut search = |regions: &[Region]| {
         let search = Search {

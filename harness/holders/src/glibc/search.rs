@@ -35,8 +35,10 @@ pub(super) struct Region {
 /// because its tables contain all.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// The memory of its libraries: a block that points into it is theirs.
+    /// The memory of its libraries: a block that points into it is theirs, except to `functions`.
     pub(super) libraries: Heap,
+    /// The functions that the program has looked up.
+    pub(super) functions: FxHashSet<u64>,
     /// Contexts: the blocks of what belongs to a context point to it.
     pub(super) contexts: FxHashSet<u64>,
     /// All known objects: their handles are addresses of its blocks.
@@ -196,7 +198,8 @@ impl<M: Memory> Search<'_, M> {
                 return true;
             }
             found.names_a_context |= driver.contexts.contains(&word);
-            found.is_the_driver_s |= driver.libraries.region(word).is_some();
+            found.is_the_driver_s |=
+                driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
             if heap.region(word).is_some() && !driver.handles.contains(&word) {
                 // More than can be followed need not be stored.
                 match found.pointers.len() {

@@ -6,6 +6,10 @@
 //! exports the program's own definition to libraries. It does so for symbols that a library on its
 //! command line, here the C library, defines as well. A library that binds its calls to itself, or
 //! calls `clone`, starts threads that inherit nothing.
+//!
+//! A thread that a GPU driver starts for itself, while the program calls it, inherits as well, because it
+//! may run the program's callbacks. But it is not counted as live under that token: it often runs as long
+//! as the process, and nobody waits for it.
 
 #[cfg(interpose)]
 mod live;
@@ -13,6 +17,10 @@ mod live;
 mod pthread;
 
 use std::cell::Cell;
+
+/// Stands in the counts for threads of drivers; it is no thread's token.
+#[cfg(interpose)]
+const OF_A_DRIVER: u64 = u64::MAX;
 
 thread_local! {
     // Constant and without a destructor: it can be read from a thread's first instruction until the
@@ -64,8 +72,8 @@ pub fn live(token: u64) -> usize {
     }
 }
 
-/// Returns the kernel's ids of the live threads that inherited any token but 0. One that has just
-/// begun may be missing. Empty without [`inherits`].
+/// Returns the kernel's ids of the live threads that inherited any token but 0, and of those of
+/// drivers. One that has just begun may be missing. Empty without [`inherits`].
 #[must_use]
 pub fn threads_with_token() -> Vec<i32> {
     #[cfg(interpose)]

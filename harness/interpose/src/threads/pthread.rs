@@ -4,10 +4,11 @@
 //! that would have been called without it.
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{TOKEN, live};
+use super::{OF_A_DRIVER, TOKEN, live};
+use crate::dlsym;
 
 /// The function that a thread runs. It may be unwound through, by `pthread_exit` and cancellation,
 /// and no frame of this file holds anything to drop while it runs.
@@ -25,6 +26,7 @@ struct Start {
     routine: Routine,
     argument: *mut c_void,
     token: u64,
+    counted_as: u64,
 }
 
 /// Starts a thread, with the contract and result of
@@ -46,16 +48,21 @@ unsafe extern "C" fn pthread_create(
     };
     run_first();
     let token = TOKEN.get();
-    if token == 0 {
+    let counted_as = match is_drivers(routine) {
+        true => OF_A_DRIVER,
+        false => token,
+    };
+    if counted_as == 0 {
         // SAFETY: the caller keeps the contract, and every argument is passed on unchanged.
         let create = || unsafe { create(thread, attributes, routine, argument) };
         return live::start_without_token(create);
     }
-    live::add(token);
+    live::add(counted_as);
     let start = Box::into_raw(Box::new(Start {
         routine,
         argument,
         token,
+        counted_as,
     }));
     // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which is
     // valid until `begin` takes it back, on whatever thread it runs.
@@ -63,9 +70,31 @@ unsafe extern "C" fn pthread_create(
     if result != 0 {
         // SAFETY: no thread began, so `begin` never ran and `start` still belongs to this call.
         drop(unsafe { Box::from_raw(start) });
-        live::remove(token);
+        live::remove(counted_as);
     }
     result
+}
+
+/// How the files of GPU drivers begin: NVIDIA's, AMD's and Mesa's.
+const DRIVERS: [&[u8]; 7] = [
+    b"libnvidia-",
+    b"libcuda.so",
+    b"libGLX_nvidia.so",
+    b"libEGL_nvidia.so",
+    b"libvulkan_",
+    b"libgallium",
+    b"amdvlk",
+];
+
+/// Whether a thread works for a driver: its first function is one of the driver's own.
+fn is_drivers(routine: Routine) -> bool {
+    let Some(object) = dlsym::object_of(routine as *const c_void) else {
+        return false;
+    };
+    // SAFETY: the object is loaded, for it is about to run; its name is a C string.
+    let path = unsafe { CStr::from_ptr((*object).name) }.to_bytes();
+    let file = path.rsplit(|letter| *letter == b'/').next();
+    file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
 }
 
 /// The first function of a thread that inherits.
@@ -76,9 +105,10 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
         routine,
         argument,
         token,
+        counted_as,
     } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(token);
-    live::remove_at_end(token);
+    live::remove_at_end(counted_as);
     routine(argument)
 }
 

@@ -15,8 +15,8 @@ use super::functions::FUNCTIONS;
 use crate::api::{vulkan, wrapper};
 use crate::device::{contexts, driver, exit};
 use gpu_leak_interpose::{
-    Reach, Registration, UnheardCalls, bindings_past_us, libraries_elsewhere, register,
-    unheard_calls,
+    Reach, Registration, UnheardCalls, WatchedFunction, bindings_past_us, libraries_elsewhere,
+    register, unheard_calls,
 };
 
 /// Whether the program's initialisation of the driver was intercepted.
@@ -60,6 +60,18 @@ pub(crate) enum Hearing {
     Broken,
     /// None: the driver's initialisation was not intercepted.
     None,
+}
+
+/// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing, and
+/// nobody else can call it: no function of the table was looked up in this process, and none was bound.
+fn is_used_by_vulkan_alone() -> bool {
+    vulkan::is_heard()
+        && reach() == Reach::EveryLookup
+        && !FUNCTIONS.iter().any(WatchedFunction::is_looked_up)
+        && bindings_past_us(0)
+            .found
+            .iter()
+            .all(|binding| vulkan::is_named_so(&binding.symbol))
 }
 
 /// Records that a function of a second driver was called.
@@ -128,7 +140,8 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
         return Hearing::Broken;
     }
     if !INITIALISED.load(Ordering::Relaxed) {
-        return match contexts::driver_in_use() {
+        let is_used = contexts::driver_in_use();
+        return match is_used && !(may_ask_loader && is_used_by_vulkan_alone()) {
             true => Hearing::None,
             false => Hearing::Unused,
         };

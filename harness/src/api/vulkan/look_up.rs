@@ -9,9 +9,20 @@ use std::ffi::{CStr, c_char};
 use std::mem;
 
 use gpu_leak_interpose::{Slot, wrapper_by_address};
+use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::functions::TARGETS;
 use super::owners::GetAddress;
+use crate::device::exit;
+use crate::sync::{Mutex, locked};
+
+/// What look-ups found. Programs keep these addresses in their own memory.
+static FOUND: Mutex<FxHashSet<u64>> = Mutex::new(FxHashSet::with_hasher(FxBuildHasher));
+
+/// Returns the addresses of the drivers' functions that look-ups have found.
+pub(crate) fn found() -> FxHashSet<u64> {
+    locked(&FOUND).clone()
+}
 
 /// The slots by target.
 pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
@@ -48,6 +59,9 @@ unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
         let found = real(handle, name);
         if found.is_null() || name.is_null() {
             return found;
+        }
+        if !exit::forked() {
+            locked(&FOUND).insert(found as u64);
         }
         let name = CStr::from_ptr(name);
         wrapper_by_address(name, found, Some(name))

@@ -22,5 +22,6 @@ mod structures;
 mod tests;
 
 pub(crate) use labels::label_of;
+pub(crate) use look_up::found as functions_found;
 pub(crate) use owners::{device_name, handles};
 pub(crate) use state::{Missed, is_heard, is_named_so, missed, register, result_name};

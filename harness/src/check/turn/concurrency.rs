@@ -312,7 +312,8 @@ fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Whether a thread has the name of one of the driver's threads, which only act on request.
+/// Whether a thread has the name of one of a driver's threads, which only act on request. Those that a
+/// driver starts by `thrd_create` are known by nothing else.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     let of_drivers = ["cuda", "llvmpipe"];

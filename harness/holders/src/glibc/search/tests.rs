@@ -264,6 +264,12 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert_eq!(program.search(1, &inside).hits, [None]);
     program.blocks[1].1.push(Word::Number(LIBRARY + 8));
     assert_eq!(program.search(1, &of_a_library).hits, [None]);
+    // The program keeps the addresses of functions that it has looked up.
+    let with_functions = Driver {
+        functions: [LIBRARY + 8].into_iter().collect(),
+        ..of_a_library
+    };
+    assert!(program.search(1, &with_functions).hits[0].is_some());
     assert!(program.search(1, &of_a_context).hits[0].is_some());
     program.blocks[1].1.push(Word::Number(CONTEXT));
     assert_eq!(program.search(1, &of_a_context).hits, [None]);
