@@ -22,10 +22,12 @@ const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
 /// What is measured, how often it is done in one process, and its watched calls.
-const MEASURED: [(&str, Work, u32, u32); 4] = [
+const MEASURED: [(&str, Work, u32, u32); 6] = [
     ("buffer, created and destroyed", buffer, 5_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),
     ("buffer with memory", bound_buffer, 1_000, 5),
+    ("command buffer, allocated and freed", command_buffer, 1_000, 2),
+    ("fence, created and destroyed", fence, 1_000, 2),
     ("frame", frame, 300, 8),
 ];
 
@@ -53,6 +55,25 @@ fn memory(gpu: &Gpu, _: &Queue) {
     unsafe {
         let memory = gpu.device.allocate_memory(&info, None).expect(WORKS);
         gpu.device.free_memory(memory, None);
+    }
+}
+
+fn command_buffer(gpu: &Gpu, queue: &Queue) {
+    let info = vk::CommandBufferAllocateInfo::default()
+        .command_pool(queue.commands)
+        .command_buffer_count(1);
+    // SAFETY: nothing uses the command buffer.
+    unsafe {
+        let commands = gpu.device.allocate_command_buffers(&info).expect(WORKS);
+        gpu.device.free_command_buffers(queue.commands, &commands);
+    }
+}
+
+fn fence(gpu: &Gpu, _: &Queue) {
+    // SAFETY: nothing uses the fence.
+    unsafe {
+        let fence = gpu.device.create_fence(&Default::default(), None);
+        gpu.device.destroy_fence(fence.expect(WORKS), None);
     }
 }
 
