@@ -100,14 +100,13 @@ mod planted {
     }
 
     fn forget(gpu: &Gpu) {
-        let scores = gpu.device.create_buffer(&wgpu::BufferDescriptor {
-            // leak: forgotten
+        let scores = wgpu::BufferDescriptor {
             label: Some("scores"),
             size: 65_536,
             usage: wgpu::BufferUsages::STORAGE,
             mapped_at_creation: false,
-        });
-        std::mem::forget(scores);
+        };
+        std::mem::forget(gpu.device.create_buffer(&scores)); // leak: forgotten
     }
 
     #[gpu_leak_check]

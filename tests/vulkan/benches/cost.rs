@@ -26,7 +26,12 @@ const MEASURED: [(&str, Work, u32, u32); 6] = [
     ("buffer, created and destroyed", buffer, 5_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),
     ("buffer with memory", bound_buffer, 1_000, 5),
-    ("command buffer, allocated and freed", command_buffer, 1_000, 2),
+    (
+        "command buffer, allocated and freed",
+        command_buffer,
+        1_000,
+        2,
+    ),
     ("fence, created and destroyed", fence, 1_000, 2),
     ("frame", frame, 300, 8),
 ];
