@@ -14,5 +14,6 @@ mod drops;
 mod handles;
 mod report;
 mod sharing;
+mod statics;
 mod support;
 mod table;

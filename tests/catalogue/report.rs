@@ -24,6 +24,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("drops", include_str!("drops.rs")),
     ("handles", include_str!("handles.rs")),
     ("sharing", include_str!("sharing.rs")),
+    ("statics", include_str!("statics.rs")),
 ];
 
 /// A place in a report: a line, a function or both.

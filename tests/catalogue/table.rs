@@ -184,8 +184,8 @@ programs! { ""
     branches::queue: faulty(Shape::Skipped, "Queue::flush", &[(Leaked, Event, 2, 0)])
         .freed_in(&["Queue::flush"])
         .named(Named::Function),
-    branches::transfer: faulty(Shape::Swapped, "settle", &[(Leaked, Pinned, 2, 1024)])
-        .freed_in(&["Transfer::commit"])
+    branches::transfer: faulty(Shape::Swapped, "send", &[(Leaked, Pinned, 2, 1024)])
+        .freed_in(&["Transfer::release"])
         .named(Named::Function),
     branches::loader: faulty(Shape::Retry, "Engine::prepare", &[(Leaked, Module, 2, 0)])
         .freed_in(&["Engine::run"])
@@ -213,16 +213,16 @@ programs! { ""
     sharing::telemetry: faulty(Shape::Thread, "Collector::collect", &[(Leaked, StreamOrdered, 1, 320)])
         .freed_in(&["Collector::collect"])
         .named(Named::Function),
-    sharing::document: faulty(Shape::Captured, "Document::open", &[(Leaked, Linear, 1, 2500)])
+    statics::document: faulty(Shape::Captured, "Document::open", &[(Leaked, Linear, 1, 2500)])
         .held_by("document::ON_QUIT")
         .named(Named::Function),
-    sharing::palette: faulty(Shape::Static, "Picture::is_plain", &[(FirstUse, Block, 1, 64)])
+    statics::palette: faulty(Shape::Static, "Picture::is_plain", &[(FirstUse, Block, 1, 64)])
         .held_by("palette::DEFAULT")
         .named(Named::Nowhere),
     sharing::worker: correct(&[]),
     sharing::folders: correct(&[]),
-    sharing::table: correct(&[(FirstUse, Linear, 1, 4096)]),
-    sharing::retired: correct(&[(Deferred, Linear, 1, 2000)]),
+    statics::table: correct(&[(FirstUse, Linear, 1, 4096)]),
+    statics::retired: correct(&[(Deferred, Linear, 1, 2000)]),
     handles::recorder: faulty(Shape::WrongCall, "Recording::new", &[(Leaked, GraphHandle, 1, 0)])
         .named(Named::Function),
     handles::window: faulty(

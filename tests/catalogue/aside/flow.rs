@@ -1,65 +1,60 @@
 //! Branches, loops and addresses.
 
-/// Chunks that are sent to a peer. After an error the peer itself returns the block.
+/// Chunks that are sent to a peer, which closes those that it cannot take.
 mod upload {
     use gpu_leak_check::gpu_leak_check;
 
     use crate::support::heap;
 
     struct Chunk {
-        block: u64,
+        block: Option<u64>,
         bytes: u64,
     }
 
     impl Chunk {
         fn new(bytes: u64) -> Self {
-            let block = heap::allocate(bytes);
+            let block = Some(heap::allocate(bytes));
             Self { block, bytes }
         }
 
-        fn recycle(self) {
-            heap::free(self.block);
+        fn close(&mut self) {
+            self.block.take().into_iter().for_each(heap::free);
         }
-
-        /// Leaves the block to the peer.
-        fn surrender(self) {}
     }
 
-    #[derive(Default)]
-    struct Upload {
-        bytes: u64,
-        errors: u32,
+    struct Peer {
+        room: u64,
     }
 
-    impl Upload {
-        fn acknowledge(&mut self, chunk: Chunk, sent: Result<u64, String>) {
-            if sent.is_ok() {
-                self.bytes += chunk.bytes;
-                chunk.surrender(); // MISTAKE
+    impl Peer {
+        fn take(&mut self, chunk: &mut Chunk) -> Result<u64, String> {
+            let Some(room) = self.room.checked_sub(chunk.bytes) else {
+                chunk.close();
+                return Err(format!("no room for {} bytes", chunk.bytes));
+            };
+            self.room = room;
+            Ok(chunk.bytes)
+        }
+    }
+
+    fn upload(sizes: &[u64]) -> (u64, u32) {
+        let (mut peer, mut sent) = (Peer { room: 1000 }, 0);
+        for bytes in sizes {
+            let mut chunk = Chunk::new(*bytes);
+            if peer.take(&mut chunk).is_err() {
+                chunk.close();
             } else {
-                self.errors += 1;
-                chunk.recycle();
+                sent += 1; // MISTAKE
             }
         }
-
-        fn send(&mut self, sizes: &[u64]) {
-            for bytes in sizes {
-                let sent = match bytes {
-                    0..1000 => Ok(*bytes),
-                    _ => Err(format!("{bytes} bytes are too many")),
-                };
-                self.acknowledge(Chunk::new(*bytes), sent);
-            }
-        }
+        (peer.room, sent)
     }
 
     #[gpu_leak_check]
     #[ignore = "a program of the catalogue"]
     #[test]
     fn program() {
-        let mut upload = Upload::default();
-        upload.send(&[300, 400, 2000]);
-        assert_eq!((upload.bytes, upload.errors), (700, 1));
+        assert_eq!(upload(&[300, 400, 2000]), (300, 2));
     }
 }
 

@@ -29,8 +29,8 @@ programs! { "aside::"
         .freed_in(&["Network::close"])
         .named(Named::Function),
     ownership::scratch: correct(&[]),
-    flow::upload: faulty(Shape::Swapped, "Upload::acknowledge", &[(Leaked, Block, 2, 700)])
-        .freed_in(&["Chunk::recycle"])
+    flow::upload: faulty(Shape::Swapped, "upload", &[(Leaked, Block, 2, 700)])
+        .freed_in(&["Chunk::close"])
         .named(Named::Function),
     flow::workspace: faulty(Shape::Retry, "Solver::reserve", &[(Leaked, StreamOrdered, 2, 6144)])
         .freed_in(&["Solver::solve"])
