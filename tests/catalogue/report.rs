@@ -110,11 +110,12 @@ fn named(checked: &Checked, row: &Row) -> Named {
     for finding in &checked.report().findings {
         let block = block(&checked.child.stderr, finding, &mut before);
         let mut locations = locations(block);
-        // The line of the finding itself is printed without its function.
-        if let (Some(frame), Some(first)) =
-            (finding.shown_site().user_frame(), locations.first_mut())
-        {
-            first.function.clone_from(&frame.function);
+        if let Some(frame) = finding.shown_site().user_frame() {
+            // The line of the finding itself is printed without its function.
+            let line = frame.file.clone().zip(frame.line);
+            let itself = locations.iter_mut().find(|location| location.line == line);
+            let itself = itself.expect("the finding's line is printed");
+            itself.function.clone_from(&frame.function);
         }
         for location in locations.iter().take(MOST_LOCATIONS) {
             if location.line.as_ref() == Some(&mistake) {

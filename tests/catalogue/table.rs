@@ -216,6 +216,7 @@ programs! { ""
     statics::document: faulty(Shape::Captured, "Document::open", &[(Leaked, Linear, 1, 2500)])
         .held_by("document::ON_QUIT")
         .named(Named::Function),
+    // What still leads to it is not searched for, because the finding is no failure.
     statics::palette: faulty(Shape::Static, "Picture::is_plain", &[(FirstUse, Block, 1, 64)])
         .held_by("palette::DEFAULT")
         .named(Named::Nowhere),
@@ -225,12 +226,15 @@ programs! { ""
     statics::retired: correct(&[(Deferred, Linear, 1, 2000)]),
     handles::recorder: faulty(Shape::WrongCall, "Recording::new", &[(Leaked, GraphHandle, 1, 0)])
         .named(Named::Function),
+    // The report is wrong about the free: it calls pinned memory `device memory`, and says of the
+    // address, which is that of the registered memory, that it was not live.
     handles::window: faulty(
         Shape::WrongCall,
         "Window::drop",
         &[(Leaked, Registered, 1, 10_000), (FailedFree, Pinned, 1, 0)],
     )
         .named(Named::Line),
+    // The report has a note for each failed free of both runs, though it counts those of one.
     handles::message: faulty(
         Shape::WrongAddress,
         "Message::discard",

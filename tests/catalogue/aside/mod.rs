@@ -35,6 +35,7 @@ programs! { "aside::"
     flow::workspace: faulty(Shape::Retry, "Solver::reserve", &[(Leaked, StreamOrdered, 2, 6144)])
         .freed_in(&["Solver::solve"])
         .named(Named::Function),
+    // Nothing tells that an address inside each block was freed.
     flow::record: faulty(Shape::WrongAddress, "record_free", &[(Leaked, Block, 3, 300)])
         .named(Named::Nowhere),
     flow::sampler: faulty(Shape::AllButOne, "Sampler::poll", &[(Leaked, Event, 1, 0)])
@@ -52,6 +53,8 @@ programs! { "aside::"
         .held_by("shapes::COMPILED")
         .named(Named::Function),
     collections::recent: correct(&[]),
+    // The thread that holds it is called `aside::sharing:`, a name that was cut off without a mark and
+    // that the thread has from the one that started it.
     sharing::pipeline: faulty(Shape::Thread, "Pipeline::close", &[(Leaked, Linear, 2, 3000)])
         .held_by("pipeline::serve")
         .named(Named::Nowhere),
