@@ -1,0 +1,225 @@
+//! Compares the report of a program with its row of the table.
+
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::check_report::{
+    CheckStatus, Confirmation, Finding, FindingKind, Report,
+};
+use gpu_leak_tests::checked::{self, Checked};
+use gpu_leak_tests::fake::Fake;
+
+use crate::table::{Held, Named, Row};
+
+/// How many locations of a finding a reader looks at.
+const MOST_LOCATIONS: usize = 12;
+
+/// The files with programs, by their module.
+const SOURCES: &[(&str, &str)] = &[
+    ("aside::collections", include_str!("aside/collections.rs")),
+    ("aside::flow", include_str!("aside/flow.rs")),
+    ("aside::ownership", include_str!("aside/ownership.rs")),
+    ("aside::sharing", include_str!("aside/sharing.rs")),
+    ("branches", include_str!("branches.rs")),
+    ("containers", include_str!("containers.rs")),
+    ("counting", include_str!("counting.rs")),
+    ("drops", include_str!("drops.rs")),
+    ("handles", include_str!("handles.rs")),
+    ("sharing", include_str!("sharing.rs")),
+    ("statics", include_str!("statics.rs")),
+];
+
+/// A place in a report: a line, a function or both.
+#[derive(Debug, Default)]
+struct Location {
+    function: Option<String>,
+    line: Option<(String, u32)>,
+}
+
+/// Fails unless the report of this program says exactly what its row does.
+pub(crate) fn assert_as_in(row: &Row) {
+    let checked = run(row);
+    let story = checked.story();
+    let report = checked.report();
+    assert_eq!(left(report), sorted(row.left.to_vec()), "{story}");
+    let fails = row.left.iter().any(|(kind, ..)| kind.is_failure());
+    assert_eq!(checked.child.status.success(), !fails, "{story}");
+    if row.left.is_empty() {
+        assert_eq!(report.status, CheckStatus::Clean, "{story}");
+    }
+    for finding in &report.findings {
+        assert_true(finding, row, &story);
+    }
+    assert_eq!(named(&checked, row), row.named, "{story}");
+}
+
+fn run(row: &Row) -> Checked {
+    let fake = Fake::new();
+    let run = fake.run(&format!("{}::program", row.program));
+    // The search for holders has enough time on any machine.
+    checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
+}
+
+/// What was found, by kind, number and size.
+type Left = (FindingKind, Kind, u64, u64);
+
+fn left(report: &Report) -> Vec<Left> {
+    let findings = report.findings.iter();
+    let left = findings.map(|finding| {
+        let resource = finding.resource.expect("a kind of resource");
+        (finding.kind, resource, finding.count, finding.bytes)
+    });
+    sorted(left.collect())
+}
+
+fn sorted(mut left: Vec<Left>) -> Vec<Left> {
+    left.sort();
+    left
+}
+
+/// Fails if the report of a finding says something about its cause that is untrue.
+fn assert_true(finding: &Finding, row: &Row, story: &str) {
+    for others in &finding.siblings {
+        let mut frees = locations(&others.freed_at).into_iter();
+        let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
+        assert!(is_true, "{}\n{story}", others.freed_at);
+    }
+    let holders = finding.holders.as_deref();
+    match (row.held, holders) {
+        (_, None) => {}
+        (Held::Nowhere, Some(holders)) => assert_eq!(holders, [], "{story}"),
+        (Held::By(name), Some(holders)) => {
+            let is_it =
+                |given: &Option<String>| given.as_deref().is_some_and(|it| it.ends_with(name));
+            let is_true = !holders.is_empty() && holders.iter().all(|it| is_it(&it.root.name));
+            assert!(is_true, "{story}");
+        }
+    }
+    if finding.kind == FindingKind::Leaked {
+        let again = Confirmation::by_second_run(finding.count, finding.bytes);
+        assert_eq!(finding.confirmed, Some(again), "{story}");
+    }
+}
+
+/// How the report names the mistake.
+fn named(checked: &Checked, row: &Row) -> Named {
+    let Some(owner) = row.owner else {
+        return Named::Nowhere;
+    };
+    let mistake = (file(row), mark(row).expect("a marked line"));
+    let mut named = Named::Nowhere;
+    let mut before = "";
+    for finding in &checked.report().findings {
+        let block = block(&checked.child.stderr, finding, &mut before);
+        let mut locations = locations(block);
+        if let Some(frame) = finding.shown_site().user_frame() {
+            // The line of the finding itself is printed without its function.
+            let line = frame.file.clone().zip(frame.line);
+            let itself = locations.iter_mut().find(|location| location.line == line);
+            let itself = itself.expect("the finding's line is printed");
+            itself.function.clone_from(&frame.function);
+        }
+        for location in locations.iter().take(MOST_LOCATIONS) {
+            if location.line.as_ref() == Some(&mistake) {
+                return Named::Line;
+            }
+            if is_in(location, row, owner) {
+                named = Named::Function;
+            }
+        }
+    }
+    named
+}
+
+/// The paragraph about a finding on the terminal, which begins behind the one `before`.
+fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a str {
+    let rest = match before.is_empty() {
+        true => printed,
+        false => *before,
+    };
+    let head = format!("{}: {}\n", finding.kind.name(), finding.what());
+    let (_, block) = rest.split_once(&head).expect("each finding is printed");
+    let (block, after) = block.split_once("\n\n").expect("a table follows");
+    *before = after;
+    block
+}
+
+/// The places that a text names, in its order.
+fn locations(text: &str) -> Vec<Location> {
+    // Source lines are shown with this mark.
+    let told = text.lines().filter(|line| !line.contains(" | "));
+    let parts = told.flat_map(|line| line.split(" ← "));
+    let parts = parts.flat_map(|part| part.split(" in "));
+    let parts = parts.flat_map(|part| part.split(", "));
+    parts.filter_map(location).collect()
+}
+
+/// The place that is named in `text`, such as `catalogue::drops::mesh::Mesh::load
+/// (tests/catalogue/drops.rs:17)`.
+fn location(text: &str) -> Option<Location> {
+    let function = text.find("catalogue::").map(|start| {
+        let start = start - usize::from(text[..start].ends_with('<'));
+        let function = text[start..].split(" (").next();
+        function.unwrap_or_default().to_owned()
+    });
+    let line = text.find("tests/catalogue/").and_then(|start| {
+        let mut parts = text[start..].split(':');
+        let file = parts.next()?;
+        let line = parts
+            .next()?
+            .trim_end_matches(|it: char| !it.is_ascii_digit());
+        Some((file.to_owned(), line.parse().ok()?))
+    });
+    (function.is_some() || line.is_some()).then_some(Location { function, line })
+}
+
+/// Whether a location is in this function of a program.
+fn is_in(location: &Location, row: &Row, function: &str) -> bool {
+    let Some(name) = location.function.as_deref() else {
+        return false;
+    };
+    // `<a::B as c::D>::drop` is written as `a::B::drop`.
+    let name = match name
+        .strip_prefix('<')
+        .and_then(|name| name.split_once(" as "))
+    {
+        Some((of, name)) => {
+            let (_, method) = name.rsplit_once(">::").unwrap_or_default();
+            format!("{of}::{method}")
+        }
+        None => name.to_owned(),
+    };
+    let name = name.split("::{").next().unwrap_or_default();
+    name == format!("catalogue::{}::{function}", row.program)
+}
+
+/// The file of a program, as reports name it.
+fn file(row: &Row) -> String {
+    let (module, _) = row.program.rsplit_once("::").expect("a module");
+    format!("tests/catalogue/{}.rs", module.replace("::", "/"))
+}
+
+/// The number of the marked line of a program; none if it makes no mistake.
+pub(crate) fn mark(row: &Row) -> Option<u32> {
+    let (module, program) = row.program.rsplit_once("::").expect("a module");
+    let (_, source) = SOURCES
+        .iter()
+        .find(|(file, _)| *file == module)
+        .expect("a file");
+    let head = format!("mod {program} {{");
+    let lines = source.lines().zip(1..);
+    let inside = lines.skip_while(|(line, _)| *line != head);
+    let inside = inside.take_while(|(line, _)| *line != "}");
+    let mut marked = inside.filter(|(line, _)| line.ends_with(" // MISTAKE"));
+    let first = marked.next();
+    assert!(marked.next().is_none(), "{} has one mistake", row.program);
+    first.map(|(_, number)| number)
+}
+
+/// Every program of the files.
+pub(crate) fn names() -> Vec<String> {
+    let programs = SOURCES.iter().flat_map(|(module, source)| {
+        let heads = source.lines();
+        let names = heads.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(" {"));
+        names.map(move |name| format!("{module}::{name}"))
+    });
+    programs.collect()
+}
