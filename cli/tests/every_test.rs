@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::SystemTime;
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_hooked::{Buffer, lookup_table};
+use gpu_leak_hooked::{Arena, Buffer, lookup_table};
 use gpu_leak_tests::fake::Fake;
 
 use crate::support::{Told, clean, told};
@@ -88,6 +88,21 @@ fn forgets_what_the_table_of_its_allocator_has() {
     static LIVE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
     let address = gpu_leak_hooked::forgotten(64);
     LIVE.lock().expect("no test panics with it").push(address);
+}
+
+/// The arena's own static has its first address.
+#[ignore = "planted"]
+#[test]
+fn forgets_the_first_block_of_an_arena() {
+    let arena = Arena::shared();
+    assert!(arena.has(arena.take(64)));
+}
+
+#[ignore = "planted"]
+#[test]
+fn keeps_the_first_block_of_an_arena_in_a_static() {
+    static TABLE: OnceLock<u64> = OnceLock::new();
+    TABLE.get_or_init(|| Arena::shared().take(64));
 }
 
 #[ignore = "planted"]
@@ -190,6 +205,17 @@ fn what_only_the_table_of_its_allocator_leads_to_is_a_leak() {
         told.stdout.contains("1 allocation, 64 B on hooked:0"),
         "{told:?}"
     );
+}
+
+#[test]
+fn the_static_of_an_arena_does_not_hold_what_the_program_forgets() {
+    let told = runner(&["first_block_of_an_arena", "--ignored"]);
+    assert_eq!(told.code, Some(101), "{told:?}");
+    let forgotten = "test every_test::forgets_the_first_block_of_an_arena ... FAILED: gpu leak: 1 allocation, 64 B";
+    assert!(told.stdout.contains(forgotten), "{told:?}");
+    let kept = "test every_test::keeps_the_first_block_of_an_arena_in_a_static ... ok, first-use\n";
+    assert!(told.stdout.contains(kept), "{told:?}");
+    assert!(!told.stdout.contains("held by"), "{told:?}");
 }
 
 #[test]

@@ -28,6 +28,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
+#[cfg(feature = "holders")]
+use crate::check::allocators_own;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
@@ -186,6 +188,8 @@ pub(crate) fn allocated(
     if let Some(before) = BEFORE.get() {
         before();
     }
+    #[cfg(feature = "holders")]
+    allocators_own::reported(address);
     let place = place();
     ledger::live().apply(&Event::Created(Creation {
         key: key(source, layer, Some(place), address),

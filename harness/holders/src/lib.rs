@@ -129,6 +129,8 @@ pub struct Program<'a> {
     /// The stack slot of each return address on that thread's stack and the address, innermost
     /// first.
     pub asking_stack: &'a [(u64, u64)],
+    /// Addresses of words in statics that belong to the program's allocators. Such a static is no holder.
+    pub allocators_words: &'a [u64],
     /// Walks the stack of a waiting thread; the function given to it reads a word of memory.
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,
 }

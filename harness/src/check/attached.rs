@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
+#[cfg(feature = "holders")]
+use super::allocators_own;
 use super::blind;
 use super::outcome;
 use super::process::listen::listen;
@@ -123,6 +125,10 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
             .then(|| outcome::weigh(&report, &policy, None));
         sink.finished(&report);
         return None;
+    }
+    #[cfg(feature = "holders")]
+    if settings.is_test {
+        allocators_own::watch();
     }
     let session = Session::new(subject, policy, suppressions, None).of_process(settings.is_test);
     let attached = Attached {

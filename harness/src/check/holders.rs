@@ -7,6 +7,7 @@ use std::{fs, thread};
 use gpu_leak_holders::{DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find};
 use rustc_hash::FxHashMap;
 
+use super::allocators_own;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
@@ -123,6 +124,7 @@ fn search(
         names: NAMES,
         asking_thread: this_thread().unwrap_or(0),
         asking_stack: &own_stack(),
+        allocators_words: &allocators_own::words(),
         waiting_stack: capture::walk_waiting,
     };
     let objects = objects();

@@ -3,6 +3,8 @@
 #![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
 
 use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+#[cfg(feature = "holders")]
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -124,6 +126,23 @@ pub(crate) fn modules() -> Vec<PathBuf> {
         true
     });
     list
+}
+
+/// Calls `each` with the addresses of each writable part of the program and its libraries.
+#[cfg(feature = "holders")]
+pub(crate) fn each_writable_part(mut each: impl FnMut(Range<u64>)) {
+    visit(|object| {
+        // SAFETY: the loader passes the object's own headers.
+        let headers =
+            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+        for header in headers {
+            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0 {
+                let start = object.dlpi_addr.wrapping_add(header.p_vaddr);
+                each(start..start.saturating_add(header.p_memsz));
+            }
+        }
+        true
+    });
 }
 
 /// Calls `each` for the program and for each library until it returns false. No library is loaded

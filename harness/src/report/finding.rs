@@ -259,7 +259,12 @@ fn further_runs(finding: &Finding) -> Option<String> {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
                     format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
                 }
-                _ => "the second run did not leave it again: one-time set-up".to_owned(),
+                Some(_) => "the second run did not leave it again: one-time set-up".to_owned(),
+                None => {
+                    "by no second run: a static holds it when the process ends, so it counts as \
+                         one-time set-up"
+                        .to_owned()
+                }
             });
         }
         (

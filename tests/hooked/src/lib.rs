@@ -66,3 +66,33 @@ pub fn lookup_table(bytes: u64) {
         Buffer::new(bytes).leak();
     });
 }
+
+/// Hands out the memory of one arena, which never gets any of it back.
+#[derive(Debug)]
+pub struct Arena {
+    first: u64,
+    next: AtomicU64,
+}
+
+impl Arena {
+    /// The arena of this process.
+    pub fn shared() -> &'static Self {
+        static ARENA: Arena = Arena {
+            first: 0x7000_0000_0000,
+            next: AtomicU64::new(0x7000_0000_0000),
+        };
+        &ARENA
+    }
+
+    /// Allocates `bytes`, and returns the address.
+    pub fn take(&self, bytes: u64) -> u64 {
+        let address = self.next.fetch_add(bytes, Ordering::Relaxed);
+        SOURCE.allocated(Place::named("hooked:0"), address, bytes);
+        address
+    }
+
+    /// Whether memory at this address is in the arena.
+    pub fn has(&self, address: u64) -> bool {
+        (self.first..self.next.load(Ordering::Relaxed)).contains(&address)
+    }
+}

@@ -72,7 +72,7 @@ impl Roots {
         });
         roots.complete &= all;
         for module in &modules {
-            roots.statics(module);
+            roots.statics(module, program.allocators_words);
         }
         for thread in &threads {
             for module in modules.iter().filter(|module| module.name.is_none()) {
@@ -121,10 +121,12 @@ impl Roots {
         modules
     }
 
-    fn statics(&mut self, module: &Module) {
+    fn statics(&mut self, module: &Module, allocators_words: &[u64]) {
         for variable in &module.image.variables {
             let addresses = moved(&variable.addresses, module.bias);
+            let is_an_allocators = allocators_words.iter().any(|word| addresses.contains(word));
             match &variable.whose {
+                Whose::Program(_) if is_an_allocators => self.add_nameless(addresses),
                 Whose::Program(name) => self.add_variable(
                     Root {
                         kind: RootKind::Static,

@@ -20,6 +20,7 @@ use crate::sync::{Mutex, locked};
 static FOUND: Mutex<FxHashSet<u64>> = Mutex::new(FxHashSet::with_hasher(FxBuildHasher));
 
 /// Returns the addresses of the drivers' functions that look-ups have found.
+#[cfg(feature = "holders")]
 pub(crate) fn found() -> FxHashSet<u64> {
     locked(&FOUND).clone()
 }

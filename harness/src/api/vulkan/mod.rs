@@ -22,6 +22,9 @@ mod structures;
 mod tests;
 
 pub(crate) use labels::label_of;
+#[cfg(feature = "holders")]
 pub(crate) use look_up::found as functions_found;
-pub(crate) use owners::{device_name, handles};
+pub(crate) use owners::device_name;
+#[cfg(feature = "holders")]
+pub(crate) use owners::handles;
 pub(crate) use state::{Missed, is_heard, is_named_so, missed, register, result_name};

@@ -303,6 +303,7 @@ pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
 }
 
 /// Returns the handles of all instances, devices and physical devices.
+#[cfg(feature = "holders")]
 pub(crate) fn handles() -> Vec<u64> {
     let known = known();
     let owners = known.owners.iter().map(|owner| owner.handle);

@@ -5,6 +5,7 @@
 
 #![expect(unsafe_code, reason = "the driver's interface is C")]
 
+use std::ffi::{CStr, c_void};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -40,17 +41,26 @@ fn with_driver(faults: &str, body: fn()) {
     );
 }
 
+/// Looks a function of the stand-in up as programs do.
+fn look_up(name: &CStr) -> *mut c_void {
+    // SAFETY: the stand-in has no initialisers, and both names end with a zero byte.
+    let found = unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        libc::dlsym(library, name.as_ptr())
+    };
+    assert!(!found.is_null(), "{name:?}");
+    found
+}
+
 /// Calls a function of the stand-in: `cuda!(cuMemFree_v2(pointer => u64))`.
 macro_rules! cuda {
     ($name:ident($($argument:expr => $type:ty),*)) => {{
-        let library = crate::device::dl::Library::open("libcuda.so.1".as_ref()).unwrap();
         let name = std::ffi::CString::new(stringify!($name)).unwrap();
+        let found = crate::api::cuda::tests::look_up(&name);
         // SAFETY: the tests below state each function's documented signature, and pass it places
         // of theirs and handles it gave them.
         unsafe {
-            let function: unsafe extern "C" fn($($type),*) -> u32 =
-                library.function(&name).expect(stringify!($name));
-            function($($argument),*)
+            std::mem::transmute::<*mut std::ffi::c_void, unsafe extern "C" fn($($type),*) -> u32>(found)($($argument),*)
         }
     }};
 }
