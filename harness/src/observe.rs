@@ -28,8 +28,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
-#[cfg(feature = "holders")]
-use crate::check::allocators_own;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
@@ -39,7 +37,7 @@ use crate::recursion_guard::{RecursionGuard, quiet, quiet_if_heard};
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
 /// What to call before the first report.
-static BEFORE: OnceLock<fn()> = OnceLock::new();
+static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
@@ -186,10 +184,8 @@ pub(crate) fn allocated(
         return;
     };
     if let Some(before) = BEFORE.get() {
-        before();
+        before(address);
     }
-    #[cfg(feature = "holders")]
-    allocators_own::reported(address);
     let place = place();
     ledger::live().apply(&Event::Created(Creation {
         key: key(source, layer, Some(place), address),
@@ -256,9 +252,9 @@ pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Calls `before` ahead of each report of an allocation. It must be quick after the first one, and
+/// Calls `before` with the address ahead of each report of an allocation. It must be quick after the first one, and
 /// must not report anything itself. Only the first function that is set takes effect.
-pub(crate) fn before_each_allocation(before: fn()) {
+pub(crate) fn before_each_allocation(before: fn(u64)) {
     let _ = BEFORE.set(before);
 }
 

@@ -25,7 +25,7 @@ static IS_WATCHING: AtomicBool = AtomicBool::new(false);
 static STATICS: Mutex<Option<Statics>> = Mutex::new(None);
 
 /// Examines all blocks that allocators report from now on.
-pub(crate) fn watch() {
+pub(super) fn watch() {
     let read = File::open("/proc/self/mem").map(|memory| Statics {
         memory,
         part: vec![0; PART],
@@ -38,7 +38,7 @@ pub(crate) fn watch() {
 }
 
 /// Records that an allocator reports a block at `address`.
-pub(crate) fn reported(address: u64) {
+pub(super) fn reported(address: u64) {
     if IS_WATCHING.load(Ordering::Relaxed)
         && let Some(statics) = &mut *locked(&STATICS)
     {

@@ -170,7 +170,13 @@ fn watch_this_program() {
             attached.finish();
         }
     });
-    observe::before_each_allocation(at_first_use);
+    observe::before_each_allocation(|address| {
+        at_first_use();
+        #[cfg(feature = "holders")]
+        allocators_own::reported(address);
+        #[cfg(not(feature = "holders"))]
+        let _ = address;
+    });
     before_initialisation(at_first_use);
 }
 

@@ -1,7 +1,7 @@
 //! One check, from its beginning to its outcome.
 
 #[cfg(feature = "holders")]
-pub(crate) mod allocators_own;
+mod allocators_own;
 mod annotated;
 mod assertion;
 mod attached;
