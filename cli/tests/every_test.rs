@@ -195,6 +195,7 @@ fn what_the_code_allows_and_what_a_static_holds_fails_nothing() {
     assert!(told.stdout.contains(line), "{told:?}");
     let line = "test every_test::keeps_a_static ... ok, first-use\n";
     assert!(told.stdout.contains(line), "{told:?}");
+    assert!(!told.stdout.contains("second run did not"), "{told:?}");
 }
 
 #[test]

@@ -216,16 +216,15 @@ programs! { ""
     statics::document: faulty(Shape::Captured, "Document::open", &[(Leaked, Linear, 1, 2500)])
         .held_by("document::ON_QUIT")
         .named(Named::Function),
-    // What still leads to it is not searched for, because the finding is no failure.
     statics::palette: faulty(Shape::Static, "Picture::is_plain", &[(FirstUse, Block, 1, 64)])
         .held_by("palette::DEFAULT")
         .named(Named::Nowhere),
     sharing::worker: correct(&[]),
     sharing::folders: correct(&[]),
-    statics::table: correct(&[(FirstUse, Linear, 1, 4096)]),
+    statics::table: correct(&[(FirstUse, Linear, 1, 4096)]).held_by("sines::SINES"),
     statics::retired: correct(&[(Deferred, Linear, 1, 2000)]),
     handles::recorder: faulty(Shape::WrongCall, "Recording::new", &[(Leaked, GraphHandle, 1, 0)])
-        .named(Named::Function),
+        .named(Named::Line),
     // The report is wrong about the free: it calls pinned memory `device memory`, and says of the
     // address, which is that of the registered memory, that it was not live.
     handles::window: faulty(
@@ -242,7 +241,7 @@ programs! { ""
     )
         .named(Named::Line),
     handles::renderer: faulty(Shape::ParentFirst, "Renderer::close", &[(Leaked, Linear, 2, 6000)])
-        .named(Named::Nowhere),
+        .named(Named::Line),
     counting::streams: faulty(Shape::AllButOne, "Group::close", &[(Leaked, Stream, 1, 0)])
         .freed_in(&["Group::close"])
         .named(Named::Function),

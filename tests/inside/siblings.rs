@@ -1,11 +1,14 @@
 //! A leak's report says where others of the same line were freed, which is often the other side of
 //! the mistake.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 
-use super::{give_back, take};
+use super::{SOURCE, give_back, place, take};
 
 fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("inside::siblings::{test}")))
@@ -115,4 +118,64 @@ fn where_none_was_freed_none_is_named() {
     for finding in &checked.report().findings {
         assert_eq!(finding.siblings, [], "{}", checked.story());
     }
+}
+
+/// Two buffers, of which the destructor forgets one.
+struct Pair {
+    first: u64,
+    _second: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1 << 40);
+        let first = NEXT.fetch_add(2, Ordering::Relaxed);
+        SOURCE.allocated(place(), first, 16);
+        SOURCE.allocated(place(), first + 1, 8);
+        Self {
+            first,
+            _second: first + 1,
+        }
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        give_back(self.first);
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn drops_one_of_two() {
+    drop(Pair::new());
+}
+
+#[test]
+fn what_the_same_function_created_is_named_with_the_destructor_that_freed_it() {
+    let checked = run("drops_one_of_two");
+    let story = checked.story();
+    let [finding] = &*checked.report().findings else {
+        panic!("{story}");
+    };
+    assert_eq!((finding.count, finding.bytes), (1, 8), "{story}");
+    assert_eq!(finding.siblings, [], "{story}");
+    let [companion] = &*finding.companions else {
+        panic!("{story}");
+    };
+    assert_eq!((companion.resource, companion.count), (Kind::Block, 1));
+    let created = format!(
+        "main::inside::siblings::Pair::new (tests/inside/siblings.rs:{})",
+        line("SOURCE.allocated(place(), first, 16);")
+    );
+    assert_eq!(companion.created_in, created, "{story}");
+    let by = format!(
+        "drop (tests/inside/siblings.rs:{}) ← tests/inside/siblings.rs:{}\n",
+        line("give_back(self.first);"),
+        line("drop(Pair::new());")
+    );
+    let told = story.lines().find(|line| line.contains("with it"));
+    let told = told.unwrap_or_else(|| panic!("{story}"));
+    assert!(format!("{told}\n").ends_with(&by), "{story}");
 }

@@ -1,5 +1,5 @@
-//! Finds which places of the program still refer to what a check found. Only failing findings are
-//! searched for.
+//! Finds which places of the program still refer to what a check found. Only what fails and what is first
+//! use is searched for.
 
 use std::time::Duration;
 use std::{fs, thread};
@@ -16,7 +16,7 @@ use crate::ledger::{self, Kind, Record};
 use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
-    CheckStatus, Finding, FindingKind, Holder, HolderKind, HolderRoot, Report,
+    CheckStatus, Confirmation, FindingKind, Holder, HolderKind, HolderRoot, Report,
 };
 
 /// How many resources of one finding are searched for.
@@ -27,7 +27,8 @@ const STACK: usize = 1 << 20;
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
 /// records of each.
 pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
-    let wanted = wanted(report, records);
+    let is_asked = |kind| fails(kind) || kind == FindingKind::FirstUse;
+    let wanted = wanted(report, records, is_asked);
     let groups = report.findings.len();
     let Some(found) = search(groups, time, |record| wanted.get(&record).copied()) else {
         return;
@@ -51,7 +52,7 @@ pub(crate) fn take_statics_for_first_use(
     records: &[Vec<u64>],
     time: Duration,
 ) {
-    let wanted = wanted(report, records);
+    let wanted = wanted(report, records, fails);
     let targets: FxHashMap<u64, usize> = wanted.keys().copied().zip(0..).collect();
     let Some(found) = search(targets.len(), time, |record| targets.get(&record).copied()) else {
         return;
@@ -67,11 +68,12 @@ pub(crate) fn take_statics_for_first_use(
     };
     for (finding, records) in report.findings.iter_mut().zip(records) {
         let may_be_far = finding.resource != Some(Kind::Block);
-        if fails(finding)
+        if fails(finding.kind)
             && !records.is_empty()
             && records.iter().all(|record| is_kept(record, may_be_far))
         {
             finding.kind = FindingKind::FirstUse;
+            finding.confirmed = Some(Confirmation::HeldByStatic);
         }
     }
     if matches!(report.status, CheckStatus::Found(_)) {
@@ -81,10 +83,14 @@ pub(crate) fn take_statics_for_first_use(
 }
 
 /// Returns the records that are searched for, each with the number of its finding.
-fn wanted(report: &Report, records: &[Vec<u64>]) -> FxHashMap<u64, usize> {
+fn wanted(
+    report: &Report,
+    records: &[Vec<u64>],
+    is_asked: impl Fn(FindingKind) -> bool,
+) -> FxHashMap<u64, usize> {
     let mut wanted = FxHashMap::default();
     for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
-        if fails(finding) {
+        if is_asked(finding.kind) {
             wanted.extend(
                 records
                     .iter()
@@ -142,8 +148,8 @@ fn search(
 }
 
 /// Whether a finding fails its check and concerns something live.
-fn fails(finding: &Finding) -> bool {
-    matches!(finding.kind, FindingKind::Leaked | FindingKind::Grew)
+fn fails(kind: FindingKind) -> bool {
+    matches!(kind, FindingKind::Leaked | FindingKind::Grew)
 }
 
 /// Returns the value that refers to a record in memory; `None` if its key is a number of the

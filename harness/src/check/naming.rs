@@ -54,7 +54,12 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
                 add_stack(names, caller.stack);
                 add_error(names, *error);
             }
-            Anomaly::EndedWithContext { record, .. } | Anomaly::Overwritten { record, .. } => {
+            Anomaly::EndedWithContext { record, caller, .. } => {
+                add_stack(names, caller.stack);
+                add_stack(names, record.made.caller.stack);
+                add_label(names, record);
+            }
+            Anomaly::Overwritten { record, .. } => {
                 add_stack(names, record.made.caller.stack);
                 add_label(names, record);
             }

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// What a call site had left after a round.
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
-    AllowedBy, Budget, CheckStatus, Code, Confirmation, Course, DeviceTable, FailedRelease, Figure,
-    Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known, Language, Library, Limit,
-    MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose, Reason, Row, RunPurpose, Share,
-    Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
+    AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Course, DeviceTable,
+    FailedRelease, Figure, Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known,
+    Language, Library, Limit, MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose,
+    Reason, Row, RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
 use crate::judge::{CheckInput, CheckResult, Subject, device_tables, meant_to_stay, timeline};

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::check_report::{
-    CheckStatus, Confirmation, FailedRelease, Finding, FindingKind, Left, Library, Report, Share,
-    Sibling, Site, When,
+    CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
+    Report, Share, Sibling, Site, When,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
@@ -63,7 +63,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let lines: [(_, Vec<String>); 12] = [
+    let lines: [(_, Vec<String>); 13] = [
         (
             "held by",
             library.map(held_by_library).into_iter().collect(),
@@ -77,6 +77,10 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
         (
             "others",
             others.map(|others| sibling(others, finding)).collect(),
+        ),
+        (
+            "with it",
+            finding.companions.iter().map(companion).collect(),
         ),
         ("also", also.collect()),
         ("thread", thread.into_iter().collect()),
@@ -181,6 +185,21 @@ fn sibling(others: &Sibling, finding: &Finding) -> String {
     )
 }
 
+/// For example `1 stream, created in Texture::new (src/a.rs:20), was destroyed in Texture::drop (src/a.rs:31)`.
+fn companion(other: &Companion) -> String {
+    let (created, freed) = match other.resource.is_handle() {
+        true => ("created", "destroyed"),
+        false => ("allocated", "freed"),
+    };
+    let were = if other.count == 1 { "was" } else { "were" };
+    format!(
+        "{}, {created} in {}, {were} {freed} in {}",
+        other.what(),
+        other.created_in,
+        other.freed_at
+    )
+}
+
 /// For example `calls 3 to 97 of the 100 that allocated or freed during the test`; `None` if there
 /// were no other calls.
 fn when(finding: &Finding) -> Option<String> {
@@ -259,12 +278,10 @@ fn further_runs(finding: &Finding) -> Option<String> {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
                     format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
                 }
-                Some(_) => "the second run did not leave it again: one-time set-up".to_owned(),
-                None => {
-                    "by no second run: a static holds it when the process ends, so it counts as \
-                         one-time set-up"
-                        .to_owned()
-                }
+                Some(Confirmation::HeldByStatic) => "by no second run: a static holds it when the \
+                                                     process ends, so it counts as one-time set-up"
+                    .to_owned(),
+                _ => "the second run did not leave it again: one-time set-up".to_owned(),
             });
         }
         (

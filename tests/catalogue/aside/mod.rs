@@ -15,7 +15,7 @@ use crate::table::{Named, Row, Shape, correct, faulty, programs};
 
 programs! { "aside::"
     ownership::texture: faulty(Shape::Drop, "Texture::drop", &[(Leaked, Array, 1, 1024)])
-        .named(Named::Nowhere),
+        .named(Named::Line),
     ownership::batch: faulty(Shape::Forgotten, "Batch::into_rows", &[(Leaked, Linear, 2, 960)])
         .named(Named::Nowhere),
     ownership::ring: faulty(Shape::Replaced, "Ring::write", &[(Leaked, Block, 3, 300)])
@@ -66,6 +66,6 @@ programs! { "aside::"
         .named(Named::Nowhere),
     sharing::display: faulty(Shape::ParentFirst, "Display::close", &[(Leaked, Block, 2, 1000)])
         .named(Named::Nowhere),
-    sharing::background: correct(&[(FirstUse, Stream, 1, 0)]),
+    sharing::background: correct(&[(FirstUse, Stream, 1, 0)]).held_by("background::STREAM"),
     sharing::volume: correct(&[]),
 }

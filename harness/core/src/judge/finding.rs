@@ -7,7 +7,7 @@ use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Holding, Kind, Layer, Place};
+use crate::ledger::{Anomaly, Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Finding, FindingKind, Site, When};
 use crate::units::quantity;
 
@@ -58,7 +58,7 @@ pub(crate) fn of_group(
     let site = names.site(group.key.stack, resource);
     let mut notes = Vec::new();
     notes.extend(labels(tally, names));
-    notes.extend(ended.map(|cause| freed_only(cause).to_owned()));
+    notes.extend(ended.map(|cause| freed_only(cause, tally, run, input)));
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
@@ -145,8 +145,9 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
         .threads
         .iter()
         .map(|thread| input.names.thread(*thread));
-    // The test's own thread has the test's name, truncated by the system.
-    let other = names.find(|name| !input.subject.test.starts_with(&**name))?;
+    // The test's own thread has the test's name, of which the system keeps the beginning.
+    let is_other = |name: &String| !input.subject.test.starts_with(name.trim_end_matches('…'));
+    let other = names.find(is_other)?;
     is_running.then(|| {
         format!(
             "allocated on the thread {other}, and threads of the test still ran when it ended; \
@@ -155,14 +156,32 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     })
 }
 
-fn freed_only(cause: ContextEnd) -> &'static str {
-    match cause {
+/// For example `freed only because its context was destroyed in App::close (src/app.rs:40)`.
+fn freed_only(cause: ContextEnd, tally: &Tally, run: usize, input: &CheckInput) -> String {
+    let ended = input.runs[run].anomalies.iter();
+    let mut callers = ended.filter_map(|anomaly| match anomaly {
+        Anomaly::EndedWithContext { record, caller, .. }
+            if tally.records.binary_search(&record.sequence).is_ok() =>
+        {
+            Some((caller.stack, record.made.kind))
+        }
+        _ => None,
+    });
+    let site = callers
+        .next()
+        .map(|(stack, kind)| input.names.site(stack, kind));
+    let site = site.filter(|site| site.user_frame().is_some());
+    let place = site.map_or_else(String::new, |site| {
+        format!(" in {}", site.shown(&input.subject.test))
+    });
+    let what = match cause {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
         ContextEnd::LastRelease => "freed only because the last primary context was released",
         ContextEnd::Reset => "freed only because the device was reset",
         ContextEnd::DeviceDestroyed => "not destroyed before its device was",
         ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
-    }
+    };
+    format!("{what}{place}")
 }
 
 /// Returns which of the run's allocating and freeing calls created these records.

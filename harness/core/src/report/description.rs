@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Budget, Finding, Limit, Site};
+use super::{Budget, Companion, Finding, Limit, Site};
 use crate::escape;
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{amount, count, exact_size, noun, quantity};
@@ -112,6 +112,22 @@ fn allocator(finding: &Finding) -> String {
 }
 
 /// For example `device memory, stream-ordered`.
+impl Companion {
+    /// Returns what it is about: `2 streams`, `1 allocation of pinned memory`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match self.resource {
+            kind if kind.is_handle() => quantity(self.count, noun(kind)),
+            Kind::Block => quantity(self.count, "allocation"),
+            kind => format!(
+                "{} of {} memory",
+                quantity(self.count, "allocation"),
+                kind.name()
+            ),
+        }
+    }
+}
+
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     let is_host = place == Place::HOST;
     let place = if is_host { "host" } else { "device" };

@@ -39,6 +39,10 @@ pub struct Finding {
     /// finding, at most three places; empty if that is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
+    /// If there are none: what else the same function created, and where it was freed in that run, at
+    /// most two.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub companions: Vec<Companion>,
     /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
@@ -89,6 +93,7 @@ impl Finding {
             taken: 0,
             given_back: 0,
             siblings: Vec::new(),
+            companions: Vec::new(),
             when: None,
             confirmed: None,
             failed: None,
@@ -251,6 +256,21 @@ pub struct Sibling {
     pub allocated_from: Option<String>,
 }
 
+/// Something else that the function which created what a finding is about has created through the same
+/// callers, and that was freed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Companion {
+    /// What it is.
+    pub resource: Kind,
+    /// How many.
+    pub count: u64,
+    /// The function and the line: `Texture::new (src/texture.rs:20)`.
+    pub created_in: String,
+    /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
+    pub freed_at: String,
+}
+
 /// When something was created, counted in allocating and freeing calls of the process during the
 /// test. A clock would cost as much as the rest of such a call, and would differ in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -350,6 +370,8 @@ pub enum Confirmation {
     /// There is one run of a whole program, and the interpreter that ran it freed this only as it
     /// shut down.
     UntilShutdown,
+    /// There is one run of a whole test process, at whose end a static still held it.
+    HeldByStatic,
     /// The number of runs that left it.
     // serde requires untagged variants to be last.
     #[serde(untagged)]

@@ -77,6 +77,15 @@ impl Site {
 }
 
 impl Frame {
+    /// Whether the function is this test, or a closure in it.
+    #[must_use]
+    pub fn is_of_test(&self, test: &str) -> bool {
+        let path = self.function.as_deref().unwrap_or_default();
+        let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
+        let rest = inside.strip_prefix(test);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    }
+
     /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
     #[must_use]
     pub fn shown(&self) -> String {
@@ -125,11 +134,7 @@ fn caller(frame: &Frame, test: &str) -> String {
 /// the line tables lack.
 fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
-    let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
-    let rest = inside.strip_prefix(test);
-    path.starts_with('{')
-        || is_top_level(path)
-        || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+    path.starts_with('{') || is_top_level(path) || frame.is_of_test(test)
 }
 
 /// Python's name for the lines of a file outside every function.
