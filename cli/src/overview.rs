@@ -236,8 +236,8 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     let mut finding = (*largest).clone();
     finding.count = sum(|finding| finding.count);
     finding.bytes = sum(|finding| finding.bytes);
-    finding.taken = sum(|finding| finding.taken);
-    finding.given_back = sum(|finding| finding.given_back);
+    finding.allocated = sum(|finding| finding.allocated);
+    finding.freed = sum(|finding| finding.freed);
     finding.each = largest.each.filter(|_| each);
     // These are figures of one test.
     let is_of_all = |(_, finding): &(&Report, &Finding)| finding.confirmed == largest.confirmed;

@@ -273,7 +273,7 @@ fn sources_younger_than_the_command_are_not_called_changed() {
     drop(file);
     let told = runner_at(&old, &["every_test::leaks_unseen", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
-    assert!(told.stdout.contains("taken here"), "{told:?}");
+    assert!(told.stdout.contains("allocated here"), "{told:?}");
     assert!(!told.stdout.contains("changed after"), "{told:?}");
 }
 

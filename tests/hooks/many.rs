@@ -38,7 +38,7 @@ fn uses_many_allocators() {
 fn each_of_many_devices_is_told_by_its_name() {
     let child = Run::of("hooks::many::uses_many_devices").run();
     for told in [
-        "on many:299, taken at",
+        "on many:299, allocated at",
         "leaked: hooks::many::uses_many_devices",
     ] {
         assert!(child.stderr.contains(told), "{child:#?}");

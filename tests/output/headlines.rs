@@ -28,15 +28,15 @@ fn elsewhere(line: u32) -> Site {
 fn one_place_is_named_with_its_line() {
     assert_eq!(
         of(vec![leak(Kind::StreamOrdered, 2, 512 * KIB)]),
-        "gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:8",
+        "gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:8",
     );
     assert_eq!(
         of(vec![leak(Kind::Linear, 1, 1)]),
-        "gpu leak: 1 allocation, 1 B on cuda:0, taken at src/optim.rs:8",
+        "gpu leak: 1 allocation, 1 B on cuda:0, allocated at src/optim.rs:8",
     );
     assert_eq!(
         of(vec![leak(Kind::Stream, 1, 0)]),
-        "gpu leak: 1 stream on cuda:0, taken at src/optim.rs:8",
+        "gpu leak: 1 stream on cuda:0, created at src/optim.rs:8",
     );
 }
 
@@ -60,7 +60,7 @@ fn several_are_summed_up_by_device_and_kind() {
     assert_eq!(
         line,
         "gpu leak: 3 allocations, 2.00 MiB (2,101,248 B) on cuda:0, 1 allocation, 400 B on cuda:1 \
-         and 3 events on cuda:0, taken at src/optim.rs:8 and 2 other places",
+         and 3 events on cuda:0, allocated at src/optim.rs:8 and 2 other places",
     );
 }
 
@@ -97,7 +97,7 @@ fn a_reserve_has_a_size_and_a_device() {
 fn what_is_no_failure_does_not_call_itself_a_leak() {
     assert_eq!(
         of(vec![finding(FindingKind::FirstUse, Kind::Linear, 1, 512)]),
-        "gpu leak check: first-use: 1 allocation, 512 B on cuda:0, taken at src/optim.rs:8",
+        "gpu leak check: first-use: 1 allocation, 512 B on cuda:0, allocated at src/optim.rs:8",
     );
     let reason = Reason::new(
         Code::NoGpu,

@@ -48,12 +48,12 @@ fn the_message_in_junit_is_the_headline_and_the_text_has_the_report() {
         "{message}"
     );
     let headline =
-        "gpu leak: 1 allocation, 1.00 KiB on embedded:0, taken at tests/output/nextest.rs:";
+        "gpu leak: 1 allocation, 1.00 KiB on embedded:0, allocated at tests/output/nextest.rs:";
     assert!(message.contains(headline), "{message}");
     let text = failure.text().unwrap_or_default();
     for part in [
         "leaked: 1.00 KiB device memory",
-        "taken here",
+        "allocated here",
         "difference",
         "help: ",
     ] {

@@ -14,8 +14,8 @@ use super::sample::{self, KIB, MIB, device, finding, leak, rendered, report, wit
 #[test]
 fn a_leak_is_told_with_line_callers_tables_and_remedy() {
     let report = with(Finding {
-        taken: 8,
-        given_back: 6,
+        allocated: 8,
+        freed: 6,
         ..leak(Kind::StreamOrdered, 2, 512 * KIB)
     });
     assert_snapshot!(rendered(&report));

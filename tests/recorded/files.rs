@@ -112,7 +112,7 @@ fn tell(report: &Report, text: &mut String) {
         let kind = finding.resource.map_or("reserve", |kind| kind.name());
         let _ = writeln!(
             text,
-            "  {}: {} × {kind}, {} bytes, {} on {}, taken at {}",
+            "  {}: {} × {kind}, {} bytes, {} on {}, allocated at {}",
             finding.kind.name(),
             finding.count,
             finding.bytes,

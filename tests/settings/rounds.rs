@@ -13,7 +13,7 @@ fn what_grows_in_every_round_fails_with_each_round_s_figure() {
     let checked = run("rounds::grows");
     assert!(
         headline(&checked).starts_with(
-            "gpu memory grew: 4 allocations, 40 B on shelf:0, taken at tests/settings/rounds.rs:"
+            "gpu memory grew: 4 allocations, 40 B on shelf:0, allocated at tests/settings/rounds.rs:"
         ),
         "{}",
         checked.story()

@@ -335,13 +335,13 @@ fn what_a_later_run_left_less_of_was_not_freed() {
     let report = report(&checked, "leaves_nine_and_then_seven");
     let figures = |kind| {
         let finding = report.findings.iter().find(|finding| finding.kind == kind);
-        finding.map(|finding| (finding.count, finding.taken, finding.given_back))
+        finding.map(|finding| (finding.count, finding.allocated, finding.freed))
     };
     assert_eq!(figures(FindingKind::Leaked), Some((7, 7, 0)));
     assert_eq!(figures(FindingKind::FirstUse), Some((2, 9, 0)));
     let story = checked.story();
     assert!(
-        story.contains("taken here 7 times, never given back"),
+        story.contains("allocated here 7 times, never freed"),
         "{story}"
     );
 }

@@ -134,7 +134,7 @@ pub(crate) fn finding(kind: FindingKind, function: &str, count: u64, each: u64) 
         count,
         bytes: count * each,
         each: Some(each),
-        taken: count,
+        allocated: count,
         ..Finding::new(kind, Layer::DRIVER, Place::cuda(0), site)
     }
 }

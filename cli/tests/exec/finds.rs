@@ -38,7 +38,7 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
             .is_some_and(|file| file.ends_with("program.c")),
         "{frame:?}"
     );
-    assert_eq!(frame.line, Some(line_of("/* taken here */")));
+    assert_eq!(frame.line, Some(line_of("/* allocated here */")));
     let callers: Vec<_> = leak
         .site
         .frames

@@ -42,7 +42,7 @@ static void begin(void)
 static ptr take(size_t bytes)
 {
     ptr address = 0;
-    CALL(cuMemAlloc_v2, (ptr *, size_t), &address, bytes); /* taken here */
+    CALL(cuMemAlloc_v2, (ptr *, size_t), &address, bytes); /* allocated here */
     return address;
 }
 

@@ -44,7 +44,7 @@ pub(super) fn write(
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
         Some(failed) => refused(failed),
-        None => taken(finding),
+        None => allocated(finding),
     }
 }
 
@@ -151,8 +151,8 @@ fn share(share: &Share) -> String {
     }
 }
 
-/// For example `taken here 8 times, given back 6 times`.
-fn taken(finding: &Finding) -> String {
+/// For example `allocated here 8 times, freed 6 times`.
+fn allocated(finding: &Finding) -> String {
     let shares = finding.budget.as_ref().map(|budget| &*budget.shares);
     if let Some([largest, ..]) = shares {
         return share(largest);
@@ -160,12 +160,12 @@ fn taken(finding: &Finding) -> String {
     let is_handle = finding.resource.is_some_and(Kind::is_handle);
     let (here, freed) = match is_handle {
         true => ("created here", "destroyed"),
-        false => ("taken here", "given back"),
+        false => ("allocated here", "freed"),
     };
-    match (finding.taken, finding.given_back) {
+    match (finding.allocated, finding.freed) {
         (0 | 1, 0) => here.to_owned(),
-        (taken, 0) => format!("{here} {}, never {freed}", times(taken)),
-        (taken, back) => format!("{here} {}, {freed} {}", times(taken), times(back)),
+        (allocated, 0) => format!("{here} {}, never {freed}", times(allocated)),
+        (allocated, back) => format!("{here} {}, {freed} {}", times(allocated), times(back)),
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) fn leak(names: &[&str]) -> Finding {
         count: 1,
         bytes: 64,
         each: Some(64),
-        taken: 1,
+        allocated: 1,
         ..Finding::new(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), site)
     }
 }

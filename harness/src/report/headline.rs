@@ -5,7 +5,7 @@ use super::escape;
 use crate::ledger::{Amount, Kind, Place};
 use crate::units::{amount, exact_size, noun, quantity, total};
 
-/// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88`.
+/// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:88`.
 ///
 /// Only the findings that decided the status are summed up. Each of them is displayed as a line of
 /// its own.
@@ -23,19 +23,24 @@ pub fn headline(report: &Report) -> String {
         .iter()
         .filter(|it| CheckStatus::Found(it.kind) == report.status && !it.is_unconfirmed())
         .collect();
-    let taken = || format!("{}, taken {}", amounts(&findings), places(&findings));
+    let is_handle = |finding: &&Finding| finding.resource.is_some_and(Kind::is_handle);
+    let verb = match findings.iter().all(is_handle) {
+        true => "created",
+        false => "allocated",
+    };
+    let left = || format!("{}, {verb} {}", amounts(&findings), places(&findings));
     let status = format!("gpu leak check: {}", report.status.name());
     match report.status {
         CheckStatus::Found(kind) => match kind {
-            FindingKind::Leaked => format!("gpu leak: {}", taken()),
+            FindingKind::Leaked => format!("gpu leak: {}", left()),
             FindingKind::FailedFree => {
                 let failed = failures(&findings);
                 format!("gpu free failed: {failed} {}", places(&findings))
             }
             FindingKind::Retained => format!("gpu memory retained: {}", amounts(&findings)),
-            FindingKind::Grew => format!("gpu memory grew: {}", taken()),
+            FindingKind::Grew => format!("gpu memory grew: {}", left()),
             FindingKind::OverBudget => format!("gpu budget exceeded: {}", budgets(&findings)),
-            FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", taken()),
+            FindingKind::FirstUse | FindingKind::Deferred => format!("{status}: {}", left()),
             FindingKind::Allowed => format!("{status}: {}", amounts(&findings)),
             _ => status,
         },

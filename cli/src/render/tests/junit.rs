@@ -39,7 +39,7 @@ fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
     let message = failure.attribute("message").unwrap_or_default();
     assert_eq!(
         message,
-        "gpu leak: 2 allocations, 1.00 MiB on cuda:0, taken at src/optim.rs:88"
+        "gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:88"
     );
     assert!(
         failure

@@ -228,7 +228,7 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
         count: failed.amount.count,
         bytes: failed.amount.bytes,
         each: failed.each.filter(|_| made.is_some()),
-        taken: failed.amount.count,
+        allocated: failed.amount.count,
         failed: Some(FailedRelease {
             error: names.error(error),
             code: error,

@@ -68,8 +68,8 @@ pub(crate) fn of_group(
         count: tally.amount.count,
         bytes: tally.amount.bytes,
         each: tally.each,
-        taken: allocated,
-        given_back: allocated.saturating_sub(left.max(tally.amount.count)),
+        allocated,
+        freed: allocated.saturating_sub(left.max(tally.amount.count)),
         when: when(&input.runs[run], &tally.records),
         foreign_thread: group.foreign_thread.map(|thread| names.thread(thread)),
         notes,
@@ -203,7 +203,7 @@ pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) 
         count: 1,
         bytes,
         each: Some(bytes),
-        taken: 1,
+        allocated: 1,
         ..Finding::new(kind, layer, place, Site::default())
     }
 }

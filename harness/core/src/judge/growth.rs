@@ -51,7 +51,7 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     (finding.count, finding.bytes) = (last.count, last.bytes);
     finding.each = finding.each.filter(is_exact);
     // Its calls come from several rounds.
-    (finding.when, finding.taken, finding.given_back) = (None, finding.count, 0);
+    (finding.when, finding.allocated, finding.freed) = (None, finding.count, 0);
     finding.rounds = group.level.clone();
     grown.charged = vec![last.bytes];
     grown
@@ -71,7 +71,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
     let last = levels.last().copied().unwrap_or_default();
     let finding = &mut grown.finding;
     (finding.count, finding.bytes, finding.each) = (last.count, last.bytes, None);
-    finding.taken = last.count;
+    finding.allocated = last.count;
     finding.rounds = levels.to_vec();
     let others = groups.iter().filter(|group| group.key != largest.key);
     let others: Vec<String> = others

@@ -32,9 +32,9 @@ pub struct Finding {
     /// The call site that created them.
     pub site: Site,
     /// How many this call site created during the check.
-    pub taken: u64,
+    pub allocated: u64,
     /// How many of those created here were freed during the check.
-    pub given_back: u64,
+    pub freed: u64,
     /// Where others that were created on the same line were freed in the run that confirmed the
     /// finding, at most three places; empty if that is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -90,8 +90,8 @@ impl Finding {
             bytes: 0,
             each: None,
             site,
-            taken: 0,
-            given_back: 0,
+            allocated: 0,
+            freed: 0,
             siblings: Vec::new(),
             companions: Vec::new(),
             when: None,

@@ -31,7 +31,7 @@ fn leak(bytes: u64) -> Finding {
         },
         resource: Some(Kind::Linear),
         count: 1,
-        taken: 1,
+        allocated: 1,
         ..Finding::new(
             FindingKind::Leaked,
             Layer::DRIVER,
