@@ -205,6 +205,36 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
 }
 
 #[test]
+fn an_unknown_run_is_named_with_the_runs_that_there_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
+    let unknown = |words: &[&str]| {
+        let mut command = command();
+        let told = told(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        assert_eq!(told.code, Some(2), "{told:?}");
+        assert!(told.stderr.contains("--name main"), "{told:?}");
+        let searched = format!("there is no run called main in {}", runs.display());
+        assert!(told.stderr.contains(&searched), "{told:?}");
+        told.stderr
+    };
+    let none = unknown(&["diff", "main", "branch"]);
+    assert!(none.contains("there is no run there"), "{none}");
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        told(with_cargo(directory.path(), "gives_back", 0).args(["test", "--name", name]));
+    }
+    for words in [
+        &["diff", "main", "branch"][..],
+        &["diff", "a", "main"],
+        &["report", "main"],
+        &["allow", "--from", "main"],
+    ] {
+        let there = unknown(words);
+        let named = "the runs there are f, e, d, c, b and 1 more";
+        assert!(there.contains(named), "{there}");
+    }
+}
+
+#[test]
 fn a_suite_without_the_attribute_gets_a_hint() {
     let directory = tempfile::tempdir().expect("a directory");
     let told = told(with_cargo(directory.path(), "", 0).arg("test"));
