@@ -19,7 +19,7 @@ pub(crate) const RUNNER: &str = "every-test-runner";
     bin_name = "cargo gpu-leak",
     version,
     about = "Sums up what gpu-leak-check found",
-    after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing could be measured"
+    after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing was checked"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -54,8 +54,8 @@ pub(crate) enum Command {
 
 const PASSING_HELP: &str = "\
 The command's own options can appear anywhere before `--`; those of `run` precede cargo's arguments.
-The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
-or not measured.
+The exit code is cargo's, unless that is 0 and a test ended its process, something was denied, or
+nothing was checked (3).
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture

@@ -403,6 +403,10 @@ fn named_run(name: &Path) -> Outcome<PathBuf> {
     if run.is_dir() {
         return Ok(run);
     }
+    // A path, of which the message is that it cannot be read.
+    if name.components().count() > 1 {
+        return Ok(name.to_owned());
+    }
     let present = newest_first(&runs);
     let names = present.iter().filter_map(|run| run.file_name());
     let names: Vec<_> = names
