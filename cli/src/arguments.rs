@@ -270,16 +270,17 @@ pub(crate) struct Allow {
     pub(crate) reason: Option<String>,
 }
 
-/// Explains a kind of finding, a status or the code of a reason, and what to do about it
+/// Explains a word of a report: a kind of finding, a status, the code of a reason, a label, a column
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cargo gpu-leak explain retained
-  cargo gpu-leak explain unheard
+  cargo gpu-leak explain held by
   cargo gpu-leak explain          lists everything that can be explained")]
 pub(crate) struct Explain {
-    /// Such as `leaked`, `unheard` or `CUDA_ERROR_INVALID_VALUE`
-    pub(crate) code: Option<String>,
+    /// Such as `leaked`, `held by` or `CUDA_ERROR_INVALID_VALUE`
+    #[arg(value_name = "WORD")]
+    pub(crate) code: Vec<String>,
 }
 
 /// Says whether checks can see the GPU on this machine, and what to do if not

@@ -12,6 +12,15 @@ fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
     let known = gpu_leak(["explain", "retained"]);
     assert_eq!(known.code, Some(0), "{known:?}");
     assert!(known.stdout.contains("reserved_tolerance"), "{known:?}");
+    for words in [
+        &["explain", "held", "by"][..],
+        &["explain", "held by"],
+        &["explain", "not measured"],
+        &["explain", "first", "use"],
+    ] {
+        let spaced = gpu_leak(words);
+        assert_eq!(spaced.code, Some(0), "{words:?}: {spaced:?}");
+    }
     let unknown = gpu_leak(["explain", "unheard-functions"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(
