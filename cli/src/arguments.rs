@@ -262,10 +262,10 @@ pub(crate) struct Allow {
     pub(crate) from: Vec<PathBuf>,
 
     /// Writes the entries to the configuration file of this workspace, and shows what changes
-    #[arg(long, requires = "reason")]
+    #[arg(long)]
     pub(crate) write: bool,
 
-    /// Why these leaks may stay for now; written into each entry
+    /// Why these leaks may stay for now; written into each new entry
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
