@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings, unmatched_overrides};
+use gpu_leak_check::__command::{
+    AllowEntry, RunSettings, allow_entries, run_settings, unmatched_overrides,
+};
 use gpu_leak_check::report::check_report::{
     AllowedBy, CheckStatus, FindingKind, Outcome as Verdict, Report,
 };
@@ -12,7 +14,7 @@ use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::output::say;
+use crate::output::{say, test_names};
 use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
 use crate::workspace;
@@ -70,6 +72,21 @@ impl Denied {
         if is_denied && self.unmeasured.is_empty() {
             self.unmeasured
                 .push("unmeasured: no check measured anything".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Prints what is worth knowing of the whole suite and is not denied.
+    pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> Outcome<()> {
+        let Some((path, shown)) = known_configuration(overview) else {
+            return Ok(());
+        };
+        let mut notes = Vec::new();
+        if !judging.denied(settings()?).contains(&Deny::Unmatched) {
+            notes.extend(unmatched_in_file(overview.run, &path, &shown)?);
+        }
+        for note in notes {
+            say(format_args!("note: {note}"));
         }
         Ok(())
     }
@@ -273,41 +290,67 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
         ))
     });
     let mut sentences: Vec<_> = budgets.collect();
-    let Some((path, shown)) = workspace::configuration() else {
+    let Some((_, file)) = workspace::configuration() else {
         return Ok(sentences);
     };
-    if is_part || overview.is_blind() || !overview.aborted.is_empty() {
-        say(format_args!(
-            "note: it is unknown whether every entry of {shown} matches something: this run is \
+    match known_configuration(overview).filter(|_| !is_part) {
+        Some((path, shown)) => {
+            sentences.extend(unmatched_in_file(overview.run, &path, &shown)?);
+        }
+        None => say(format_args!(
+            "note: it is unknown whether every entry of {file} matches something: this run is \
              only part of the suite, or some of its checks did not end, measured nothing or \
              cannot be read"
-        ));
-        return Ok(sentences);
+        )),
     }
+    Ok(sentences)
+}
+
+/// The configuration file, if every check of the run ended and measured, so that it is known what an entry is
+/// for.
+fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
+    let is_complete = !overview.is_blind() && overview.aborted.is_empty();
+    workspace::configuration().filter(|_| is_complete)
+}
+
+/// The entries and overrides of the configuration file that match nothing in a run of the whole suite.
+fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
     let used: Vec<_> = entries_in_use(run)
         .map(|entry| &*entry.stands_in)
         .chain(exceeded)
         .collect();
-    let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
+    let entries = allow_entries(path, shown).map_err(Failure::usage)?;
     let unused = entries
-        .into_iter()
+        .iter()
         .filter(|entry| !used.contains(&&*entry.stands_in));
-    sentences.extend(unused.map(|entry| {
-        let reason = escape::sentence(&entry.reason);
-        format!(
-            "unmatched: {} allowed nothing in this run ({reason})",
-            entry.stands_in
-        )
-    }));
+    let mut sentences: Vec<_> = unused.map(unmatched_entry).collect();
     let tests: Vec<_> = run.reports().map(|report| &*report.test).collect();
-    let overrides = unmatched_overrides(&path, &shown, &tests).map_err(Failure::usage)?;
+    let overrides = unmatched_overrides(path, shown, &tests).map_err(Failure::usage)?;
     sentences.extend(overrides.into_iter().map(|(stands_in, pattern)| {
         let pattern = escape::name(&pattern);
         format!("unmatched: the override at {stands_in} matches no test of this run ({pattern})")
     }));
     Ok(sentences)
+}
+
+/// What an entry that allowed nothing is about, and the remedy.
+fn unmatched_entry(entry: &AllowEntry) -> String {
+    let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
+    let (tests, remedy) = match &tests[..] {
+        [] => (String::new(), "remove the entry"),
+        tests => (
+            format!(" in {}", test_names(tests, 3)),
+            "remove the entry, or restore the test",
+        ),
+    };
+    let about = escape::name(&entry.matches);
+    let reason = escape::sentence(&entry.reason);
+    format!(
+        "unmatched: {} ({about}{tests}) allowed nothing in this run ({reason}): {remedy}",
+        entry.stands_in
+    )
 }
 
 #[cfg(test)]

@@ -169,7 +169,9 @@ fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
     let stderr = &unmatched.stderr;
     assert_eq!(stderr.matches("denied: ").count(), 2, "{unmatched:?}");
     assert!(
-        stderr.contains("gpu-leak-check.toml:6 allowed nothing in this run (gone)"),
+        stderr.contains(
+            "gpu-leak-check.toml:6 (fn = \"nowhere\") allowed nothing in this run (gone): remove the entry"
+        ),
         "{unmatched:?}"
     );
     assert!(

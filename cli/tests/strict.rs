@@ -107,7 +107,7 @@ fn each_of_them_alone_passes_unless_strict_is_asked_for() {
 fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     let file = "[run]\nstrict = true\n\n\
         [[override]]\ntest = \"nope*\"\ntolerance = 1\n\n\
-        [[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+        [[allow]]\nat = \"nobody::calls_this\"\ntests = [\"gone\", \"gone_too\"]\nreason = \"old\"\n";
     let strict = tested(&["gives_back"], file, &[]);
     assert_eq!(strict.code, Some(1), "{strict:?}");
     let denied = denied(&strict);
@@ -115,11 +115,43 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
         panic!("{denied:#?}");
     };
     assert!(
-        allow.starts_with("unmatched: ") && allow.ends_with("allowed nothing in this run (old)"),
+        allow.starts_with("unmatched: ")
+            && allow.ends_with(
+                "(at = \"nobody::calls_this\" in gone, gone_too) allowed nothing in this run (old): \
+                 remove the entry, or restore the test"
+            ),
         "{allow}"
     );
     assert!(
         overriding.starts_with("unmatched: the override at ") && overriding.ends_with("(nope*)"),
         "{overriding}"
     );
+}
+
+/// Where it fails nothing it is told, unless the run is a part of the suite, in which it proves nothing.
+#[test]
+fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
+    let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+    let noted = |told: &Told| {
+        assert_eq!(told.code, Some(0), "{told:?}");
+        let note = "note: unmatched: ";
+        told.stderr
+            .lines()
+            .filter(|it| it.starts_with(note))
+            .count()
+    };
+    let whole: [&[&str]; 2] = [&[], &["--", "--include-ignored"]];
+    for words in whole {
+        let told = tested(&["gives_back"], file, words);
+        assert_eq!(noted(&told), 1, "{told:?}");
+    }
+    let part = tested(&["gives_back"], file, &["-p", "optim"]);
+    assert_eq!(noted(&part), 0, "{part:?}");
+    let strict = tested(
+        &["gives_back"],
+        file,
+        &["--strict", "--", "--include-ignored"],
+    );
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    assert_eq!(denied(&strict).len(), 1, "{strict:?}");
 }

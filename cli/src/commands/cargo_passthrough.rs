@@ -50,6 +50,9 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         denied.add_without_checks(&asked.judging)?;
     }
     denied.say();
+    if !is_part {
+        Denied::say_notes(&overview, &asked.judging)?;
+    }
     Ok(match code {
         // A test that ends its process with 0 hides the failures of the tests beside it from cargo.
         0 if !overview.aborted.is_empty() => asked.judging.code(Exit::Findings),
@@ -71,8 +74,9 @@ fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
 
 /// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
 fn selects_tests(cargos: &[OsString]) -> bool {
-    /// What changes how the suite is built, run or shown.
-    const HARMLESS: [&str; 22] = [
+    /// What changes how the suite is built, run or shown, or adds to it.
+    const HARMLESS: [&str; 23] = [
+        "--include-ignored",
         "--workspace",
         "--all",
         "--all-targets",
@@ -152,4 +156,36 @@ fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Ou
         0 => exit_without_checks(&denied)?.code(),
         code => code,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::selects_tests;
+
+    #[test]
+    fn what_selects_tests_leaves_a_part_of_the_suite() {
+        let selects = |words: &str| {
+            let words = words.split_whitespace().map(OsString::from);
+            selects_tests(&words.collect::<Vec<_>>())
+        };
+        for whole in [
+            "",
+            "--workspace --release -j 4",
+            "-- --include-ignored",
+            "-- --include-ignored --test-threads=1",
+        ] {
+            assert!(!selects(whole), "{whole}");
+        }
+        for part in [
+            "-p optim",
+            "--lib",
+            "-- --ignored",
+            "-- --skip slow",
+            "adam",
+        ] {
+            assert!(selects(part), "{part}");
+        }
+    }
 }
