@@ -98,6 +98,12 @@ fn more_of_what_is_allowed_fails() {
             .contains("- up_to_count = 1\n+ up_to = 2048\n+ up_to_count = 2\n"),
         "{raised:?}"
     );
+    assert!(
+        raised
+            .stdout
+            .contains("+ # leaked: 2 allocations, 2.00 KiB\n"),
+        "{raised:?}"
+    );
     assert_eq!(
         code(&run("raised", "2", &["keeps_as_many_as_told"])),
         Some(0)

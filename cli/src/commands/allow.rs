@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use gpu_leak_check::__command::{AllowEntry, allow_entries};
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::units::quantity;
+use gpu_leak_check::units::{self, quantity, size};
 use tempfile::Builder;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
 
 use crate::arguments::Allow;
 use crate::exit::{Exit, Failure, Outcome};
@@ -124,8 +124,8 @@ impl Configuration {
         let exceeded = exceeded(run);
         for entry in &self.entries {
             let Some(table) = tables.next() else { break };
-            if let Some(left) = exceeded.get(&*entry.stands_in) {
-                raised += usize::from(raise_bounds(table, entry.up_to, *left));
+            if let Some((left, noun)) = exceeded.get(&*entry.stands_in) {
+                raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
             }
         }
         raised
@@ -185,21 +185,19 @@ impl Configuration {
 
 /// The most that one test leaves of what an entry matches, for each entry of the file whose bounds are too
 /// small for it.
-fn exceeded(run: &Run) -> BTreeMap<&str, Left> {
-    let mut exceeded: BTreeMap<&str, Left> = BTreeMap::new();
+fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
+    let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
     for report in run.reports() {
         let mut in_this_test: BTreeMap<&str, Left> = BTreeMap::new();
         for finding in &report.findings {
             if let Some(entry) = finding.exceeds.as_deref() {
                 let sum = in_this_test.entry(entry).or_default();
-                *sum = sum.plus(Left {
-                    count: finding.count,
-                    bytes: finding.bytes,
-                });
+                *sum = sum.plus(left_by(finding));
+                exceeded.entry(entry).or_default().1.add(finding);
             }
         }
         for (entry, left) in in_this_test {
-            let most = exceeded.entry(entry).or_default();
+            let (most, _) = exceeded.entry(entry).or_default();
             most.count = most.count.max(left.count);
             most.bytes = most.bytes.max(left.bytes);
         }
@@ -215,8 +213,12 @@ type SiteKey = (&'static str, String);
 struct LeakingSite {
     /// What each test with a leak there leaves.
     left: BTreeMap<String, Left>,
-    /// The worst of its findings: `leaked: 4.00 KiB device memory`.
-    description: String,
+    /// The kind of the worst of its findings: `leaked`.
+    kind: &'static str,
+    /// What that finding left, and its description: `4.00 KiB device memory`.
+    worst: (Left, String),
+    /// The noun for one of what is left.
+    noun: Noun,
     /// Its lines.
     locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there: its name is its command line, which may change.
@@ -271,18 +273,17 @@ fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
                 continue;
             };
             let site = sites.entry(key).or_default();
-            if site.description.is_empty() {
-                site.description = format!("{}: {}", worst.kind.name(), worst.what());
+            if site.kind.is_empty() {
+                site.kind = worst.kind.name();
+                site.worst = (left_by(worst), worst.what());
             }
+            findings.iter().for_each(|finding| site.noun.add(finding));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations
                 .extend(findings.iter().map(|finding| finding.site.location()));
-            let sum = findings.iter().fold(Left::default(), |sum, finding| {
-                sum.plus(Left {
-                    count: finding.count,
-                    bytes: finding.bytes,
-                })
-            });
+            let sum = findings
+                .iter()
+                .fold(Left::default(), |sum, finding| sum.plus(left_by(finding)));
             // Two programs may have tests of the same name.
             let left = site.left.entry(report.test.clone()).or_default();
             left.count = left.count.max(sum.count);
@@ -413,7 +414,7 @@ fn merge(
 
 /// Raises the bounds of an entry to what `site` leaves now, and adds its tests.
 fn raise(entry: &mut Table, site: &LeakingSite) {
-    raise_bounds(entry, None, site.bounds());
+    raise_bounds(entry, None, site.bounds(), site.noun);
     if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
         for test in site.left.keys() {
             if !tests.iter().any(|known| known.as_str() == Some(test)) {
@@ -425,7 +426,7 @@ fn raise(entry: &mut Table, site: &LeakingSite) {
 
 /// Raises the bounds of an entry to `left`, and returns whether one was less. `up_to` is what a size in words
 /// stands for, which is the user's own if it is none.
-fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left) -> bool {
+fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, noun: Noun) -> bool {
     let mut raised = false;
     let is_in_words = entry.get("up_to").is_some_and(Item::is_str);
     if is_in_words && up_to.is_some_and(|up_to| up_to < left.bytes) {
@@ -440,7 +441,80 @@ fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left) -> bool {
             raised = true;
         }
     }
+    if raised {
+        let bound = |key, unbound| {
+            let bound = entry.get(key).and_then(Item::as_integer);
+            bound.map_or(unbound, i64::unsigned_abs)
+        };
+        let bounds = Left {
+            count: bound("up_to_count", left.count),
+            bytes: bound("up_to", left.bytes),
+        };
+        renew_figures(entry, &figures(bounds, noun));
+    }
     raised
+}
+
+/// Writes other figures into the comment that was written above an entry with the first bounds.
+fn renew_figures(entry: &mut Table, figures: &str) {
+    let decor = entry.decor_mut();
+    let above = decor.prefix().and_then(RawString::as_str);
+    let above = above.unwrap_or_default().to_owned();
+    let renewed = above.split_inclusive('\n').map(|line| {
+        let kinds = [FindingKind::Leaked, FindingKind::Grew].map(FindingKind::name);
+        let written = |kind: &&str| line.starts_with(&format!("# {kind}: "));
+        match kinds.into_iter().find(written) {
+            Some(kind) => format!("# {kind}: {figures}\n"),
+            None => line.to_owned(),
+        }
+    });
+    let renewed: String = renewed.collect();
+    decor.set_prefix(renewed);
+}
+
+/// `2 allocations, 1.25 KiB`, `3 events`
+fn figures(left: Left, noun: Noun) -> String {
+    let number = quantity(left.count, noun.word());
+    match left.bytes {
+        0 => number,
+        bytes => format!("{number}, {}", size(bytes)),
+    }
+}
+
+/// The noun for one of several things.
+#[derive(Clone, Copy, Debug, Default)]
+enum Noun {
+    #[default]
+    Unknown,
+    One(&'static str),
+    /// They have different ones.
+    Several,
+}
+
+impl Noun {
+    fn add(&mut self, finding: &Finding) {
+        let noun = finding.resource.map_or("allocation", units::noun);
+        *self = match *self {
+            Self::Unknown => Self::One(noun),
+            Self::One(known) if known == noun => *self,
+            Self::One(_) | Self::Several => Self::Several,
+        };
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::One(noun) => noun,
+            Self::Unknown | Self::Several => "object",
+        }
+    }
+}
+
+/// What a finding left.
+fn left_by(finding: &Finding) -> Left {
+    Left {
+        count: finding.count,
+        bytes: finding.bytes,
+    }
 }
 
 /// TOML's integers have a sign.
@@ -451,8 +525,15 @@ fn number(number: u64) -> i64 {
 /// The comment above an entry, which describes the call site.
 fn comment(site: &LeakingSite) -> String {
     let locations: Vec<_> = site.locations.iter().map(String::as_str).collect();
+    let bounds = site.bounds();
+    let (left, described) = &site.worst;
+    let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
+        true => described.clone(),
+        // What there is beside it, or in another test, counts too.
+        false => figures(bounds, site.noun),
+    };
     let lines = [
-        site.description.clone(),
+        format!("{}: {what}", site.kind),
         format!("at {}", locations.join(", ")),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
@@ -499,6 +580,24 @@ mod tests {
         let sites = leaking_sites(&sample::mixed());
         assert_eq!(merge(&mut document, &sites, WHY), Ok(raised));
         insta::assert_snapshot!(document.to_string());
+    }
+
+    #[test]
+    fn the_comment_above_an_entry_has_the_figures_of_its_bounds() {
+        let leak =
+            |count, each| sample::finding(FindingKind::Leaked, "optim::Adam::step", count, each);
+        let run = |leaks: &[Finding]| sample::run(vec![sample::with("trains", leaks)]);
+        let mut document = DocumentMut::new();
+        let two = leaking_sites(&run(&[leak(1, 256), leak(1, 1024)]));
+        merge(&mut document, &two, WHY).expect("an entry");
+        let text = document.to_string();
+        let first = "# leaked: 2 allocations, 1.25 KiB\n# at src/optim.rs:88\n[[allow]]\n";
+        assert!(text.contains(first), "{text}");
+        let more = leaking_sites(&run(&[leak(3, 1024)]));
+        merge(&mut document, &more, WHY).expect("an entry");
+        let text = document.to_string();
+        let raised = "# leaked: 3 allocations, 3.00 KiB\n# at src/optim.rs:88\n[[allow]]\n";
+        assert!(text.contains(raised), "{text}");
     }
 
     #[cfg(unix)]
