@@ -58,6 +58,12 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String
     Ok(entries.into_iter().map(shown).collect())
 }
 
+/// Whether a pattern of an entry's `tests` is for this test.
+#[must_use]
+pub fn is_for_test(pattern: &str, test: &str) -> bool {
+    wildmatch::WildMatch::new(pattern).matches(test)
+}
+
 /// Returns a pattern as the file has it.
 fn written(pattern: &Pattern) -> String {
     let (word, text) = match pattern {
