@@ -247,7 +247,7 @@ pub(crate) struct Diff {
 
 /// Prints entries of gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them a test suite that has known leaks fails on new ones only. Each call site gets one entry, with
+/// With them a test suite that has known leaks fails on new ones only. Each function that leaks gets one entry, with
 /// its tests and with what one of them leaves now as bounds: more of it fails too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
