@@ -56,12 +56,7 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
     fs::write(&file, "[chekc]\n").expect("a file");
     let wrong = asked(&file);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    assert!(
-        wrong
-            .stdout
-            .contains("unknown key `chekc`, did you mean `check`?"),
-        "{wrong:?}"
-    );
+    assert!(wrong.stdout.contains("unknown key `chekc`"), "{wrong:?}");
 
     let mistyped = told(command().arg("doctor").env("GPU_LEAK_CHECK_ONLEAK", "warn"));
     assert_eq!(mistyped.code, Some(2), "{mistyped:?}");
