@@ -19,7 +19,7 @@ pub(crate) const RUNNER: &str = "every-test-runner";
     bin_name = "cargo gpu-leak",
     version,
     about = "Sums up what gpu-leak-check found",
-    after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing could be measured"
+    after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing was checked"
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]
@@ -54,8 +54,8 @@ pub(crate) enum Command {
 
 const PASSING_HELP: &str = "\
 The command's own options can appear anywhere before `--`; those of `run` precede cargo's arguments.
-The exit code is cargo's, unless that is 0 and a test ended its process, or something was denied
-or not measured.
+The exit code is cargo's, unless that is 0 and a test ended its process, something was denied, or
+nothing was checked (3).
 
 Examples:
   cargo gpu-leak test -p optim -- --nocapture
@@ -247,7 +247,7 @@ pub(crate) struct Diff {
 
 /// Prints entries of gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them a test suite that has known leaks fails on new ones only. Each call site gets one entry, with
+/// With them a test suite that has known leaks fails on new ones only. Each function that leaks gets one entry, with
 /// its tests and with what one of them leaves now as bounds: more of it fails too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -262,24 +262,25 @@ pub(crate) struct Allow {
     pub(crate) from: Vec<PathBuf>,
 
     /// Writes the entries to the configuration file of this workspace, and shows what changes
-    #[arg(long, requires = "reason")]
+    #[arg(long)]
     pub(crate) write: bool,
 
-    /// Why these leaks may stay for now; written into each entry
+    /// Why these leaks may stay for now; written into each new entry
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
 
-/// Explains a kind of finding, a status or the code of a reason, and what to do about it
+/// Explains a word of a report: a kind of finding, a status, the code of a reason, a label, a column
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   cargo gpu-leak explain retained
-  cargo gpu-leak explain unheard
+  cargo gpu-leak explain held by
   cargo gpu-leak explain          lists everything that can be explained")]
 pub(crate) struct Explain {
-    /// Such as `leaked`, `unheard` or `CUDA_ERROR_INVALID_VALUE`
-    pub(crate) code: Option<String>,
+    /// Such as `leaked`, `held by` or `CUDA_ERROR_INVALID_VALUE`
+    #[arg(value_name = "WORD")]
+    pub(crate) code: Vec<String>,
 }
 
 /// Says whether checks can see the GPU on this machine, and what to do if not

@@ -365,10 +365,10 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
 /// `path` itself, or the files of the run in that directory. A directory with a single run in it,
 /// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
-    let named = workspace::runs()
-        .ok()
-        .map(|runs| runs.join(path))
-        .filter(|named| !path.exists() && named.is_dir());
+    let named = match path.exists() {
+        true => None,
+        false => Some(named_run(path)?),
+    };
     let path = named.as_deref().unwrap_or(path);
     let shown = path.display();
     if path.is_file() {
@@ -392,6 +392,37 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
              target/gpu-leak-check/4711-1234"
         ))),
     }
+}
+
+/// The directory of the run of this name among those of the workspace.
+fn named_run(name: &Path) -> Outcome<PathBuf> {
+    /// How many of the runs that there are a message names.
+    const MAX_NAMED: usize = 5;
+    let runs = workspace::runs()?;
+    let run = runs.join(name);
+    if run.is_dir() {
+        return Ok(run);
+    }
+    // A path, of which the message is that it cannot be read.
+    if name.components().count() > 1 {
+        return Ok(name.to_owned());
+    }
+    let present = newest_first(&runs);
+    let names = present.iter().filter_map(|run| run.file_name());
+    let names: Vec<_> = names
+        .take(MAX_NAMED)
+        .map(|name| name.to_string_lossy())
+        .collect();
+    let there = match (&names[..], present.len().saturating_sub(MAX_NAMED)) {
+        ([], _) => "there is no run there".to_owned(),
+        (_, 0) => format!("the runs there are {}", names.join(", ")),
+        (_, more) => format!("the runs there are {} and {more} more", names.join(", ")),
+    };
+    let (name, runs) = (name.display(), runs.display());
+    Err(Failure::usage(format!(
+        "there is no run called {name} in {runs}, and no such file or directory: {there}. \
+         `cargo gpu-leak test --name {name}` names a run"
+    )))
 }
 
 fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {

@@ -77,17 +77,77 @@ fn more_of_what_is_allowed_fails() {
     let both = ["keeps_as_many_as_told", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    let raised = allow(&doubled, &["--write", "--reason", "known before"]);
+    // The line to change is told, and no second entry, which would never decide.
+    let shown = allow(&doubled, &[]);
+    assert_eq!(shown.stdout, "", "{shown:?}");
+    for change in [
+        "gpu-leak-check.toml:6: replace `up_to = 1024` by `up_to = 2048`\n",
+        "gpu-leak-check.toml:7: replace `up_to_count = 1` by `up_to_count = 2`\n",
+    ] {
+        assert!(shown.stderr.contains(change), "{shown:?}");
+    }
+    // Its reason stays, so that no other is needed.
+    let raised = allow(&doubled, &["--write"]);
+    assert_eq!(raised.code, Some(0), "{raised:?}");
+    let text = fs::read_to_string(&config).expect("the file");
+    assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
+    assert!(text.contains("reason = \"known before\""), "{text}");
     assert!(
         raised
             .stdout
             .contains("- up_to_count = 1\n+ up_to = 2048\n+ up_to_count = 2\n"),
         "{raised:?}"
     );
+    assert!(
+        raised
+            .stdout
+            .contains("+ # leaked: 2 allocations, 2.00 KiB\n"),
+        "{raised:?}"
+    );
     assert_eq!(
         code(&run("raised", "2", &["keeps_as_many_as_told"])),
         Some(0)
     );
+}
+
+/// The entry that decided is raised, whatever it matches by and however its size is written.
+#[test]
+fn the_bounds_of_an_entry_by_hand_are_raised_too() {
+    let base = tempfile::tempdir().expect("a directory");
+    let config = base.path().join("gpu-leak-check.toml");
+    let text = "[[allow]]\nfn = \"*keep*\"\nup_to = \"1 KiB\"   # ours\nreason = \"mine\"\n";
+    fs::write(&config, text).expect("a file");
+    let tests = ["keeps_as_many_as_told"];
+    let run = |name: &str| {
+        let many = [("PLANTED", "2")];
+        checked_in(base.path(), name, &tests, Some(&config), &many)
+    };
+    let old = run("old");
+    assert_eq!(gpu_leak(["report".as_ref(), old.as_os_str()]).code, Some(1));
+    let mut write = command();
+    write.args(["allow", "--write", "--from"]).arg(&old);
+    let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+    assert_eq!(written.code, Some(0), "{written:?}");
+    let new = run("new");
+    assert_eq!(gpu_leak(["report".as_ref(), new.as_os_str()]).code, Some(0));
+    let text = fs::read_to_string(&config).expect("the file");
+    assert!(text.contains("up_to = 2048"), "{text}");
+    assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
+}
+
+/// Pasted as it is printed, an entry must not look complete.
+#[test]
+fn a_printed_entry_has_a_place_for_its_reason() {
+    let base = tempfile::tempdir().expect("a directory");
+    let config = base.path().join("gpu-leak-check.toml");
+    fs::write(&config, "").expect("a file");
+    let run = checked(base.path(), "run", &["keeps_a_tensor"]);
+    let mut print = command();
+    print.args(["allow", "--from"]).arg(&run);
+    let printed = told(print.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let place = "\n# reason = \"…\"   # to be filled in: why it may stay\n";
+    assert!(printed.stdout.contains(place), "{printed:?}");
+    assert!(!printed.stdout.contains("reason = \"\""), "{printed:?}");
 }
 
 #[test]
@@ -115,7 +175,9 @@ fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
     let stderr = &unmatched.stderr;
     assert_eq!(stderr.matches("denied: ").count(), 2, "{unmatched:?}");
     assert!(
-        stderr.contains("gpu-leak-check.toml:6 allowed nothing in this run (gone)"),
+        stderr.contains(
+            "gpu-leak-check.toml:6 (fn = \"nowhere\") allowed nothing in this run (gone): remove the entry"
+        ),
         "{unmatched:?}"
     );
     assert!(

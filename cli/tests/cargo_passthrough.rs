@@ -74,22 +74,54 @@ fn outputs_are_written_beside_the_text() {
     assert!(junit.contains("type=\"leaked\""), "{junit}");
 }
 
+/// A run that checks nothing must not look like one without leaks.
 #[test]
-fn without_a_check_the_exit_code_is_cargos_unless_one_is_required() {
+fn without_a_check_a_success_of_cargo_is_none_of_the_command() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told_of = |options: &[&str]| {
-        told(
-            with_cargo(directory.path(), "", 0)
-                .arg("bench")
-                .args(options),
-        )
+    let told_of = |test: &str, words: &[&str], variable: (&str, &str)| {
+        let mut command = with_cargo(directory.path(), test, 0);
+        told(command.args(words).env(variable.0, variable.1))
     };
-    let silent = told_of(&[]);
-    assert_eq!(silent.code, Some(0), "{silent:?}");
+    let plain = ("GPU_LEAK_CHECK", "auto");
+    let silent = told_of("", &["bench"], plain);
+    assert_eq!(silent.code, Some(3), "{silent:?}");
     assert!(silent.stderr.contains("no check ran"), "{silent:?}");
     assert!(silent.stderr.contains("gpu-leak exec"), "{silent:?}");
-    assert_eq!(told_of(&["--deny=unmeasured"]).code, Some(3));
-    assert_eq!(told_of(&["--strict"]).code, Some(3));
+    for words in [
+        &["bench", "--deny=unmeasured"][..],
+        &["bench", "--strict"],
+        &["test"],
+        &["nextest", "run"],
+    ] {
+        assert_eq!(told_of("", words, plain).code, Some(3), "{words:?}");
+    }
+    // `--every-test` is no advice to who has asked for it.
+    let every = told_of("", &["test", "--every-test"], plain);
+    assert_eq!(every.code, Some(3), "{every:?}");
+    assert!(every.stderr.contains("Look at the filters"), "{every:?}");
+    assert!(!every.stderr.contains("--every-test"), "{every:?}");
+    // It is asked for.
+    for variable in [
+        ("GPU_LEAK_CHECK", "off"),
+        ("GPU_LEAK_CHECK_WITHOUT_GPU", "skip"),
+    ] {
+        let asked = told_of("", &["test"], variable);
+        assert_eq!(asked.code, Some(0), "{asked:?}");
+    }
+    if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
+        return;
+    }
+    let unmeasured = told_of("sees_nothing", &["test"], plain);
+    assert_eq!(unmeasured.code, Some(3), "{unmeasured:?}");
+    let why = "error: nothing was checked";
+    assert!(unmeasured.stderr.contains(why), "{unmeasured:?}");
+}
+
+#[test]
+fn cargos_own_failure_stays_where_nothing_was_checked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let told = told(with_cargo(directory.path(), "", 101).arg("test"));
+    assert_eq!(told.code, Some(101), "{told:?}");
 }
 
 #[test]
@@ -202,6 +234,36 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     let mut named = with_cargo(directory.path(), "gives_back", 0);
     told(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
+}
+
+#[test]
+fn an_unknown_run_is_named_with_the_runs_that_there_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let runs = directory.path().join("runs");
+    let unknown = |words: &[&str]| {
+        let mut command = command();
+        let told = told(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        assert_eq!(told.code, Some(2), "{told:?}");
+        assert!(told.stderr.contains("--name main"), "{told:?}");
+        let searched = format!("there is no run called main in {}", runs.display());
+        assert!(told.stderr.contains(&searched), "{told:?}");
+        told.stderr
+    };
+    let none = unknown(&["diff", "main", "branch"]);
+    assert!(none.contains("there is no run there"), "{none}");
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        told(with_cargo(directory.path(), "gives_back", 0).args(["test", "--name", name]));
+    }
+    for words in [
+        &["diff", "main", "branch"][..],
+        &["diff", "a", "main"],
+        &["report", "main"],
+        &["allow", "--from", "main"],
+    ] {
+        let there = unknown(words);
+        let named = "the runs there are f, e, d, c, b and 1 more";
+        assert!(there.contains(named), "{there}");
+    }
 }
 
 #[test]

@@ -170,7 +170,13 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
         told.stdout.contains("0 passed; 1 failed; 0 ignored"),
         "{told:?}"
     );
-    assert!(told.stdout.contains("running 1 test, each"), "{told:?}");
+    assert!(
+        told.stdout.contains("running 1 test in its own process\n"),
+        "{told:?}"
+    );
+    let again = "again: cargo gpu-leak test --every-test -p cargo-gpu-leak --test main -- --exact \
+                 every_test::leaks_unseen --include-ignored\n";
+    assert!(told.stdout.contains(again), "{told:?}");
 }
 
 /// Nothing but the program's own copy of the harness hears them.

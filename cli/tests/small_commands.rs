@@ -12,6 +12,15 @@ fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
     let known = gpu_leak(["explain", "retained"]);
     assert_eq!(known.code, Some(0), "{known:?}");
     assert!(known.stdout.contains("reserved_tolerance"), "{known:?}");
+    for words in [
+        &["explain", "held", "by"][..],
+        &["explain", "held by"],
+        &["explain", "not measured"],
+        &["explain", "first", "use"],
+    ] {
+        let spaced = gpu_leak(words);
+        assert_eq!(spaced.code, Some(0), "{words:?}: {spaced:?}");
+    }
     let unknown = gpu_leak(["explain", "unheard-functions"]);
     assert_eq!(unknown.code, Some(2), "{unknown:?}");
     assert!(
@@ -47,7 +56,7 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
     fs::write(&file, "[chekc]\n").expect("a file");
     let wrong = asked(&file);
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
-    assert!(wrong.stdout.contains("unknown field `chekc`"), "{wrong:?}");
+    assert!(wrong.stdout.contains("unknown key `chekc`"), "{wrong:?}");
 
     let mistyped = told(command().arg("doctor").env("GPU_LEAK_CHECK_ONLEAK", "warn"));
     assert_eq!(mistyped.code, Some(2), "{mistyped:?}");

@@ -107,7 +107,7 @@ fn each_of_them_alone_passes_unless_strict_is_asked_for() {
 fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     let file = "[run]\nstrict = true\n\n\
         [[override]]\ntest = \"nope*\"\ntolerance = 1\n\n\
-        [[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+        [[allow]]\nat = \"nobody::calls_this\"\ntests = [\"gone\", \"gone_too\"]\nreason = \"old\"\n";
     let strict = tested(&["gives_back"], file, &[]);
     assert_eq!(strict.code, Some(1), "{strict:?}");
     let denied = denied(&strict);
@@ -115,11 +115,86 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
         panic!("{denied:#?}");
     };
     assert!(
-        allow.starts_with("unmatched: ") && allow.ends_with("allowed nothing in this run (old)"),
+        allow.starts_with("unmatched: ")
+            && allow.ends_with(
+                "(at = \"nobody::calls_this\" in gone, gone_too) allowed nothing in this run (old): \
+                 remove the entry, or restore the test"
+            ),
         "{allow}"
     );
     assert!(
         overriding.starts_with("unmatched: the override at ") && overriding.ends_with("(nope*)"),
         "{overriding}"
+    );
+}
+
+/// Where it fails nothing it is told, unless the run is a part of the suite, in which it proves nothing.
+#[test]
+fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
+    let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
+    let noted = |told: &Told| {
+        assert_eq!(told.code, Some(0), "{told:?}");
+        let note = "note: unmatched: ";
+        told.stderr
+            .lines()
+            .filter(|it| it.starts_with(note))
+            .count()
+    };
+    let whole: [&[&str]; 2] = [&[], &["--", "--include-ignored"]];
+    for words in whole {
+        let told = tested(&["gives_back"], file, words);
+        assert_eq!(noted(&told), 1, "{told:?}");
+    }
+    let part = tested(&["gives_back"], file, &["-p", "optim"]);
+    assert_eq!(noted(&part), 0, "{part:?}");
+    let strict = tested(
+        &["gives_back"],
+        file,
+        &["--strict", "--", "--include-ignored"],
+    );
+    assert_eq!(strict.code, Some(1), "{strict:?}");
+    assert_eq!(denied(&strict).len(), 1, "{strict:?}");
+}
+
+/// A bound far above what the suite leaves hides new leaks; it is told, and fails nothing.
+#[test]
+fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
+    let entry = |tests: &str, count: u64, bytes: u64| {
+        format!(
+            "[[allow]]\nfn = \"*keep*\"\ntests = [{tests}]\nup_to = {bytes}\nup_to_count = {count}\n\
+             reason = \"old\"\n"
+        )
+    };
+    let notes = |tests: &str, bounds: (u64, u64), words: &[&str]| {
+        let file = entry(tests, bounds.0, bounds.1);
+        let told = tested(&["keeps_a_tensor", "gives_back"], &file, words);
+        assert_eq!(told.code, Some(0), "{told:?}");
+        let lines = told.stderr.lines();
+        let notes = lines.filter_map(|line| line.strip_prefix("note: "));
+        let notes: Vec<_> = notes.filter(|it| it.contains(".toml:1")).collect();
+        notes.join("\n")
+    };
+    let keeps = "'planted::keeps_a_tensor'";
+    let slack = "gpu-leak-check.toml:1 allows up to 7 allocations and 8.00 KiB, but no test left more than 1 \
+                 and 1.00 KiB: lower up_to_count to 1 and up_to to 1024";
+    for words in [&[][..], &["--strict"]] {
+        let noted = notes(keeps, (7, 8192), words);
+        assert!(noted.ends_with(slack), "{noted}");
+    }
+    let tight: [(u64, u64); 2] = [(1, 1024), (1, 1500)];
+    for bounds in tight {
+        assert_eq!(notes(keeps, bounds, &[]), "");
+    }
+    let both = "'planted::keeps_a_tensor', 'planted::gives_back'";
+    let clean = "left nothing in planted::gives_back: remove it from `tests`";
+    let noted = notes(both, (1, 1024), &[]);
+    assert!(noted.ends_with(&format!("allows {clean}")), "{noted}");
+    let noted = notes(both, (7, 8192), &[]);
+    assert!(noted.ends_with(&format!("{slack}; it {clean}")), "{noted}");
+    // A part of the suite proves nothing, and neither does a test that did not run.
+    assert_eq!(notes(keeps, (7, 8192), &["-p", "optim"]), "");
+    assert_eq!(
+        notes("'planted::keeps_a_tensor', 'gone'", (7, 8192), &[]),
+        ""
     );
 }

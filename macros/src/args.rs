@@ -187,33 +187,13 @@ fn unknown(name: &Ident) -> syn::Error {
             .map(|option| option.name)
             .chain([ALLOW, LIBRARY])
     };
-    let nearest = names()
-        .map(|known| (distance(&written, known), known))
-        .min()
-        .filter(|(distance, known)| *distance <= known.len() / 3)
-        .map_or_else(String::new, |(_, known)| {
-            format!(", did you mean `{known}`?")
-        });
+    let nearest = gpu_leak_check_options::nearest(&written, names())
+        .map_or_else(String::new, |known| format!(", did you mean `{known}`?"));
     let known = names().collect::<Vec<_>>().join("`, `");
     syn::Error::new(
         name.span(),
         format!("unknown option `{written}`{nearest} (the options are `{known}`)"),
     )
-}
-
-/// Returns the edit distance of two words: the letters to insert, remove or replace.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[to.len()]
 }
 
 /// Skips an invalid argument, so that the ones after it are still parsed.

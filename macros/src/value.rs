@@ -4,7 +4,7 @@ use gpu_leak_check_options::units;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::parse::ParseStream;
-use syn::{Expr, ExprLit, Lit, LitBool, LitStr, Path, Token, parenthesized};
+use syn::{Expr, ExprLit, Lit, LitBool, LitInt, LitStr, Path, Token, parenthesized};
 
 use crate::paths::Paths;
 
@@ -80,10 +80,29 @@ pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
             Ok(bytes) => return Ok(Value::Number(bytes.into_token_stream())),
             Err(mistake) => mistake,
         },
-        Lit::Int(_) => return Ok(Value::Number(value.into_token_stream())),
+        Lit::Int(number) => match unit_after(number, input) {
+            None => return Ok(Value::Number(value.into_token_stream())),
+            Some(unit) => {
+                let size = format!("{} {unit}", number.base10_digits());
+                let quoted = |_| format!("a size with a unit needs quotes: \"{size}\"");
+                units::bytes(&size).map_or_else(|mistake| mistake, quoted)
+            }
+        },
         _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
     };
     Err(syn::Error::new(lit.span(), mistake))
+}
+
+/// Returns the unit of a size that is written without quotes: `1 MiB`, `1MiB`.
+fn unit_after(number: &LitInt, input: ParseStream<'_>) -> Option<String> {
+    const UNITS: [&str; 7] = ["B", "KB", "KiB", "MB", "MiB", "GB", "GiB"];
+    let next: Option<Ident> = input.fork().parse().ok();
+    let written = [
+        Some(number.suffix().to_owned()),
+        next.map(|it| it.to_string()),
+    ];
+    let mut written = written.into_iter().flatten();
+    written.find(|word| UNITS.iter().any(|unit| unit.eq_ignore_ascii_case(word)))
 }
 
 /// Parses `= true` or `= false`.

@@ -6,13 +6,14 @@ mod diff;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use gpu_leak_check::__command::{AllowEntry, allow_entries};
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
 use gpu_leak_check::report::escape;
-use gpu_leak_check::units::quantity;
+use gpu_leak_check::units::{self, quantity, size};
 use tempfile::Builder;
-use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, Table, value};
+use toml_edit::{Array, ArrayOfTables, DocumentMut, Item, RawString, Table, value};
 
 use crate::arguments::Allow;
 use crate::exit::{Exit, Failure, Outcome};
@@ -32,21 +33,176 @@ pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
     for sentence in refused(&others) {
         say(format_args!("note: {sentence}"));
     }
-    let sites = leaking_sites(&run);
     let reason = asked.reason.as_deref().unwrap_or_default();
-    if asked.write {
-        if !reason.chars().any(char::is_alphanumeric) {
-            return Err(Failure::usage(
-                "--reason must say why these leaks are allowed",
+    let file = Configuration::read()?;
+    for entry in exceeded(&run).keys() {
+        if !file.entries.iter().any(|known| known.stands_in == *entry) {
+            let entry = escape::name(entry);
+            say(format_args!(
+                "note: what exceeds the bounds of {entry} needs no entry but higher bounds there"
             ));
         }
-        write(&sites, reason)?;
-    } else {
-        let mut document = DocumentMut::new();
-        merge(&mut document, &sites, reason).map_err(Failure::usage)?;
-        print(document.to_string().trim_start());
     }
+    let (new, merged) = file.with_leaks_of(&run, reason)?;
+    if !asked.write {
+        file.print_changes(&run, reason)?;
+        return Ok(Exit::Clean);
+    }
+    if merged.added > 0 && !is_in_words(reason) {
+        return Err(Failure::usage(
+            "--reason must say why these leaks are allowed",
+        ));
+    }
+    file.write(&new)?;
+    say(format_args!(
+        "{}: {}",
+        file.path.display(),
+        merged.summary()
+    ));
     Ok(Exit::Clean)
+}
+
+/// `…` is what the documentation's examples have in place of a reason.
+fn is_in_words(reason: &str) -> bool {
+    reason.chars().any(char::is_alphanumeric)
+}
+
+/// The configuration file of the workspace, which need not exist.
+struct Configuration {
+    path: PathBuf,
+    /// Its path as reports show it.
+    shown: String,
+    text: String,
+    /// Its entries, in its order.
+    entries: Vec<AllowEntry>,
+}
+
+impl Configuration {
+    fn read() -> Outcome<Self> {
+        let (path, shown) = workspace::configuration()
+            .unwrap_or_else(|| (workspace::root().join(CONFIG), CONFIG.to_owned()));
+        let (text, entries) = if path.exists() {
+            let text = fs::read_to_string(&path)
+                .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
+            let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
+            (text, entries)
+        } else {
+            (String::new(), Vec::new())
+        };
+        Ok(Self {
+            path,
+            shown,
+            text,
+            entries,
+        })
+    }
+
+    /// The file with the bounds raised that `run` exceeds, and with entries for its other leaks.
+    fn with_leaks_of(&self, run: &Run, reason: &str) -> Outcome<(DocumentMut, Merged)> {
+        let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
+        let mut document = self.document()?;
+        let raised = self.raise_exceeded(&mut document, run);
+        let sites = leaking_sites(run);
+        let mut merged = merge(&mut document, &sites, reason).map_err(wrong)?;
+        merged.raised += raised;
+        Ok((document, merged))
+    }
+
+    fn document(&self) -> Outcome<DocumentMut> {
+        let document = self.text.parse();
+        document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
+    }
+
+    /// Raises the bounds of the entries that decided about findings of `run` and were too small, and returns
+    /// how many those are. A later entry for the same would never decide.
+    fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
+        let tables = document
+            .get_mut("allow")
+            .and_then(Item::as_array_of_tables_mut);
+        let mut tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
+        let mut raised = 0;
+        let exceeded = exceeded(run);
+        for entry in &self.entries {
+            let Some(table) = tables.next() else { break };
+            if let Some((left, noun)) = exceeded.get(&*entry.stands_in) {
+                raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
+            }
+        }
+        raised
+    }
+
+    /// Prints the entries to add, and says which lines of the file to change.
+    fn print_changes(&self, run: &Run, reason: &str) -> Outcome<()> {
+        let (mut kept, _) = self.with_leaks_of(run, reason)?;
+        // The new entries follow those that are there.
+        let before = self.entries.len();
+        let mut added = DocumentMut::new();
+        if let Some(tables) = kept.get_mut("allow").and_then(Item::as_array_of_tables_mut) {
+            let mut new = ArrayOfTables::new();
+            while tables.len() > before {
+                let mut table = tables.remove(before);
+                table.set_position(None);
+                new.push(table);
+            }
+            added.insert("allow", Item::ArrayOfTables(new));
+        }
+        for (line, old, new) in diff::replaced(&self.text, &kept.to_string()) {
+            say(format_args!(
+                "{}:{line}: replace `{old}` by `{new}`",
+                self.shown
+            ));
+        }
+        let entries = added.to_string();
+        let entries = entries.trim_start();
+        if is_in_words(reason) || entries.is_empty() {
+            print(entries);
+        } else {
+            let missing = "reason = \"\"\n";
+            let filled_in = "# reason = \"…\"   # to be filled in: why it may stay\n";
+            print(&entries.replace(missing, filled_in));
+        }
+        Ok(())
+    }
+
+    /// Writes the file, and shows what changes.
+    fn write(&self, document: &DocumentMut) -> Outcome<()> {
+        let written = document.to_string();
+        // Each entry begins with an empty line, which is not needed at the beginning of a file.
+        let written = if self.text.is_empty() {
+            written.trim_start()
+        } else {
+            &written
+        };
+        if written == self.text {
+            return Ok(());
+        }
+        replace(&self.path, written)
+            .map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))?;
+        print(&diff::lines(&self.text, written));
+        Ok(())
+    }
+}
+
+/// The most that one test leaves of what an entry matches, for each entry of the file whose bounds are too
+/// small for it.
+fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
+    let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
+    for report in run.reports() {
+        let mut in_this_test: BTreeMap<&str, Left> = BTreeMap::new();
+        for finding in &report.findings {
+            if let Some(entry) = finding.exceeds.as_deref() {
+                let sum = in_this_test.entry(entry).or_default();
+                *sum = sum.plus(left_by(finding));
+                exceeded.entry(entry).or_default().1.add(finding);
+            }
+        }
+        for (entry, left) in in_this_test {
+            let (most, _) = exceeded.entry(entry).or_default();
+            most.count = most.count.max(left.count);
+            most.bytes = most.bytes.max(left.bytes);
+        }
+    }
+    exceeded
 }
 
 /// What an entry matches: its key and the value.
@@ -57,8 +213,12 @@ type SiteKey = (&'static str, String);
 struct LeakingSite {
     /// What each test with a leak there leaves.
     left: BTreeMap<String, Left>,
-    /// The worst of its findings: `leaked: 4.00 KiB device memory`.
-    description: String,
+    /// The kind of the worst of its findings: `leaked`.
+    kind: &'static str,
+    /// What that finding left, and its description: `4.00 KiB device memory`.
+    worst: (Left, String),
+    /// The noun for one of what is left.
+    noun: Noun,
     /// Its lines.
     locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there: its name is its command line, which may change.
@@ -101,7 +261,9 @@ fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
     let mut sites: BTreeMap<SiteKey, LeakingSite> = BTreeMap::new();
     for report in run.reports() {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
-        for finding in &report.findings {
+        // The entry whose bounds are exceeded is raised.
+        let new = report.findings.iter().filter(|it| it.exceeds.is_none());
+        for finding in new {
             if let Some(site) = site_of(finding) {
                 in_this_test.entry(site).or_default().push(finding);
             }
@@ -111,18 +273,17 @@ fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
                 continue;
             };
             let site = sites.entry(key).or_default();
-            if site.description.is_empty() {
-                site.description = format!("{}: {}", worst.kind.name(), worst.what());
+            if site.kind.is_empty() {
+                site.kind = worst.kind.name();
+                site.worst = (left_by(worst), worst.what());
             }
+            findings.iter().for_each(|finding| site.noun.add(finding));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
             site.locations
                 .extend(findings.iter().map(|finding| finding.site.location()));
-            let sum = findings.iter().fold(Left::default(), |sum, finding| {
-                sum.plus(Left {
-                    count: finding.count,
-                    bytes: finding.bytes,
-                })
-            });
+            let sum = findings
+                .iter()
+                .fold(Left::default(), |sum, finding| sum.plus(left_by(finding)));
             // Two programs may have tests of the same name.
             let left = site.left.entry(report.test.clone()).or_default();
             left.count = left.count.max(sum.count);
@@ -158,34 +319,6 @@ fn refused(groups: &[&Group<'_>]) -> Vec<String> {
         format!("no entry for {findings} ({}): {why}", kind.name())
     });
     sentences.collect()
-}
-
-/// Writes entries to the configuration file of the workspace, which is created if there is none, and shows
-/// what changes.
-fn write(sites: &BTreeMap<SiteKey, LeakingSite>, reason: &str) -> Outcome<()> {
-    let path =
-        workspace::configuration().map_or_else(|| workspace::root().join(CONFIG), |(path, _)| path);
-    let wrong = |why: String| Failure::usage(format!("{}: {why}", path.display()));
-    let text = if path.exists() {
-        fs::read_to_string(&path).map_err(|why| wrong(why.to_string()))?
-    } else {
-        String::new()
-    };
-    let mut document: DocumentMut = text.parse().map_err(|why| wrong(format!("{why}")))?;
-    let merged = merge(&mut document, sites, reason).map_err(&wrong)?;
-    if merged.added + merged.raised > 0 {
-        let written = document.to_string();
-        // Each entry begins with an empty line, which is not needed at the beginning of a file.
-        let written = if text.is_empty() {
-            written.trim_start()
-        } else {
-            &written
-        };
-        replace(&path, written).map_err(|why| wrong(why.to_string()))?;
-        print(&diff::lines(&text, written));
-    }
-    say(format_args!("{}: {}", path.display(), merged.summary()));
-    Ok(())
 }
 
 /// How many entries changed.
@@ -281,20 +414,106 @@ fn merge(
 
 /// Raises the bounds of an entry to what `site` leaves now, and adds its tests.
 fn raise(entry: &mut Table, site: &LeakingSite) {
-    let Left { count, bytes } = site.bounds();
-    for (key, now) in [("up_to", number(bytes)), ("up_to_count", number(count))] {
-        // A size in words is the user's own.
-        let before = entry.get(key).and_then(Item::as_integer);
-        if before.is_some_and(|before| before < now) {
-            entry.insert(key, value(now));
-        }
-    }
+    raise_bounds(entry, None, site.bounds(), site.noun);
     if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
         for test in site.left.keys() {
             if !tests.iter().any(|known| known.as_str() == Some(test)) {
                 tests.push(test);
             }
         }
+    }
+}
+
+/// Raises the bounds of an entry to `left`, and returns whether one was less. `up_to` is what a size in words
+/// stands for, which is the user's own if it is none.
+fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, noun: Noun) -> bool {
+    let mut raised = false;
+    let is_in_words = entry.get("up_to").is_some_and(Item::is_str);
+    if is_in_words && up_to.is_some_and(|up_to| up_to < left.bytes) {
+        entry.insert("up_to", value(number(left.bytes)));
+        raised = true;
+    }
+    let now = [("up_to", left.bytes), ("up_to_count", left.count)];
+    for (key, now) in now.map(|(key, now)| (key, number(now))) {
+        let before = entry.get(key).and_then(Item::as_integer);
+        if before.is_some_and(|before| before < now) {
+            entry.insert(key, value(now));
+            raised = true;
+        }
+    }
+    if raised {
+        let bound = |key, unbound| {
+            let bound = entry.get(key).and_then(Item::as_integer);
+            bound.map_or(unbound, i64::unsigned_abs)
+        };
+        let bounds = Left {
+            count: bound("up_to_count", left.count),
+            bytes: bound("up_to", left.bytes),
+        };
+        renew_figures(entry, &figures(bounds, noun));
+    }
+    raised
+}
+
+/// Writes other figures into the comment that was written above an entry with the first bounds.
+fn renew_figures(entry: &mut Table, figures: &str) {
+    let decor = entry.decor_mut();
+    let above = decor.prefix().and_then(RawString::as_str);
+    let above = above.unwrap_or_default().to_owned();
+    let renewed = above.split_inclusive('\n').map(|line| {
+        let kinds = [FindingKind::Leaked, FindingKind::Grew].map(FindingKind::name);
+        let written = |kind: &&str| line.starts_with(&format!("# {kind}: "));
+        match kinds.into_iter().find(written) {
+            Some(kind) => format!("# {kind}: {figures}\n"),
+            None => line.to_owned(),
+        }
+    });
+    let renewed: String = renewed.collect();
+    decor.set_prefix(renewed);
+}
+
+/// `2 allocations, 1.25 KiB`, `3 events`
+fn figures(left: Left, noun: Noun) -> String {
+    let number = quantity(left.count, noun.word());
+    match left.bytes {
+        0 => number,
+        bytes => format!("{number}, {}", size(bytes)),
+    }
+}
+
+/// The noun for one of several things.
+#[derive(Clone, Copy, Debug, Default)]
+enum Noun {
+    #[default]
+    Unknown,
+    One(&'static str),
+    /// They have different ones.
+    Several,
+}
+
+impl Noun {
+    fn add(&mut self, finding: &Finding) {
+        let noun = finding.resource.map_or("allocation", units::noun);
+        *self = match *self {
+            Self::Unknown => Self::One(noun),
+            Self::One(known) if known == noun => *self,
+            Self::One(_) | Self::Several => Self::Several,
+        };
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::One(noun) => noun,
+            Self::Unknown | Self::Several => "object",
+        }
+    }
+}
+
+/// What a finding left.
+fn left_by(finding: &Finding) -> Left {
+    Left {
+        count: finding.count,
+        bytes: finding.bytes,
     }
 }
 
@@ -306,8 +525,15 @@ fn number(number: u64) -> i64 {
 /// The comment above an entry, which describes the call site.
 fn comment(site: &LeakingSite) -> String {
     let locations: Vec<_> = site.locations.iter().map(String::as_str).collect();
+    let bounds = site.bounds();
+    let (left, described) = &site.worst;
+    let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
+        true => described.clone(),
+        // What there is beside it, or in another test, counts too.
+        false => figures(bounds, site.noun),
+    };
     let lines = [
-        site.description.clone(),
+        format!("{}: {what}", site.kind),
         format!("at {}", locations.join(", ")),
     ];
     let lines = lines.map(|line| format!("# {}\n", escape::sentence(&line)));
@@ -354,6 +580,24 @@ mod tests {
         let sites = leaking_sites(&sample::mixed());
         assert_eq!(merge(&mut document, &sites, WHY), Ok(raised));
         insta::assert_snapshot!(document.to_string());
+    }
+
+    #[test]
+    fn the_comment_above_an_entry_has_the_figures_of_its_bounds() {
+        let leak =
+            |count, each| sample::finding(FindingKind::Leaked, "optim::Adam::step", count, each);
+        let run = |leaks: &[Finding]| sample::run(vec![sample::with("trains", leaks)]);
+        let mut document = DocumentMut::new();
+        let two = leaking_sites(&run(&[leak(1, 256), leak(1, 1024)]));
+        merge(&mut document, &two, WHY).expect("an entry");
+        let text = document.to_string();
+        let first = "# leaked: 2 allocations, 1.25 KiB\n# at src/optim.rs:88\n[[allow]]\n";
+        assert!(text.contains(first), "{text}");
+        let more = leaking_sites(&run(&[leak(3, 1024)]));
+        merge(&mut document, &more, WHY).expect("an entry");
+        let text = document.to_string();
+        let raised = "# leaked: 3 allocations, 3.00 KiB\n# at src/optim.rs:88\n[[allow]]\n";
+        assert!(text.contains(raised), "{text}");
     }
 
     #[cfg(unix)]

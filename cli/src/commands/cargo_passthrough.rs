@@ -38,7 +38,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         format!("cargo cannot be started: {why}")
     })?;
     let Some(run) = session.read()? else {
-        return without_checks(name, asked, code);
+        return without_checks(name, asked, code, every_test.is_some());
     };
     let overview = Overview::of(&run);
     session::sum_up(&overview, [], &asked.outputs)?;
@@ -50,18 +50,33 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         denied.add_without_checks(&asked.judging)?;
     }
     denied.say();
+    if !is_part {
+        Denied::say_notes(&overview, &asked.judging)?;
+    }
     Ok(match code {
         // A test that ends its process with 0 hides the failures of the tests beside it from cargo.
         0 if !overview.aborted.is_empty() => asked.judging.code(Exit::Findings),
+        0 if !overview.has_measured() => asked.judging.code(exit_without_checks(&denied)?),
         0 => asked.judging.code(denied.exit()),
         code => code,
     })
 }
 
+/// How a run in which nothing was checked ends the command: not as a success, unless the settings ask for
+/// checks that judge nothing.
+fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
+    if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
+        return Ok(denied.exit());
+    }
+    say("error: nothing was checked");
+    Ok(Exit::Unmeasured)
+}
+
 /// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
 fn selects_tests(cargos: &[OsString]) -> bool {
-    /// What changes how the suite is built, run or shown.
-    const HARMLESS: [&str; 22] = [
+    /// What changes how the suite is built, run or shown, or adds to it.
+    const HARMLESS: [&str; 23] = [
+        "--include-ignored",
         "--workspace",
         "--all",
         "--all-targets",
@@ -116,8 +131,12 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 }
 
 /// Explains why there is nothing to sum up, and returns the exit code.
-fn without_checks(name: &str, asked: &Passing, code: u8) -> Outcome<u8> {
+fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Outcome<u8> {
     let why = match (code, name) {
+        (0, _) if every_test => {
+            "no check ran: no test ran that uses a GPU or an allocator that reports. Look at the filters and at \
+             what cargo printed above; `cargo gpu-leak doctor` says whether there is a GPU"
+        }
         (0, "test" | "nextest") => {
             "no check ran: no test under #[gpu_leak_check] was among those that ran. Put it on tests, \
              or look at the filters; a target with `harness = false` needs gpu_leak_check::main!(), and \
@@ -134,7 +153,39 @@ fn without_checks(name: &str, asked: &Passing, code: u8) -> Outcome<u8> {
     let denied = Denied::without_checks(&asked.judging)?;
     denied.say();
     Ok(match code {
-        0 => denied.exit().code(),
+        0 => exit_without_checks(&denied)?.code(),
         code => code,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::selects_tests;
+
+    #[test]
+    fn what_selects_tests_leaves_a_part_of_the_suite() {
+        let selects = |words: &str| {
+            let words = words.split_whitespace().map(OsString::from);
+            selects_tests(&words.collect::<Vec<_>>())
+        };
+        for whole in [
+            "",
+            "--workspace --release -j 4",
+            "-- --include-ignored",
+            "-- --include-ignored --test-threads=1",
+        ] {
+            assert!(!selects(whole), "{whole}");
+        }
+        for part in [
+            "-p optim",
+            "--lib",
+            "-- --ignored",
+            "-- --skip slow",
+            "adam",
+        ] {
+            assert!(selects(part), "{part}");
+        }
+    }
 }

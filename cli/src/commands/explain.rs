@@ -6,7 +6,7 @@ use crate::arguments::Explain;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::output::{print, width_of_stdout, wrapped};
 
-/// A term that reports use.
+/// A term that reports use, with hyphens for its spaces.
 #[derive(Debug)]
 struct Explanation {
     code: &'static str,
@@ -198,8 +198,120 @@ const EXPLANATIONS: &[Explanation] = &[
         "held-by",
         "The static, thread-local or stack that still leads to what leaked, found when the check \
          failed; `nothing any more` means that nothing leads to it, so the program has lost track \
-         of it.",
-        "Clear that place before the test ends, or drop what it holds.",
+         of it. Or the library that allocated it from the driver, with its function that was called.",
+        "Clear that place before the test ends, or drop what it holds. A library holds it for its caller: look at what it was asked to do.",
+    ),
+    explanation(
+        "called-by",
+        "The callers of the line that a finding points at, the nearest first, up to the test.",
+        "Follow it from the line towards the test: one of these functions should free what is left, or drop it.",
+    ),
+    explanation(
+        "allocated",
+        "In the table of a report: the bytes that this layer handed out and that are not freed. Below a failed free: \
+         where the resource that was to be freed was allocated.",
+        "Compare `baseline` and `after`: what was added between them is what the findings are about.",
+    ),
+    explanation(
+        "others",
+        "Where others that the same line allocated were freed, in the run that confirms the leak. With `called by`, they were allocated through other callers than those of the leak.",
+        "Compare the two ways: the one that leaks lacks this free.",
+    ),
+    explanation(
+        "also",
+        "Further places that allocated a large part of what exceeded a limit.",
+        "Allocate less there, or raise the limit.",
+    ),
+    explanation(
+        "thread",
+        "What is left was allocated by a thread that does not belong to the test, while nothing else could run.",
+        "Join the thread before the test ends, or assign its allocations to the right test with `Scope`.",
+    ),
+    explanation(
+        "when",
+        "When it was allocated: the numbers of these calls among all calls of the test that allocated or freed.",
+        "What is left of the first calls is often set-up; what is left of the last calls often should have been dropped at the end of the test.",
+    ),
+    explanation(
+        "rounds",
+        "With `rounds`, what a call site held more after each round.",
+        "Free in each round what the round allocates.",
+    ),
+    explanation(
+        "confirmed",
+        "What further runs of the body showed: how much they left again, or that the body could not be run again \
+         (`not confirmed`). Without this line, no second run was requested.",
+        "What every run leaves is a leak. What only the first run leaves is `first-use`.",
+    ),
+    explanation(
+        "known",
+        "What this library is known to keep, and how long. `diff` calls a finding known that both runs have.",
+        "Nothing needs to be done, unless the library should release it earlier.",
+    ),
+    explanation(
+        "note",
+        "Another fact about a finding or about the run, such as the entry that allows it, or the reserve that it keeps from being released.",
+        "Read it beside the finding: a note alone fails nothing.",
+    ),
+    explanation(
+        "layer",
+        "One allocator seen by itself: the driver, a pool of the driver, or an allocator that reports or has a probe. Each is a row in the table of a report. An allocator takes its memory from the layer below, so the same bytes may be in several rows.",
+        "Begin at the layer of the finding. `max_allocated` and other limits apply to the layer that the option `layer` names.",
+    ),
+    explanation(
+        "baseline",
+        "In the table of a report: what a layer held when the check began. It is not judged.",
+        "Compare it with `after`.",
+    ),
+    explanation(
+        "after",
+        "In the table of a report: what a layer holds at the end of the test, after caches were emptied and frees in flight were awaited.",
+        "Compare it with `baseline`: `difference` is what the test added.",
+    ),
+    explanation(
+        "difference",
+        "In the table of a report: `after` less `baseline`, which is what the test added.",
+        "The findings above the table say which lines it comes from.",
+    ),
+    explanation(
+        "peak",
+        "In the table of a report: the most that a layer held at any one time during the test, with what it held before.",
+        "To limit it: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
+    ),
+    explanation(
+        "reserved",
+        "In the table of a report: the bytes that an allocator or a pool holds from the layer below, in use or not.",
+        "If it stays higher than `baseline`, something in it is still in use, or the allocator keeps it: see `retained`.",
+    ),
+    explanation(
+        "handles",
+        "In the table of a report: how many objects that are no memory exist, such as streams, events, modules and contexts.",
+        "If there are more than at `baseline`, a finding names the line that created them.",
+    ),
+    explanation(
+        "device-used",
+        "By how much the memory in use on the whole device changed, and how much of that the layers account for. The rest is the driver's own: page rounding, loaded code, kernel stacks. It does not affect the result.",
+        "Nothing needs to be done.",
+    ),
+    explanation(
+        "fingerprint",
+        "Identifies a finding across runs: computed from the functions of its stack and the kind of resource, not from line numbers.",
+        "`cargo gpu-leak diff` compares runs by it, and an [[allow]] can name it: fingerprint = \"…\".",
+    ),
+    explanation(
+        "again",
+        "The command that runs this test or program by itself.",
+        "Copy it, to reproduce the report.",
+    ),
+    explanation(
+        "help",
+        "What to do about the findings of a report.",
+        "Try the first line first: it is about the worst finding.",
+    ),
+    explanation(
+        "denied",
+        "The command fails because of this, although it failed no test: `--deny`, `--strict` or `strict = true` in gpu-leak-check.toml asks for it.",
+        "The word after it says what is denied: explain that one, such as `unmatched` or `unchecked`.",
     ),
     explanation(
         "flaky",
@@ -217,7 +329,7 @@ const EXPLANATIONS: &[Explanation] = &[
         "Nothing needs to be done. A test of an allocator that needs no GPU runs with #[gpu_leak_check(needs_gpu = false)].",
     ),
     explanation(
-        "outside every check",
+        "outside-every-check",
         "A thread that belongs to no test allocated something while a check ran: an unchecked test, or a thread or a thread \
          pool that is older than the test. Its owner is unknown, so it fails no test.",
         "Put #[gpu_leak_check] on the unchecked tests. For a thread that works for a checked test, `Scope` assigns its \
@@ -310,16 +422,17 @@ const DRIVER_ERRORS: [(&str, &str); 7] = [
 ];
 
 pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
-    let text = match &asked.code {
-        None => all(width_of_stdout()),
-        Some(code) => one(code, width_of_stdout()).map_err(Failure::usage)?,
+    let text = match &asked.code[..] {
+        [] => all(width_of_stdout()),
+        words => one(&words.join(" "), width_of_stdout()).map_err(Failure::usage)?,
     };
     print(&text);
     Ok(Exit::Clean)
 }
 
 fn one(code: &str, width: usize) -> Result<String, String> {
-    let code = code.trim();
+    let code = code.trim_end_matches(':').split_whitespace();
+    let code = &*code.collect::<Vec<_>>().join("-");
     let number = DRIVER_ERRORS.iter().find(|(number, _)| *number == code);
     let code = number.map_or(code, |(_, name)| name);
     let found = EXPLANATIONS
@@ -376,10 +489,11 @@ mod tests {
     use std::fmt::Write;
     use std::fs;
 
-    use gpu_leak_check::report::Code;
     use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+    use gpu_leak_check::report::{Code, details};
 
     use super::{DRIVER_ERRORS, EXPLANATIONS, Explanation, all, one};
+    use crate::render::sample;
 
     /// The page of the book that has all explanations.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
@@ -413,8 +527,8 @@ mod tests {
         let mut page = String::from(
             "# Troubleshooting by message\n\n\
              The words that reports and summaries use, with what they mean and what to do. `cargo gpu-leak explain \
-             WORD`\nprints the same. A summary writes spaces for hyphens: *no GPU* is `no-gpu`. What has no message is \
-             on the page\n[by symptom](troubleshooting.md).\n",
+             WORD`\nprints the same. Reports write spaces for hyphens, and `explain` takes both: *no GPU* is `no-gpu`. \
+             What has no message is\non the page [by symptom](troubleshooting.md).\n",
         );
         let chapters = [
             "Results of a check",
@@ -512,6 +626,59 @@ mod tests {
         assert!(error.starts_with("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
         for word in ["held-by", "expired", "unchecked", "unmatched"] {
             assert!(one(word, 80).is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn words_with_spaces_are_those_with_hyphens() {
+        for (words, code) in [
+            ("held by", "held-by"),
+            ("first  use", "first-use"),
+            ("not measured", "not-measured"),
+            ("No GPU", "no-gpu"),
+            ("outside every check", "outside-every-check"),
+            ("denied:", "denied"),
+        ] {
+            assert_eq!(one(words, 80), one(code, 80), "{words}");
+            assert!(one(words, 80).is_ok(), "{words}");
+        }
+    }
+
+    /// The labels of a finding, the columns and figures of the table, and what stands before other lines.
+    #[test]
+    fn every_word_of_a_report_is_explained() {
+        for word in [
+            "held by",
+            "called by",
+            "allocated",
+            "others",
+            "also",
+            "thread",
+            "when",
+            "rounds",
+            "confirmed",
+            "known",
+            "note",
+            "layer",
+            "baseline",
+            "after",
+            "difference",
+            "peak",
+            "reserved",
+            "handles",
+            "device used",
+            "fingerprint",
+            "again",
+            "help",
+            "denied",
+        ] {
+            assert!(one(word, 80).is_ok(), "{word}");
+        }
+        // What a report of everything has.
+        let run = sample::mixed();
+        let findings = run.reports().flat_map(|report| &report.findings);
+        for (label, _) in findings.flat_map(|finding| details(finding, "")) {
+            assert!(one(label, 80).is_ok(), "{label}");
         }
     }
 

@@ -83,7 +83,9 @@ fn wrong_settings_are_told_before_the_program_runs() {
     let configured = wrong("GPU_LEAK_CHECK_CONFIG", file.as_os_str());
     assert_eq!(configured.code, Some(2), "{configured:?}");
     assert!(
-        configured.stderr.contains("unknown field `alow`"),
+        configured
+            .stderr
+            .contains("unknown key `alow`, did you mean `allow`?"),
         "{configured:?}"
     );
     let mistyped = wrong("GPU_LEAK_CHECK_ONLEAK", "warn".as_ref());

@@ -5,7 +5,9 @@
 //! the same name means the same everywhere.
 
 mod conflicts;
+mod nearest;
 mod table;
 pub mod units;
 
 pub use self::conflicts::{Conflict, conflicts};
+pub use self::nearest::nearest;

@@ -1,5 +1,6 @@
 //! Parses the configuration file, and locates errors in it.
 
+mod keys;
 mod value;
 
 use std::fs;
@@ -11,7 +12,7 @@ use toml::Spanned;
 use wildmatch::WildMatch;
 
 use self::value::{
-    Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, duration, one_of, pattern,
+    Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, duration, list, one_of, pattern,
 };
 use super::word::{FirstUse, KeptForTheProcess, Mode, WithoutGpu};
 use crate::ledger::Kind;
@@ -74,6 +75,7 @@ macro_rules! define {
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         struct Facts {
+            /// Only in `[[override]]`.
             #[serde(deserialize_with = "pattern")]
             test: Option<WildMatch>,
             /// Only in `[check]`, and for the command: tests without the attribute are checked too.
@@ -109,7 +111,7 @@ struct Allowed {
     kind: Option<Kind>,
     up_to: Option<WrittenSize>,
     up_to_count: Option<WrittenNumber<u64>>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "list")]
     tests: Vec<String>,
     #[serde(default)]
     reason: String,
@@ -142,23 +144,17 @@ impl File {
 
     /// Parses the text. An error has the offset in the text that it is about.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
+        if let Some(misplaced) = keys::misplaced(text) {
+            return Err(misplaced);
+        }
         let file: Self = toml::from_str(text).map_err(|why| {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
-        if file.check.test.is_some() {
-            let at = text.find("[check]").unwrap_or_default();
-            let what = "[check] applies to every test: `test` belongs in an [[override]]";
-            return Err((at, what.to_owned()));
-        }
         if let Some(what) = file.check.conflict() {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
         for facts in &file.overrides {
-            if facts.get_ref().every_test.is_some() {
-                let what = "`every_test` applies to the whole suite: it belongs in [check]";
-                return Err((facts.span().start, what.to_owned()));
-            }
             if let Some(what) = facts.get_ref().conflict() {
                 return Err((facts.span().start, what.to_owned()));
             }
@@ -384,6 +380,14 @@ mod tests {
             "[[allow]]\nat = 'a'\nreason = 'b'\nup_to_count = '2'",
             "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 'c'",
             "[[allow]]\nfn = 'a'\nreason = 'b'\nuntil = 2026-13-01",
+            "[check]\nevery_tests = true",
+            "[check]\nstrict = true",
+            "[check]\nspeed = 1",
+            "strict = true",
+            "[run]\ntest = 'a'",
+            "# ours\n\n[allow]\nfn = 'a'\nreason = 'b'",
+            "[override]\ntest = 'a'",
+            "[[allow]]\nat = 'a'\nreason = 'b'\ntests = 3",
         ];
         let told = told.map(|text| format!("{}\n    {}", text.replace('\n', " | "), wrong(text)));
         insta::assert_snapshot!(told.join("\n"));

@@ -260,6 +260,8 @@ pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Suppression>, S
 pub struct RunSettings {
     /// Whether what cannot be measured fails.
     pub require: bool,
+    /// Whether it is asked for that nothing is judged: checks are off, or skipped without a GPU.
+    pub may_check_nothing: bool,
     /// Whether what must not pass unmentioned fails.
     pub strict: bool,
     /// Whether tests without the attribute are checked too.
@@ -277,8 +279,11 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
         Some((path, shown)) => File::read(path, shown)?.0,
         None => File::default(),
     };
+    let mode = variables.mode.or(file.run.mode);
+    let without_gpu = variables.without_gpu.or(file.run.without_gpu);
     Ok(RunSettings {
-        require: variables.mode.or(file.run.mode) == Some(Mode::Require),
+        require: mode == Some(Mode::Require),
+        may_check_nothing: mode == Some(Mode::Off) || without_gpu == Some(WithoutGpu::Skip),
         strict: file.strict(),
         every_test: file.every_test(),
     })

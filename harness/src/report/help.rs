@@ -20,7 +20,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
         return Some(format!(
-            "free what is new, or raise the bound of the entry at {entry}, as `cargo gpu-leak allow --write` does"
+            "free what is new, or raise the bound of the entry at {entry}: `cargo gpu-leak allow --write`"
         ));
     }
     let text = match kind {
@@ -33,8 +33,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 }
             };
             format!(
-                "{what}{}; if it is meant to stay, add the [[allow]] that `cargo gpu-leak allow` prints to \
-                 gpu-leak-check.toml",
+                "{what}{}; if it is meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the \
+                 reason, allows what this run left",
                 python(report, kind)
             )
         }

@@ -29,6 +29,9 @@ pub struct Summary {
     skipped: Vec<String>,
     allowed: Amount,
     notes: Vec<(String, u64)>,
+    /// The configuration files of the checks.
+    #[serde(default)]
+    configured: Vec<String>,
 }
 
 /// How many tests of a status are named.
@@ -53,9 +56,12 @@ impl Summary {
         for finding in report.findings.iter().filter(is_allowed) {
             self.allowed = self.allowed.plus(finding.amount());
         }
+        if let Some(note) = report.configuration_note() {
+            add_once(&mut self.configured, &note);
+        }
         // A check with other findings prints its whole report, with its notes.
         if report.findings.iter().all(|finding| is_allowed(&finding)) {
-            for note in report.notes.iter().chain(&report.configuration_note()) {
+            for note in &report.notes {
                 self.note(note);
             }
         }
@@ -105,6 +111,9 @@ impl Summary {
             self.add_skipped(test);
         }
         self.allowed = self.allowed.plus(other.allowed);
+        for note in &other.configured {
+            add_once(&mut self.configured, note);
+        }
         for (note, times) in &other.notes {
             for _ in 0..*times {
                 self.note(note);
@@ -251,6 +260,8 @@ impl Summary {
             };
             lines.push(format!("{}{times}", escape::sentence(note)));
         }
+        let configured = self.configured.iter();
+        lines.extend(configured.map(|note| escape::sentence(note)));
         lines
     }
 

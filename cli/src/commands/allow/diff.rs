@@ -25,6 +25,16 @@ pub(super) fn lines(before: &str, after: &str) -> String {
     text
 }
 
+/// The lines of `before` that are another in `after`, which has as many: each with its number and the other.
+pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a str, &'a str)> {
+    let pairs = before.lines().zip(after.lines());
+    let numbered = (1..).zip(pairs);
+    let different = numbered.filter(|(_, (before, after))| before != after);
+    different
+        .map(|(line, (before, after))| (line, before, after))
+        .collect()
+}
+
 /// How many lines the rests from each pair of positions have in common.
 fn common(before: &[&str], after: &[&str]) -> Vec<Vec<u32>> {
     let mut common = vec![vec![0; after.len() + 1]; before.len() + 1];
@@ -42,7 +52,13 @@ fn common(before: &[&str], after: &[&str]) -> Vec<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
-    use super::lines;
+    use super::{lines, replaced};
+
+    #[test]
+    fn a_replaced_line_has_its_number() {
+        let found = replaced("a\nb = 1\nc\n", "a\nb = 2\nc\n");
+        assert_eq!(found, [(2, "b = 1", "b = 2")]);
+    }
 
     #[test]
     fn only_what_differs_is_shown() {

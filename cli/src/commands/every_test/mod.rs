@@ -13,6 +13,7 @@ mod test_reports;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{self, Command, Output, Stdio};
@@ -82,10 +83,13 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
         program.list(&["--ignored"])?.unwrap_or_default()
     };
     let to_run: Vec<_> = tests.difference(&ignored).collect();
-    print(&format!(
-        "\nrunning {}, each in its own process\n",
-        quantity(tests.len() as u64, "test")
-    ));
+    print(&match tests.len() {
+        1 => "\nrunning 1 test in its own process\n".to_owned(),
+        number => format!(
+            "\nrunning {}, each in its own process\n",
+            quantity(number as u64, "test")
+        ),
+    });
     for test in &ignored {
         print(&format!("test {test} ... ignored\n"));
     }
@@ -171,9 +175,7 @@ impl<'a> TestProgram<'a> {
     /// failure.
     fn reports_to_nobody(&self) -> bool {
         let path = self.path.display().to_string();
-        let name = self.path.file_stem().unwrap_or_default().to_string_lossy();
-        // cargo adds a hash to the name.
-        let name = name.rsplit_once('-').map_or(&*name, |(name, _)| name);
+        let name = self.name();
         let report = unheard_allocators(name, &path);
         let sink = Sink::global();
         sink.began(&report.test, &report.file, 0);
@@ -185,6 +187,38 @@ impl<'a> TestProgram<'a> {
             ));
         }
         report.outcome == Some(Verdict::Fail)
+    }
+
+    /// The command that runs one test again. cargo tells the runner the package, and the file of a program in
+    /// its `tests` directory has the name of the target.
+    fn again(&self, test: &str) -> String {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let mut words = String::from("cargo gpu-leak test --every-test");
+        if let Some(package) = variable("CARGO_PKG_NAME") {
+            words += &format!(" -p {package}");
+            let manifest = variable("CARGO_MANIFEST_DIR");
+            let target =
+                manifest.and_then(|it| target_in(&Path::new(&it).join("tests"), self.name()));
+            if let Some(target) = target {
+                words += &format!(" --test {target}");
+            }
+        }
+        words += &format!(" -- --exact {test}");
+        let has = |word: &str| self.arguments.iter().any(|argument| argument == word);
+        if has("--ignored") || has("--include-ignored") {
+            words += " --include-ignored";
+        }
+        words
+    }
+
+    /// The name of the program without the hash that cargo adds to it.
+    fn name(&self) -> &str {
+        let name = self
+            .path
+            .file_stem()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default();
+        name.rsplit_once('-').map_or(name, |(name, _)| name)
     }
 
     /// Runs one test in a process of its own.
@@ -215,9 +249,7 @@ impl<'a> TestProgram<'a> {
             name: Some(test.to_owned()),
             is_test: true,
             contained_in_child_of: contents.harness.then(process::id),
-            again: Some(format!(
-                "cargo gpu-leak test --every-test -- --exact {test}"
-            )),
+            again: Some(self.again(test)),
             ..Settings::default()
         };
         let words: Vec<OsString> = [self.path.as_os_str()]
@@ -248,6 +280,19 @@ impl<'a> TestProgram<'a> {
         let output = child.wait_with_output().map_err(|why| why.to_string())?;
         Ok((output, reports.report_of(number, test)))
     }
+}
+
+/// The target of integration tests in `directory` that cargo builds as `program`, in which `_` replaces `-`.
+fn target_in(directory: &Path, program: &str) -> Option<String> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let mut targets = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_target =
+            path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").is_file();
+        let name = path.file_stem()?.to_str()?.to_owned();
+        is_target.then_some(name)
+    });
+    targets.find(|name| name.replace('-', "_") == program.replace('-', "_"))
 }
 
 /// The arguments of the program that are passed to the process of each test: how output is shown. The
@@ -378,8 +423,24 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::fs;
 
-    use super::{list_arguments, names, output_arguments};
+    use super::{list_arguments, names, output_arguments, target_in};
+
+    #[test]
+    fn a_target_of_integration_tests_is_known_by_its_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let tests = directory.path();
+        fs::write(tests.join("train-steps.rs"), "").expect("a file");
+        fs::create_dir_all(tests.join("suite")).expect("a directory");
+        fs::write(tests.join("suite/main.rs"), "").expect("a file");
+        fs::create_dir_all(tests.join("support")).expect("a directory");
+        let target = |program| target_in(tests, program);
+        assert_eq!(target("train_steps").as_deref(), Some("train-steps"));
+        assert_eq!(target("suite").as_deref(), Some("suite"));
+        assert_eq!(target("support"), None);
+        assert_eq!(target("train"), None, "unit tests of the library");
+    }
 
     #[test]
     fn only_a_list_in_libtests_format_is_accepted() {

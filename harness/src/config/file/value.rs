@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gpu_leak_check_options::units;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, Visitor};
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
@@ -96,6 +96,35 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
         return Err(de::Error::custom(what));
     }
     Ok(Some(WildMatch::new(&text)))
+}
+
+/// Parses a list of names in brackets.
+pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    struct ListVisitor;
+
+    impl<'de> Visitor<'de> for ListVisitor {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("names in brackets, such as [\"train::*\"]")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+            Err(E::custom(format!(
+                "a list needs brackets: write [{text:?}]"
+            )))
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
+            let mut list = Vec::new();
+            while let Some(name) = names.next_element()? {
+                list.push(name);
+            }
+            Ok(list)
+        }
+    }
+
+    from.deserialize_any(ListVisitor)
 }
 
 /// A size: a whole number of bytes, or text with a unit.

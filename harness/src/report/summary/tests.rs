@@ -171,6 +171,27 @@ fn notes_are_told_once_and_counted() {
     );
 }
 
+/// It is not about single checks, so it has no count, and a check that fails has it too.
+#[test]
+fn the_configuration_file_is_named_once() {
+    let configured = |status| Report {
+        configured_by: Some("gpu-leak-check.toml".to_owned()),
+        ..Report::bare(status)
+    };
+    let statuses = [
+        CheckStatus::Clean,
+        CheckStatus::Clean,
+        CheckStatus::Found(FindingKind::Leaked),
+    ];
+    let mut both = summary(statuses.map(configured));
+    both.merge(&summary([configured(CheckStatus::Clean)]));
+    assert_eq!(
+        both.text().unwrap(),
+        "gpu-leak-check: 4 checked: 3 clean, 1 leaked\n  leaked: a\n  \
+         configured by gpu-leak-check.toml",
+    );
+}
+
 #[test]
 fn what_nobody_owns_is_summed_up() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
