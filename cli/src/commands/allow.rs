@@ -3,6 +3,7 @@
 
 mod diff;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Write};
@@ -235,6 +236,13 @@ impl LeakingSite {
         }
         bounds
     }
+
+    /// Adds what another test leaves there.
+    fn add(&mut self, other: Self) {
+        self.left.extend(other.left);
+        self.locations.extend(other.locations);
+        self.noun = self.noun.with(other.noun);
+    }
 }
 
 /// The call site of a finding that an entry can allow: its function or, without symbols, the fingerprint
@@ -255,10 +263,30 @@ fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
-/// The call sites with leaks. What is first use there counts for the bounds, because the entry matches it
-/// too.
-fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
-    let mut sites: BTreeMap<SiteKey, LeakingSite> = BTreeMap::new();
+/// The call sites with leaks, once for each amount that a test leaves: more of any test then exceeds its
+/// bounds. What is first use there counts for the bounds, because the entry matches it too.
+fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
+    let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
+    for ((key, _), site) in leaking_tests(run) {
+        // The name of a program varies, so one entry is about all of its runs.
+        let amount = match site.in_a_program {
+            true => (0, 0),
+            false => (site.bounds().count, site.bounds().bytes),
+        };
+        match sites.entry((key, amount)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(site);
+            }
+            Entry::Occupied(mut first) => first.get_mut().add(site),
+        }
+    }
+    let sites = sites.into_iter();
+    sites.map(|((key, _), site)| (key, site)).collect()
+}
+
+/// The call sites with leaks, by test.
+fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
+    let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
     for report in run.reports() {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
         // The entry whose bounds are exceeded is raised.
@@ -272,7 +300,7 @@ fn leaking_sites(run: &Run) -> BTreeMap<SiteKey, LeakingSite> {
             let Some(worst) = findings.iter().find(|finding| finding.kind.is_failure()) else {
                 continue;
             };
-            let site = sites.entry(key).or_default();
+            let site = sites.entry((key, report.test.clone())).or_default();
             if site.kind.is_empty() {
                 site.kind = worst.kind.name();
                 site.worst = (left_by(worst), worst.what());
@@ -367,7 +395,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 /// Adds an entry for each site that has none, and raises the bounds of the others.
 fn merge(
     document: &mut DocumentMut,
-    sites: &BTreeMap<SiteKey, LeakingSite>,
+    sites: &[(SiteKey, LeakingSite)],
     reason: &str,
 ) -> Result<Merged, String> {
     let mut merged = Merged::default();
@@ -385,7 +413,7 @@ fn merge(
     for ((key, matched), site) in sites {
         let is_it = |entry: &&mut Table| {
             let matches = entry.get(key).and_then(Item::as_str);
-            matches == Some(matched) && entry.contains_key("up_to_count")
+            matches == Some(matched) && entry.contains_key("up_to_count") && is_about(entry, site)
         };
         if let Some(entry) = entries.iter_mut().find(is_it) {
             raise(entry, site);
@@ -410,6 +438,19 @@ fn merge(
         document.set_trailing("");
     }
     Ok(merged)
+}
+
+/// Whether an entry for the same function is about a test of `site`, or has its bounds.
+fn is_about(entry: &Table, site: &LeakingSite) -> bool {
+    let Some(tests) = entry.get("tests").and_then(Item::as_array) else {
+        return true;
+    };
+    let mut tests = tests.iter().filter_map(|test| test.as_str());
+    let bound = |key| entry.get(key).and_then(Item::as_integer);
+    let Left { count, bytes } = site.bounds();
+    let bounds = (Some(number(count)), Some(number(bytes)));
+    tests.any(|test| site.left.contains_key(test))
+        || (bound("up_to_count"), bound("up_to")) == bounds
 }
 
 /// Raises the bounds of an entry to what `site` leaves now, and adds its tests.
@@ -494,11 +535,15 @@ enum Noun {
 impl Noun {
     fn add(&mut self, finding: &Finding) {
         let noun = finding.resource.map_or("allocation", units::noun);
-        *self = match *self {
-            Self::Unknown => Self::One(noun),
-            Self::One(known) if known == noun => *self,
-            Self::One(_) | Self::Several => Self::Several,
-        };
+        *self = self.with(Self::One(noun));
+    }
+
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, noun) | (noun, Self::Unknown) => noun,
+            (Self::One(one), Self::One(other)) if one == other => self,
+            _ => Self::Several,
+        }
     }
 
     const fn word(self) -> &'static str {
@@ -598,6 +643,24 @@ mod tests {
         let text = document.to_string();
         let raised = "# leaked: 3 allocations, 3.00 KiB\n# at src/optim.rs:88\n[[allow]]\n";
         assert!(text.contains(raised), "{text}");
+    }
+
+    #[test]
+    fn tests_that_leave_different_amounts_have_entries_of_their_own() {
+        let leak = |count| sample::finding(FindingKind::Leaked, "optim::Adam::step", count, 256);
+        let test = |name, count| sample::with(name, &[leak(count)]);
+        let run = sample::run(vec![test("large", 8), test("small", 1), test("tiny", 1)]);
+        let mut document = DocumentMut::new();
+        merge(&mut document, &leaking_sites(&run), WHY).expect("entries");
+        let text = document.to_string();
+        let small = "tests = [\"small\", \"tiny\"]\nup_to = 256\nup_to_count = 1\n";
+        let large = "tests = [\"large\"]\nup_to = 2048\nup_to_count = 8\n";
+        assert!(text.contains(small) && text.contains(large), "{text}");
+        // A further test joins those that leave as much.
+        let run = sample::run(vec![test("new", 8)]);
+        merge(&mut document, &leaking_sites(&run), WHY).expect("an entry");
+        let text = document.to_string();
+        assert!(text.contains("tests = [\"large\", \"new\"]"), "{text}");
     }
 
     #[cfg(unix)]

@@ -58,7 +58,8 @@ const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "first-use",
         "The first run of the body left it, and the second run left no more: typically a static, \
-         a library's handle or workspace, or a cache of plans.",
+         a library's handle or workspace, or a cache of plans. Under `--every-test`, which runs nothing twice: \
+         a static holds it when the test's process ends.",
         "Nothing needs to be done. To make it a failure: GPU_LEAK_CHECK_FIRST_USE=fail. To create it before every test: #[gpu_leak_check::warmup].",
     ),
     explanation(
@@ -216,6 +217,12 @@ const EXPLANATIONS: &[Explanation] = &[
         "others",
         "Where others that the same line allocated were freed, in the run that confirms the leak. With `called by`, they were allocated through other callers than those of the leak.",
         "Compare the two ways: the one that leaks lacks this free.",
+    ),
+    explanation(
+        "with-it",
+        "What else the function created that created what leaks, and where that was freed, in the run that confirms \
+         the leak. It is printed if none of the same line was freed.",
+        "Look there first: a `Drop` or a `close` that frees one of two is a common mistake.",
     ),
     explanation(
         "also",
@@ -652,6 +659,7 @@ mod tests {
             "called by",
             "allocated",
             "others",
+            "with it",
             "also",
             "thread",
             "when",
