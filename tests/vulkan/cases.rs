@@ -251,7 +251,7 @@ fn wgpu_2961_a_staging_buffer_on_an_error_path() {
     };
     // The write within the bounds freed the other one.
     let finding = &checked.report().findings[0];
-    let amounts = (finding.taken, finding.given_back);
+    let amounts = (finding.allocated, finding.freed);
     assert_eq!(amounts, (2, 1), "{}", checked.story());
 }
 
