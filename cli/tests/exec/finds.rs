@@ -105,7 +105,7 @@ fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
     assert_eq!(
         findings[0].notes,
         [format!(
-            "freed only because the device was reset in main (cli/tests/exec/program.c:{})",
+            "freed only because the device was reset, in main (cli/tests/exec/program.c:{})",
             line_of("CALL(cuDevicePrimaryCtxReset_v2")
         )]
     );

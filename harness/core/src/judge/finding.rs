@@ -156,7 +156,7 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     })
 }
 
-/// For example `freed only because its context was destroyed in App::close (src/app.rs:40)`.
+/// For example `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
 fn freed_only(cause: ContextEnd, tally: &Tally, run: usize, input: &CheckInput) -> String {
     let ended = input.runs[run].anomalies.iter();
     let mut callers = ended.filter_map(|anomaly| match anomaly {
@@ -172,7 +172,7 @@ fn freed_only(cause: ContextEnd, tally: &Tally, run: usize, input: &CheckInput) 
         .map(|(stack, kind)| input.names.site(stack, kind));
     let site = site.filter(|site| site.user_frame().is_some());
     let place = site.map_or_else(String::new, |site| {
-        format!(" in {}", site.shown(&input.subject.test))
+        format!(", in {}", site.shown(&input.subject.test))
     });
     let what = match cause {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
