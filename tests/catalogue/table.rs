@@ -32,6 +32,8 @@ pub(crate) enum Held {
     Nowhere,
     /// A static, or a function on a stack, whose path ends like this.
     By(&'static str),
+    /// Something, of which the report sometimes names another.
+    Any,
 }
 
 /// The shape of a mistake.
@@ -137,6 +139,12 @@ impl Row {
         Self { held, ..self }
     }
 
+    /// Something leads to what is left, and the report may name another.
+    pub(crate) const fn held_by_any(self) -> Self {
+        let held = Held::Any;
+        Self { held, ..self }
+    }
+
     /// The report names the mistake like this.
     pub(crate) const fn named(self, named: Named) -> Self {
         Self { named, ..self }
@@ -225,15 +233,12 @@ programs! { ""
     statics::retired: correct(&[(Deferred, Linear, 1, 2000)]),
     handles::recorder: faulty(Shape::WrongCall, "Recording::new", &[(Leaked, GraphHandle, 1, 0)])
         .named(Named::Line),
-    // The report is wrong about the free: it calls pinned memory `device memory`, and says of the
-    // address, which is that of the registered memory, that it was not live.
     handles::window: faulty(
         Shape::WrongCall,
         "Window::drop",
         &[(Leaked, Registered, 1, 10_000), (FailedFree, Pinned, 1, 0)],
     )
         .named(Named::Line),
-    // The report has a note for each failed free of both runs, though it counts those of one.
     handles::message: faulty(
         Shape::WrongAddress,
         "Message::discard",

@@ -105,9 +105,9 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
             && (known.call.caller.stack, known.call.error) == (call.caller.stack, call.error)
             && known.call.key.space == key.space
     };
-    let meant = match record {
-        Some(_) => None,
-        None => what_was_meant(key, run),
+    let (meant, wrong_call) = match record {
+        Some(_) => (None, None),
+        None => (what_was_meant(key, run), wrong_call(key, run, names)),
     };
     let bytes = record.map_or(0, |record| record.made.bytes);
     let known = match all.iter_mut().find(is_same) {
@@ -130,13 +130,38 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
         known.each = known.each.filter(|each| *each == bytes);
         known.amount.add(bytes);
     }
+    let note = meant.as_ref().map(|meant| meant.note(key.value, names));
+    let note = note.or(wrong_call);
     if let Some(meant) = meant {
-        let note = meant.note(key.value, names);
         known.meant.get_or_insert(meant.record);
-        if !known.notes.contains(&note) {
-            known.notes.push(note);
-        }
     }
+    // Only the calls of the first run are counted.
+    let note = note.filter(|note| known.first_run == at && !known.notes.contains(note));
+    known.notes.extend(note);
+}
+
+/// Names the call that frees what is live at an address, if that is another one than the call that failed.
+fn wrong_call(key: Key, run: &RunInput, names: &NameTable) -> Option<String> {
+    let call = |space| match space {
+        Space::DevicePointer => Some("cuMemFree"),
+        Space::HostPointer => Some("cuMemFreeHost"),
+        Space::RegisteredPointer => Some("cuMemHostUnregister"),
+        _ => None,
+    };
+    call(key.space)?;
+    let mut live = run.live.iter().map(|live| live.record.made);
+    let made = live.find(|made| made.key.value == key.value && made.key.space != key.space)?;
+    let right = call(made.key.space)?;
+    Some(format!(
+        "{:#x} is {}, {} at {}: call {right} instead",
+        key.value,
+        memory(made.kind, made.bytes),
+        match made.kind {
+            Kind::Registered => "registered",
+            _ => "allocated",
+        },
+        names.site(made.caller.stack, made.kind).location()
+    ))
 }
 
 /// The record behind an address that was not live: it was freed before, or the address is inside an
@@ -238,7 +263,7 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
         ..Finding::new(
             FindingKind::FailedFree,
             meant.map_or(Layer::DRIVER, |made| made.layer),
-            meant.map_or(Place::UNKNOWN, |made| made.place),
+            meant.map_or(place_of(kind), |made| made.place),
             site,
         )
     };
@@ -246,6 +271,14 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
         charged: Vec::new(),
         records: failed.records,
         finding,
+    }
+}
+
+/// Returns the place of an unknown resource of this kind.
+fn place_of(kind: Option<Kind>) -> Place {
+    match kind {
+        Some(Kind::Pinned | Kind::Registered) => Place::HOST,
+        _ => Place::UNKNOWN,
     }
 }
 

@@ -113,7 +113,7 @@ fn shown_up_to(finding: &Site, mut freed: Site, test: &str) -> String {
         .into_iter()
         .map(|frame| (&frame.function, &frame.file))
         .collect();
-    let callers = freed.user.map_or(0, |user| user + 1);
+    let callers = freed.user.map_or(0, |user| user.saturating_add(1));
     let is_common = |frame: &Frame| {
         frame.owner == Owner::User
             && frame.function.is_some()

@@ -32,7 +32,7 @@ impl Site {
     /// the test itself are written without its name.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
-        let outer = self.frames.get(self.user? + 1..)?;
+        let outer = self.frames.get(self.user?.checked_add(1)?..)?;
         let users = outer.iter().filter(|frame| frame.owner == Owner::User);
         let mut named: Vec<(String, usize)> = Vec::new();
         let mut before = None;
@@ -173,4 +173,19 @@ fn without_registry(file: &str) -> &str {
         .split_once("/registry/src/")
         .and_then(|(_, path)| path.split_once('/'));
     inside.map_or(file, |(_, path)| path)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::report::Site;
+
+    #[test]
+    fn a_user_s_frame_that_is_not_there_has_no_callers() {
+        let site = Site {
+            user: Some(usize::MAX),
+            ..Site::default()
+        };
+        assert_eq!(site.callers("test"), None);
+        assert_eq!(site.user_frame(), None);
+    }
 }
