@@ -30,6 +30,8 @@ struct Failed {
     amount: Amount,
     each: Option<u64>,
     records: Vec<u64>,
+    /// The run that the notes are about.
+    noted_in: Option<usize>,
     notes: Vec<String>,
 }
 
@@ -120,6 +122,7 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
                 amount: Amount::default(),
                 each: Some(bytes),
                 records: Vec::new(),
+                noted_in: None,
                 notes: Vec::new(),
             });
             all.last_mut().expect("it was just added")
@@ -135,9 +138,13 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
     if let Some(meant) = meant {
         known.meant.get_or_insert(meant.record);
     }
-    // Only the calls of the first run are counted.
-    let note = note.filter(|note| known.first_run == at && !known.notes.contains(note));
-    known.notes.extend(note);
+    // Each run has other addresses: one that can say what was meant is enough.
+    if let Some(note) = note
+        && *known.noted_in.get_or_insert(at) == at
+        && !known.notes.contains(&note)
+    {
+        known.notes.push(note);
+    }
 }
 
 /// Names the call that frees what is live at an address, if that is another one than the call that failed.
