@@ -19,7 +19,7 @@ use crate::options::{Allow, OnLeak, Options, Size, value_of};
 /// use gpu_leak_check::Check;
 ///
 /// let loss = Check::new("one step").tolerance("1 KiB").run(|| {
-///     // what is allocated here is given back here
+///     // what is allocated here is freed here
 ///     0.5
 /// });
 /// # assert_eq!(loss, 0.5);

@@ -126,6 +126,8 @@ pub(crate) struct Group {
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// The backtraces that belong to this call site.
     pub(crate) stacks: BTreeSet<StackId>,
+    /// The backtrace of the call that ended the context, if only that freed the resource.
+    pub(crate) ended_by: Option<StackId>,
 }
 
 impl Group {
@@ -140,6 +142,7 @@ impl Group {
             threads: BTreeSet::new(),
             foreign_thread: None,
             stacks: BTreeSet::new(),
+            ended_by: None,
         }
     }
 
@@ -248,14 +251,18 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
             let key = sites.key(Class::of(record), record);
             freed_by_shutdown.add(at, key, record, None);
         }
-        let mut ended: Vec<(&Record, ContextEnd)> = (run.anomalies.iter())
+        let mut ended: Vec<(&Record, ContextEnd, StackId)> = (run.anomalies.iter())
             .filter_map(|anomaly| match anomaly {
-                Anomaly::EndedWithContext { record, cause, .. } => Some((record, *cause)),
+                Anomaly::EndedWithContext {
+                    record,
+                    cause,
+                    caller,
+                } => Some((record, *cause, caller.stack)),
                 _ => None,
             })
             .collect();
-        ended.sort_unstable_by_key(|(record, _)| record.sequence);
-        for (record, cause) in ended {
+        ended.sort_unstable_by_key(|(record, ..)| record.sequence);
+        for (record, cause, ended_by) in ended {
             if run.segments.owner(record, &run.holdings).is_some()
                 || bound.has(record)
                 || is_the_runtimes_code(record, &input.names)
@@ -266,7 +273,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 ended: Some(cause),
                 ..Class::of(record)
             };
-            groups.add_ended(at, sites.key(class, record), record);
+            groups.add_ended(at, sites.key(class, record), record, ended_by);
         }
     }
     Diff {
@@ -369,8 +376,9 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Adds `record`, which ended with its context in run `at` and can no longer be freed.
-    fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record) {
+    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace `ended_by`, and
+    /// can no longer be freed.
+    fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);
         group.left[at].add(record);
@@ -379,6 +387,7 @@ impl<'a> Groups<'a> {
             level.add(record.made.bytes);
         }
         group.stacks.insert(record.made.caller.stack);
+        group.ended_by.get_or_insert(ended_by);
     }
 
     fn group(&mut self, key: GroupKey) -> &mut Group {

@@ -7,7 +7,7 @@ use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{Anomaly, Holding, Kind, Layer, Place};
+use crate::ledger::{Holding, Kind, Layer, Place};
 use crate::report::{Confirmation, Finding, FindingKind, Site, When};
 use crate::units::quantity;
 
@@ -58,7 +58,7 @@ pub(crate) fn of_group(
     let site = names.site(group.key.stack, resource);
     let mut notes = Vec::new();
     notes.extend(labels(tally, names));
-    notes.extend(ended.map(|cause| freed_only(cause, tally, run, input)));
+    notes.extend(ended.map(|cause| freed_only(cause, group, input)));
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
@@ -157,23 +157,7 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
 }
 
 /// For example `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
-fn freed_only(cause: ContextEnd, tally: &Tally, run: usize, input: &CheckInput) -> String {
-    let ended = input.runs[run].anomalies.iter();
-    let mut callers = ended.filter_map(|anomaly| match anomaly {
-        Anomaly::EndedWithContext { record, caller, .. }
-            if tally.records.binary_search(&record.sequence).is_ok() =>
-        {
-            Some((caller.stack, record.made.kind))
-        }
-        _ => None,
-    });
-    let site = callers
-        .next()
-        .map(|(stack, kind)| input.names.site(stack, kind));
-    let site = site.filter(|site| site.user_frame().is_some());
-    let place = site.map_or_else(String::new, |site| {
-        format!(", in {}", site.shown(&input.subject.test))
-    });
+fn freed_only(cause: ContextEnd, group: &Group, input: &CheckInput) -> String {
     let what = match cause {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
         ContextEnd::LastRelease => "freed only because the last primary context was released",
@@ -181,7 +165,12 @@ fn freed_only(cause: ContextEnd, tally: &Tally, run: usize, input: &CheckInput) 
         ContextEnd::DeviceDestroyed => "not destroyed before its device was",
         ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
     };
-    format!("{what}{place}")
+    let site = |stack| input.names.site(stack, group.key.class.kind);
+    let site = group.ended_by.map(site);
+    match site.filter(|site| site.user_frame().is_some()) {
+        Some(site) => format!("{what}, in {}", site.shown(&input.subject.test)),
+        None => what.to_owned(),
+    }
 }
 
 /// Returns which of the run's allocating and freeing calls created these records.

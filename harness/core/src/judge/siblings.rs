@@ -5,7 +5,10 @@
 //!
 //! Only runs that confirm a leak know it, because the stacks of frees are taken only there.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, FreedAt};
@@ -17,113 +20,173 @@ const MOST_PLACES: usize = 3;
 /// How many companions a finding names.
 const MOST_COMPANIONS: usize = 2;
 
-/// Adds to each leak where its siblings were freed in the last run that knows.
+/// Something that was freed, with the call sites of its allocation and of its free.
+struct FreedSite<'a> {
+    freed: &'a FreedAt,
+    allocated: Site,
+    at: Site,
+}
+
+/// Adds to each leak where its siblings or companions were freed, in the last run that knows.
 pub(super) fn add(found: &mut [Found], input: &CheckInput) {
-    let runs = input.judged_runs().iter().rev();
-    let Some(run) = runs.clone().find(|run| !run.freed_of_run.is_empty()) else {
+    let mut runs = input.judged_runs().iter().rev();
+    let run = runs.find(|run| !run.freed_of_run.is_empty());
+    let mut leaks = found.iter_mut().map(|found| &mut found.finding);
+    let mut leaks = leaks
+        .by_ref()
+        .filter(|finding| finding.kind == FindingKind::Leaked)
+        .peekable();
+    let (Some(run), Some(_)) = (run, leaks.peek()) else {
         return;
     };
-    for Found { finding, .. } in found {
-        if finding.kind != FindingKind::Leaked {
-            continue;
+    let freed = run.freed_of_run.iter().map(|freed| FreedSite {
+        freed,
+        allocated: input.names.site(freed.allocated, freed.kind),
+        at: input.names.site(freed.freed, freed.kind),
+    });
+    let freed: Vec<_> = freed.collect();
+    let mut by_line: FxHashMap<SourceLine<'_>, Vec<&FreedSite<'_>>> = FxHashMap::default();
+    let mut by_function: FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>> = FxHashMap::default();
+    for one in &freed {
+        if let Some(line) = one.allocated.user_frame().and_then(line) {
+            by_line.entry(line).or_default().push(one);
         }
-        let mut places: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
-        for freed in &run.freed_of_run {
-            if (freed.layer, Some(freed.kind)) != (finding.layer, finding.resource) {
-                continue;
-            }
-            let allocated = input.names.site(freed.allocated, freed.kind);
-            if let Some(from) = difference(&allocated, finding, &input.subject.test) {
-                let at = input.names.site(freed.freed, freed.kind);
-                let at = shown_up_to(&finding.site, at, &input.subject.test);
-                *places.entry((at, from)).or_default() += freed.count;
-            }
-        }
-        let sibling = |((freed_at, allocated_from), count)| Sibling {
-            count,
-            freed_at,
-            allocated_from,
-        };
-        finding.siblings = places.into_iter().map(sibling).collect();
-        // Stable: those of the finding's own callers come first, the largest first.
-        finding.siblings.sort_by_key(|sibling| {
-            let is_other = sibling.allocated_from.is_some();
-            (is_other, u64::MAX - sibling.count)
-        });
-        finding.siblings.truncate(MOST_PLACES);
-        if finding.siblings.is_empty() {
-            finding.companions = companions(finding, &run.freed_of_run, input);
+        let functions = users_frames(&one.allocated)
+            .into_iter()
+            .filter_map(function);
+        for function in functions.collect::<FxHashSet<_>>() {
+            by_function.entry(function).or_default().push(one);
         }
     }
-}
-
-/// Returns what was freed and created by the same function as a finding, through the same callers. The
-/// closest function comes first, then the most.
-fn companions(finding: &Finding, freed: &[FreedAt], input: &CheckInput) -> Vec<Companion> {
     let test = &input.subject.test;
-    let mut places: BTreeMap<(usize, String, String, String), (Kind, u64)> = BTreeMap::new();
-    for freed in freed {
-        let site = input.names.site(freed.allocated, freed.kind);
-        let Some((frame, distance)) = in_the_same_function(&finding.site, &site, test) else {
-            continue;
+    for finding in leaks {
+        let line = finding.site.user_frame().and_then(line);
+        let of_line = line.and_then(|line| by_line.get(&line));
+        let siblings = siblings(finding, of_line.into_iter().flatten(), test);
+        let companions = match siblings.is_empty() {
+            true => companions(&finding.site, &by_function, test),
+            false => Vec::new(),
         };
-        let at = input.names.site(freed.freed, freed.kind);
-        let at = shown_up_to(&finding.site, at, test);
-        let key = (distance, frame.shown(), at, freed.kind.name().to_owned());
-        places.entry(key).or_insert((freed.kind, 0)).1 += freed.count;
+        (finding.siblings, finding.companions) = (siblings, companions);
     }
-    let found = places.into_iter();
-    let companion = |((_, created_in, freed_at, _), (resource, count))| Companion {
-        resource,
-        count,
-        created_in,
-        freed_at,
-    };
-    found.map(companion).take(MOST_COMPANIONS).collect()
 }
 
-/// Returns the frame of `site` in the innermost function that both sites have in common, if they have
-/// it on different lines and all its callers are the same; and how far it is from the finding's own line.
-/// A test itself creates all that it uses, so it does not count.
-fn in_the_same_function<'a>(
-    finding: &Site,
-    site: &'a Site,
+/// Where the others of a finding's line were freed: `freed` is what was allocated on this line.
+fn siblings<'a>(
+    finding: &Finding,
+    freed: impl Iterator<Item = &'a &'a FreedSite<'a>>,
     test: &str,
-) -> Option<(&'a Frame, usize)> {
-    let of_finding = users_frames(finding);
-    let of_site = users_frames(site);
-    let pairs = of_finding.iter().rev().zip(of_site.iter().rev());
-    let is_same = |(one, other): &(&&Frame, &&Frame)| {
-        (&one.function, &one.file, one.line) == (&other.function, &other.file, other.line)
+) -> Vec<Sibling> {
+    let of_finding = finding.site.callers(test);
+    let is_alike = |it: &&&FreedSite<'_>| {
+        (it.freed.layer, Some(it.freed.kind)) == (finding.layer, finding.resource)
     };
-    let common = pairs.take_while(is_same).count();
-    let distance = of_finding.len().checked_sub(common + 1)?;
-    let one = of_finding[distance];
-    let other = *of_site.get(of_site.len().checked_sub(common + 1)?)?;
-    let is_one_function = one.function.is_some()
-        && (&one.function, &one.file) == (&other.function, &other.file)
-        && !other.is_of_test(test);
-    is_one_function.then_some((other, distance))
+    let mut places: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
+    for FreedSite {
+        freed,
+        allocated,
+        at,
+    } in freed.filter(is_alike)
+    {
+        let callers = allocated.callers(test);
+        let from = callers.filter(|callers| of_finding.as_ref() != Some(callers));
+        let at = shown_up_to(&finding.site, at, test);
+        *places.entry((at, from)).or_default() += freed.count;
+    }
+    let sibling = |((freed_at, allocated_from), count)| Sibling {
+        count,
+        freed_at,
+        allocated_from,
+    };
+    let mut siblings: Vec<_> = places.into_iter().map(sibling).collect();
+    // Those of the finding's own callers come first, the largest first.
+    siblings.sort_by_key(|sibling| (sibling.allocated_from.is_some(), Reverse(sibling.count)));
+    siblings.truncate(MOST_PLACES);
+    siblings
+}
+
+/// Returns what the innermost possible function has created on another line than a finding's own, through
+/// the same callers, and what was freed of it, the most first. A test creates all that it uses, so it does
+/// not count.
+fn companions(
+    finding: &Site,
+    by_function: &FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>>,
+    test: &str,
+) -> Vec<Companion> {
+    let frames = users_frames(finding);
+    for (at, frame) in frames.iter().enumerate() {
+        let Some(function) = function(frame).filter(|_| !frame.is_of_test(test)) else {
+            continue;
+        };
+        let callers = &frames[at + 1..];
+        let mut places: BTreeMap<(String, String, &str), (Kind, u64)> = BTreeMap::new();
+        for one in by_function.get(&function).into_iter().flatten() {
+            let all = users_frames(&one.allocated);
+            let Some((created, outer)) = all
+                .len()
+                .checked_sub(callers.len() + 1)
+                .map(|place| (all[place], &all[place + 1..]))
+            else {
+                continue;
+            };
+            let is_beside = self::function(created) == Some(function) && created.line != frame.line;
+            if is_beside
+                && outer
+                    .iter()
+                    .map(|it| line(it))
+                    .eq(callers.iter().map(|it| line(it)))
+            {
+                let freed_at = shown_up_to(finding, &one.at, test);
+                let key = (created.shown(), freed_at, one.freed.kind.name());
+                places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
+            }
+        }
+        if !places.is_empty() {
+            let companion = |((created_in, freed_at, _), (resource, count))| Companion {
+                resource,
+                count,
+                created_in,
+                freed_at,
+            };
+            let mut companions: Vec<_> = places.into_iter().map(companion).collect();
+            companions.sort_by_key(|companion| Reverse(companion.count));
+            companions.truncate(MOST_COMPANIONS);
+            return companions;
+        }
+    }
+    Vec::new()
 }
 
 /// Shows where something was freed, with its callers up to the first function that the finding's own line
 /// has as well: the rest would only repeat how the program got there.
-fn shown_up_to(finding: &Site, mut freed: Site, test: &str) -> String {
-    let known: Vec<_> = users_frames(finding)
+fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
+    let known: FxHashSet<_> = users_frames(finding)
         .into_iter()
-        .map(|frame| (&frame.function, &frame.file))
+        .filter_map(function)
         .collect();
     let callers = freed.user.map_or(0, |user| user.saturating_add(1));
     let is_common = |frame: &Frame| {
-        frame.owner == Owner::User
-            && frame.function.is_some()
-            && known.contains(&(&frame.function, &frame.file))
+        frame.owner == Owner::User && function(frame).is_some_and(|it| known.contains(&it))
     };
-    let common = freed.frames.iter().skip(callers).position(is_common);
+    let mut shown = freed.clone();
+    let common = shown.frames.iter().skip(callers).position(is_common);
     if let Some(common) = common {
-        freed.frames.truncate(callers + common + 1);
+        shown.frames.truncate(callers + common + 1);
     }
-    freed.shown(test)
+    shown.shown(test)
+}
+
+/// A line of a file.
+type SourceLine<'a> = (&'a str, u32);
+/// A function and its file.
+type SourceFunction<'a> = (&'a str, Option<&'a str>);
+
+fn line(frame: &Frame) -> Option<SourceLine<'_>> {
+    Some((frame.file.as_deref()?, frame.line?))
+}
+
+fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
+    Some((frame.function.as_deref()?, frame.file.as_deref()))
 }
 
 /// The frames of the program's own functions from a site's line outwards.
@@ -131,17 +194,4 @@ fn users_frames(site: &Site) -> Vec<&Frame> {
     let frames = site.user.and_then(|user| site.frames.get(user..));
     let frames = frames.unwrap_or_default().iter();
     frames.filter(|frame| frame.owner == Owner::User).collect()
-}
-
-/// Compares a call site with that of a finding: `None` if it is on another line, `Some(None)` if
-/// the callers are the same, and otherwise its callers.
-fn difference(site: &Site, finding: &Finding, test: &str) -> Option<Option<String>> {
-    let line = |site: &Site| {
-        let frame = site.user_frame()?;
-        Some((frame.file.clone()?, frame.line?))
-    };
-    (line(site)? == line(&finding.site)?).then(|| {
-        let callers = site.callers(test);
-        callers.filter(|callers| finding.site.callers(test).as_ref() != Some(callers))
-    })
 }

@@ -111,7 +111,6 @@ fn allocator(finding: &Finding) -> String {
     }
 }
 
-/// For example `device memory, stream-ordered`.
 impl Companion {
     /// Returns what it is about: `2 streams`, `1 allocation of pinned memory`.
     #[must_use]
@@ -128,6 +127,7 @@ impl Companion {
     }
 }
 
+/// For example `device memory, stream-ordered`.
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     let is_host = place == Place::HOST;
     let place = if is_host { "host" } else { "device" };
