@@ -10,7 +10,8 @@ use ash::vk;
 use ash::vk::Handle as _;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_vulkan_tests::{gpu, is_present};
+use gpu_leak_tests::child;
+use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 use libloading::Library;
 
 use super::{WORKS, found, found_with};
@@ -68,6 +69,45 @@ fn functions_of_the_loader_and_of_the_device_are_told_apart() {
         "ways::uses_functions_of_the_instance",
         &[(Kind::Fence, 1, 0)],
     );
+}
+
+/// Returns the drivers that the loader has opened.
+fn drivers() -> Vec<String> {
+    let mapped = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
+    let files = mapped
+        .lines()
+        .filter_map(|line| line.split(' ').next_back());
+    let mut libraries: Vec<_> = files.filter(|file| file.contains(".so")).collect();
+    libraries.dedup();
+    let is_driver = |file: &&&str| {
+        // SAFETY: it is loaded, so that nothing is initialised.
+        let library = unsafe { Library::new(**file) }.expect("it is loaded");
+        // SAFETY: the function is not called.
+        unsafe { library.get::<fn()>(c"vk_icdGetInstanceProcAddr".to_bytes_with_nul()) }.is_ok()
+    };
+    let drivers = libraries.iter().filter(is_driver);
+    drivers.map(|file| (*file).to_owned()).collect()
+}
+
+#[test]
+#[ignore = "run in a process of its own"]
+fn child_that_opens_a_device_twice() {
+    let gpu = Gpu::open().expect(WORKS);
+    let opened = drivers();
+    assert!(!opened.is_empty());
+    gpu.close();
+    assert_eq!(drivers(), opened);
+    std::mem::forget(Gpu::open().expect(WORKS));
+}
+
+/// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they would
+/// free at exit what is not allocated.
+#[test]
+fn a_driver_of_several_libraries_stays_whole_when_a_device_is_opened_again() {
+    if is_present() {
+        let child = child::run("ways::child_that_opens_a_device_twice");
+        assert!(child.status.success(), "{}", child.stderr);
+    }
 }
 
 /// A library that is linked to the loader.

@@ -69,14 +69,20 @@ impl Library {
 /// exports it; null if there is none.
 pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address may be queried; if it is in a library, the result has its name, and the
-    // library is only asked for if it is loaded.
+    // SAFETY: any address may be queried; if it is in a library, the result has its name.
     unsafe {
         if libc::dladdr(function.cast(), info.as_mut_ptr()) == 0 {
             return std::ptr::null();
         }
-        let file = info.assume_init().dli_fname;
-        let library = libc::dlopen(file, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+        exported_by(CStr::from_ptr(info.assume_init().dli_fname), name)
+    }
+}
+
+/// Returns the function called `name` of a library, if the library is loaded; null if there is none.
+fn exported_by(file: &CStr, name: &CStr) -> *const () {
+    // SAFETY: the library is only asked for if it is loaded, and closed as often as it is opened.
+    unsafe {
+        let library = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         if library.is_null() {
             last_error();
             return std::ptr::null();
@@ -85,6 +91,19 @@ pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
         libc::dlclose(library);
         found
     }
+}
+
+/// Keeps each library loaded that exports a function called `name`.
+pub(crate) fn keep_loaded_with(name: &CStr) {
+    let exports_it = |file: &PathBuf| {
+        let file = CString::new(file.as_os_str().as_bytes());
+        file.is_ok_and(|file| !exported_by(&file, name).is_null())
+    };
+    modules()
+        .iter()
+        .filter(|file| exports_it(file))
+        // None: closed meanwhile.
+        .for_each(|file| drop(Library::loaded(file)));
 }
 
 /// Returns the loader's last error on this thread.

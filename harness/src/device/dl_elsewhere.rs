@@ -41,6 +41,9 @@ pub(crate) fn beside(_function: *const (), _name: &CStr) -> *const () {
     std::ptr::null()
 }
 
+/// Does nothing, because no library is open.
+pub(crate) fn keep_loaded_with(_name: &CStr) {}
+
 /// How many libraries have been loaded and unloaded so far, which is not counted here.
 pub(crate) type UncountedChanges = ();
 

@@ -7,7 +7,7 @@ use gpu_leak_interpose::{Registration, UnheardCalls, bindings_past_us, unheard_c
 
 use super::functions::FUNCTIONS;
 use crate::api::wrapper::broken;
-use crate::device::exit;
+use crate::device::{dl, exit};
 use crate::ledger::event::CuResult;
 
 /// The loader looks up the same names in layers and drivers, and calls them when its own functions
@@ -22,9 +22,14 @@ pub(crate) fn register() {
     gpu_leak_interpose::register(&REGISTRATION);
 }
 
-/// Records that the program has created an instance.
+/// Records that the program has created an instance, for which the loader has opened the drivers.
+///
+/// The libraries of intercepted functions are never unloaded. So the library through which the loader
+/// opened them must stay as well: NVIDIA's has another one for its functions, and both share state that
+/// only one of them would find anew, which ends the process with a free of what is not allocated.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
+    dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");
 }
 
 /// Whether the program uses Vulkan and its calls are intercepted.
