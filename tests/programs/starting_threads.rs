@@ -1,8 +1,8 @@
 //! Threads without a scope that add to a sum without an owner while a check runs: the check does
 //! not assume that it is alone, and fails no test for it. One such thread is being started while
 //! the check takes its baseline; another exists from the beginning, beside a thread that the driver
-//! started inside a check. A thread that the check itself starts is no such thread, however long it
-//! takes until it runs.
+//! started inside a check; a third is started while the check reads what is left. A thread that the
+//! check itself starts is no such thread, however long it takes until it runs.
 //!
 //! Without libtest, because the thread that starts others must be the first one: any other counts
 //! as one that may be working.
@@ -12,7 +12,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ const ROUNDS: usize = 1000;
 struct Silent;
 
 static SUM: AtomicU64 = AtomicU64::new(4096);
+/// How many readings are left until a thread without a scope is started during one.
+static READINGS: AtomicI64 = AtomicI64::new(0);
 
 impl Probe for Silent {
     fn name(&self) -> &'static str {
@@ -37,6 +39,11 @@ impl Probe for Silent {
     }
 
     fn allocated(&self, _: Place) -> u64 {
+        if READINGS.fetch_sub(1, Ordering::SeqCst) == 1 {
+            let stranger = thread::spawn(|| SUM.fetch_add(4096, Ordering::SeqCst));
+            stranger.join().expect("no panic");
+            REPORTING.freed(ADDRESS);
+        }
         SUM.load(Ordering::SeqCst)
     }
 
@@ -63,10 +70,11 @@ fn wait_for(round: usize, reached: &AtomicUsize) {
     }
 }
 
+static REPORTING: Source = Source::new("reporting", &[]);
+const ADDRESS: u64 = 0x7100_0000_0000;
+
 /// Report something, otherwise nothing would be measured.
 fn borrow() {
-    static REPORTING: Source = Source::new("reporting", &[]);
-    const ADDRESS: u64 = 0x7100_0000_0000;
     REPORTING.allocated(Place::named("reporting:0"), ADDRESS, 64);
     REPORTING.freed(ADDRESS);
 }
@@ -125,6 +133,21 @@ fn beside_a_thread_and_the_drivers() {
     stranger.join().expect("no panic");
 }
 
+/// The check reads the sum when its body has ended, when it looks what is left, and once more because
+/// something is. It has seen that it is alone before each reading.
+fn beside_a_thread_that_starts_during_reading() {
+    let checks = || {
+        Check::new("reads_beside_a_new_thread").run_once(|| {
+            REPORTING.allocated(Place::named("reporting:0"), ADDRESS, 64);
+            READINGS.store(3, Ordering::SeqCst);
+        });
+    };
+    let check = thread::spawn(checks).join();
+    check.expect("the new thread's 4096 B are not the check's");
+    let readings_left = READINGS.load(Ordering::SeqCst);
+    assert!(readings_left <= 0, "the sum was read three times");
+}
+
 /// Delays the next thread that is new, if [`DELAYS`] is set. A new thread frees the argument of its
 /// start before it is known that it runs.
 struct DelayingAllocator;
@@ -178,5 +201,6 @@ fn beside_an_own_thread_that_starts_slowly() {
 fn main() {
     beside_an_own_thread_that_starts_slowly();
     beside_a_thread_that_starts();
+    beside_a_thread_that_starts_during_reading();
     beside_a_thread_and_the_drivers();
 }

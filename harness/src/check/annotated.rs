@@ -108,7 +108,10 @@ pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
         Manner::Exclusive
     };
     match caller {
-        Caller::Runner => GATE.enter(manner),
+        Caller::Runner => {
+            concurrency::arrive();
+            GATE.enter(manner)
+        }
         Caller::Program => GATE.enter_now(manner),
     }
 }

@@ -15,8 +15,8 @@ use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Freed, FreedAt, Limits, LiveRecord, Ownership, RunInput, SegmentMap, Usage,
-    is_more_reserved, timeline,
+    ContextError, Freed, FreedAt, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap,
+    Usage, is_more_reserved, timeline,
 };
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
 use crate::report::check_report::{AllowedBy, PrimaryKept};
@@ -193,7 +193,25 @@ impl Run {
         if broken.is_empty() {
             sources::empty_caches();
         }
+        let broken = broken.into_iter().next();
         let others = self.others.until_now(turn);
+        let input = self.read(body, others, broken, end);
+        let others_by_now = self.others.until_now(turn);
+        // What somebody did who came during the reading is in the sums and records as well.
+        match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
+            true => input,
+            false => self.read(body, others_by_now, broken, end),
+        }
+    }
+
+    /// Reads the sums, and what is live of the run while there were these others.
+    fn read(
+        &self,
+        body: &BodyEnd,
+        others: Others,
+        broken: Option<ContextError>,
+        end: &Ended,
+    ) -> RunInput {
         let usage = match others.may_have_moved_sums() {
             true => sources::read_beside_others(Some(&self.baseline)),
             false => sources::read(),
@@ -214,7 +232,7 @@ impl Run {
             others,
             broken_before: self.broken_before,
             broken_inside: match self.broken_before {
-                None => broken.into_iter().next(),
+                None => broken,
                 Some(_) => None,
             },
             saw_events: ledger.now() != self.began,

@@ -8,7 +8,8 @@
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
@@ -119,17 +120,26 @@ pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
 
-/// Returns how many checks wait for their turn.
-fn waiting_at(turn: Option<&Turn<'_>>) -> u64 {
-    turn.map_or(0, Turn::waiting)
-}
+/// How many threads without a scope have begun to run a check and have ended it: meanwhile they do
+/// nothing else.
+static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
+static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 
-/// How many threads without a scope are running a check and do nothing else until its end.
-static RUNNERS: AtomicU64 = AtomicU64::new(0);
+/// How many threads without a scope have come to the gate or have run a check, each counted once.
+static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Whether this thread is one of them.
+    /// Whether this thread is running a check.
     static IS_RUNNER: Cell<bool> = const { Cell::new(false) };
+    /// Whether [`ARRIVED`] counts this thread.
+    static HAS_ARRIVED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Records that this thread has come to the gate, or runs a check without waiting there.
+pub(crate) fn arrive() {
+    if is_counted_thread() && !HAS_ARRIVED.replace(true) {
+        ARRIVED.fetch_add(1, SeqCst);
+    }
 }
 
 /// Marks a thread that is running a check, and therefore does nothing else.
@@ -142,9 +152,10 @@ pub(crate) struct Runner {
 impl Runner {
     /// Marks this thread, which runs a check from now on. Returns `None` if it need not be counted.
     pub(crate) fn begin() -> Option<Self> {
+        arrive();
         is_counted_thread().then(|| {
             IS_RUNNER.set(true);
-            RUNNERS.fetch_add(1, Ordering::Relaxed);
+            RUNNERS_BEGAN.fetch_add(1, SeqCst);
             Self {
                 _not_send: PhantomData,
             }
@@ -155,7 +166,7 @@ impl Runner {
 impl Drop for Runner {
     fn drop(&mut self) {
         IS_RUNNER.set(false);
-        RUNNERS.fetch_sub(1, Ordering::Relaxed);
+        RUNNERS_ENDED.fetch_add(1, SeqCst);
     }
 }
 
@@ -177,9 +188,31 @@ const LONGEST_COUNT: Duration = Duration::from_millis(10);
 pub(crate) struct ProcessAtBegin {
     /// Whether only threads of the check could do anything.
     is_alone: bool,
-    waiting: u64,
-    started: u64,
+    threads: ThreadsWithoutScope,
     unowned: u64,
+}
+
+/// What is known of the threads without a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ThreadsWithoutScope {
+    started: u64,
+    arrived: u64,
+    waiting: u64,
+    runners_began: u64,
+    runners_ended: u64,
+}
+
+impl ThreadsWithoutScope {
+    fn now(turn: Option<&Turn<'_>>) -> Self {
+        Self {
+            // Before the number of the started ones: a thread that has arrived by then was started.
+            arrived: ARRIVED.load(SeqCst),
+            waiting: turn.map_or(0, Turn::waiting),
+            runners_ended: RUNNERS_ENDED.load(SeqCst),
+            runners_began: RUNNERS_BEGAN.load(SeqCst),
+            started: threads::started_without_token(),
+        }
+    }
 }
 
 impl ProcessAtBegin {
@@ -189,15 +222,16 @@ impl ProcessAtBegin {
         let begin = Instant::now();
         let mut all_started = begin;
         loop {
-            let counts = || (threads::started_without_token(), waiting_at(turn));
-            let (started, waiting) = counts();
-            // If none is starting, all of the `started` threads exist by now.
+            let threads = ThreadsWithoutScope::now(turn);
+            // If none is starting, all of the started threads exist by now.
             let is_starting = threads::is_starting();
-            let is_alone = is_alone(waiting);
-            // A thread that starts while the others are counted may be missing from every count. If
-            // only one test runs at all, the counts are not needed.
+            let is_alone = is_alone(threads);
+            // A thread that starts while the others are counted may be missing from every count, and
+            // so may a runner that ends. If only one test runs at all, the counts are not needed.
             let is_known = concurrency() == Concurrency::OneTest
-                || (!is_starting && is_alone.is_some() && counts() == (started, waiting));
+                || (!is_starting
+                    && is_alone.is_some()
+                    && ThreadsWithoutScope::now(turn) == threads);
             if is_starting {
                 all_started = Instant::now();
             }
@@ -205,8 +239,7 @@ impl ProcessAtBegin {
             if is_known || is_over {
                 return Self {
                     is_alone: is_known && is_alone == Some(true),
-                    waiting,
-                    started,
+                    threads,
                     unowned,
                 };
             }
@@ -233,19 +266,20 @@ impl ProcessAtBegin {
         self.unowned
     }
 
-    /// Whether every thread that was started meanwhile waits at the gate.
+    /// Whether every thread that was started meanwhile waits at the gate. One that came to the gate for
+    /// the first time is not older: at the beginning there were no others, or the check was not alone.
     fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
-        // In this order: a thread that waits by then was started before.
-        let came = waiting_at(turn).saturating_sub(self.waiting);
-        let started = threads::started_without_token() - self.started;
-        let is_own = concurrency() == Concurrency::OneTest || started <= came;
+        let now = ThreadsWithoutScope::now(turn);
+        let started = now.started - self.threads.started;
+        let is_own =
+            concurrency() == Concurrency::OneTest || started <= now.arrived - self.threads.arrived;
         !met_a_check(turn) && is_own
     }
 }
 
 /// Whether only the thread that runs the check and those of scopes can do anything; `None` if the
 /// threads changed while they were counted.
-fn is_alone(waiting: u64) -> Option<bool> {
+fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     // Whatever runs there was started by this test.
     if concurrency() == Concurrency::OneTest {
         return Some(true);
@@ -254,9 +288,9 @@ fn is_alone(waiting: u64) -> Option<bool> {
         return Some(one_test_at_a_time());
     }
     // A test that libtest starts later changes the number of started threads.
-    let runners = RUNNERS.load(Ordering::Relaxed);
+    let runners = threads.runners_began - threads.runners_ended;
     // This thread may have opened a scope and go on working: no other check may count it.
-    let own = 1 + runners + waiting + u64::from(is_counted_thread());
+    let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
     let with_scope = threads::threads_with_token();
     let Some(all) = count_threads() else {
         return Some(one_test_at_a_time());
