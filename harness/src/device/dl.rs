@@ -99,11 +99,10 @@ pub(crate) fn keep_loaded_with(name: &CStr) {
         let file = CString::new(file.as_os_str().as_bytes());
         file.is_ok_and(|file| !exported_by(&file, name).is_null())
     };
-    modules()
-        .iter()
-        .filter(|file| exports_it(file))
-        // None: closed meanwhile.
-        .for_each(|file| drop(Library::loaded(file)));
+    for file in modules().iter().filter(|file| exports_it(file)) {
+        // None if it was closed meanwhile.
+        Library::loaded(file);
+    }
 }
 
 /// Returns the loader's last error on this thread.
