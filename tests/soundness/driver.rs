@@ -39,6 +39,21 @@ pub(super) fn free_in_vain(pointer: Pointer) {
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
 
+/// The address of pinned memory.
+pub(super) fn take_pinned(bytes: usize) -> Pointer {
+    // SAFETY: a context is current.
+    let start = unsafe { result::malloc_host(bytes, 0) }.expect("memory"); // here: pinned
+    start.addr() as Pointer
+}
+
+/// A free that the driver refuses.
+pub(super) fn free_pinned_in_vain(pointer: Pointer) {
+    let address = std::ptr::without_provenance_mut(pointer as usize);
+    // SAFETY: no pinned memory begins there, and the driver says so.
+    let answer = unsafe { sys::cuMemFreeHost(address) };
+    assert_ne!(answer, CUresult::CUDA_SUCCESS);
+}
+
 pub(super) fn event() -> CUevent {
     result::event::create(CUevent_flags::CU_EVENT_DEFAULT).expect("an event")
 }

@@ -2,14 +2,19 @@
 
 use std::hint::black_box;
 use std::sync::Mutex;
+use std::thread;
 
 use gpu_leak_check::gpu_leak_check;
+use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
 use super::allocators::POOL;
-use super::driver::{Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, take};
+use super::driver::{
+    Pointer, context, destroy, destroy_in_vain, event, free, free_in_vain, free_pinned_in_vain,
+    take, take_pinned,
+};
 use super::{GIB, KIB, MIB, assert_verdict, run};
 
 /// Runs on the stand-in, with enough time to search for what holds a leak.
@@ -133,6 +138,23 @@ fn frees_the_middle_of_a_block() {
     free(pointer);
 }
 
+#[gpu_leak_check]
+#[ignore = "frees with the wrong call on purpose"]
+#[test]
+fn frees_pinned_memory_as_device_memory() {
+    context();
+    free_in_vain(take_pinned(4096));
+}
+
+#[gpu_leak_check]
+#[ignore = "frees a wrong address on purpose"]
+#[test]
+fn frees_memory_that_is_not_pinned() {
+    context();
+    let buffer = Box::new(0_u64);
+    free_pinned_in_vain((&raw const *buffer).addr() as Pointer);
+}
+
 /// The test failed for a free that failed, and its report does not mention a reserve if nothing was
 /// reserved.
 #[track_caller]
@@ -185,6 +207,73 @@ fn a_free_of_the_middle_of_a_block_is_told_with_the_block() {
     let story = story_of_a_failed_free("frees_the_middle_of_a_block");
     assert!(story.contains("1.00 MiB"), "{story}");
     assert!(story.contains(&line_of("taken")), "{story}");
+}
+
+#[test]
+fn the_call_that_frees_the_memory_is_named_if_another_call_was_asked_to() {
+    let test = "frees_pinned_memory_as_device_memory";
+    let checked = on_the_stand_in(test);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    let story = checked.story();
+    let mut findings = report.findings.iter();
+    let failed = findings.find(|finding| finding.kind == FindingKind::FailedFree);
+    let failed = failed.unwrap_or_else(|| panic!("no failed free\n{story}"));
+    let [note] = &failed.notes[..] else {
+        panic!("{story}");
+    };
+    let expected = format!(
+        " is 4.00 KiB of pinned memory, allocated at {}: call cuMemFreeHost instead",
+        line_of("pinned")
+    );
+    assert!(note.ends_with(&expected), "{note}\n{expected}");
+}
+
+#[test]
+fn a_failed_free_of_pinned_memory_is_one_on_the_host() {
+    let test = "frees_memory_that_is_not_pinned";
+    let checked = on_the_stand_in(test);
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
+    let [finding] = &report.findings[..] else {
+        panic!("{}", checked.story());
+    };
+    assert_eq!(finding.resource, Some(Kind::Pinned), "{}", checked.story());
+    assert_eq!(finding.place, Place::HOST, "{}", checked.story());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn loses_blocks_on_two_threads_while_a_third_one_runs() {
+    // Until the process ends.
+    thread::spawn(|| {
+        loop {
+            thread::park();
+        }
+    });
+    lose_a_block();
+    let loader = thread::Builder::new().name("loader".to_owned());
+    let loader = loader.spawn(lose_another_block).expect("a thread");
+    loader.join().expect("no panic");
+}
+
+/// The system keeps only the beginning of the name of a test's own thread.
+#[test]
+fn only_a_thread_other_than_the_test_s_own_is_named_as_one_of_a_pool() {
+    let test = "loses_blocks_on_two_threads_while_a_third_one_runs";
+    let checked = run(&format!("words::{test}"));
+    let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
+    let story = checked.story();
+    let notes = report.findings.iter().flat_map(|finding| &finding.notes);
+    let about_threads: Vec<_> = notes
+        .filter(|note| note.contains("on the thread"))
+        .collect();
+    let [note] = &about_threads[..] else {
+        panic!("{story}");
+    };
+    assert!(
+        note.starts_with("allocated on the thread loader, "),
+        "{story}"
+    );
 }
 
 #[inline(never)]

@@ -107,10 +107,6 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
             && (known.call.caller.stack, known.call.error) == (call.caller.stack, call.error)
             && known.call.key.space == key.space
     };
-    let (meant, wrong_call) = match record {
-        Some(_) => (None, None),
-        None => (what_was_meant(key, run), wrong_call(key, run, names)),
-    };
     let bytes = record.map_or(0, |record| record.made.bytes);
     let known = match all.iter_mut().find(is_same) {
         Some(known) => known,
@@ -133,50 +129,36 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
         known.each = known.each.filter(|each| *each == bytes);
         known.amount.add(bytes);
     }
-    let note = meant.as_ref().map(|meant| meant.note(key.value, names));
-    let note = note.or(wrong_call);
-    if let Some(meant) = meant {
-        known.meant.get_or_insert(meant.record);
-    }
     // Each run has other addresses: one that can say what was meant is enough.
-    if let Some(note) = note
-        && *known.noted_in.get_or_insert(at) == at
-        && !known.notes.contains(&note)
+    if record.is_none()
+        && known.noted_in.is_none_or(|run| run == at)
+        && let Some(meant) = what_was_meant(key, run)
     {
-        known.notes.push(note);
+        known.noted_in = Some(at);
+        if meant.record.made.key.space == key.space {
+            known.meant.get_or_insert(meant.record);
+        }
+        let note = meant.note(key.value, names);
+        if !known.notes.contains(&note) {
+            known.notes.push(note);
+        }
     }
 }
 
-/// Names the call that frees what is live at an address, if that is another one than the call that failed.
-fn wrong_call(key: Key, run: &RunInput, names: &NameTable) -> Option<String> {
-    let call = |space| match space {
-        Space::DevicePointer => Some("cuMemFree"),
-        Space::HostPointer => Some("cuMemFreeHost"),
-        Space::RegisteredPointer => Some("cuMemHostUnregister"),
-        _ => None,
-    };
-    call(key.space)?;
-    let mut live = run.live.iter().map(|live| live.record.made);
-    let made = live.find(|made| made.key.value == key.value && made.key.space != key.space)?;
-    let right = call(made.key.space)?;
-    Some(format!(
-        "{:#x} is {}, {} at {}: call {right} instead",
-        key.value,
-        memory(made.kind, made.bytes),
-        match made.kind {
-            Kind::Registered => "registered",
-            _ => "allocated",
-        },
-        names.site(made.caller.stack, made.kind).location()
-    ))
-}
-
-/// The record behind an address that was not live: it was freed before, or the address is inside an
-/// allocation.
+/// The record behind an address that was not live for the call that failed.
 struct Meant {
     record: Record,
-    /// The backtrace of the earlier free; `None` if the address is inside an allocation.
-    freed_at: Option<StackId>,
+    mistake: Mistake,
+}
+
+/// What is wrong about a free.
+enum Mistake {
+    /// The record was freed before, by a call with this backtrace.
+    FreedBefore(StackId),
+    /// The address is inside the record.
+    Inside,
+    /// The record is live, and this is the call that frees it.
+    OtherCall(&'static str),
 }
 
 fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
@@ -185,47 +167,69 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
     if let Some(freed) = same.next_back() {
         return Some(Meant {
             record: freed.record,
-            freed_at: Some(freed.stack),
+            mistake: Mistake::FreedBefore(freed.stack),
         });
     }
     let live = run.live.iter().map(|live| live.record);
-    let mut all = live.chain(freed.map(|freed| freed.record));
-    let around = all.find(|record| record.contains(key))?;
-    Some(Meant {
-        record: around,
-        freed_at: None,
+    let mut all = live.clone().chain(freed.map(|freed| freed.record));
+    if let Some(record) = all.find(|record| record.contains(key)) {
+        return Some(Meant {
+            record,
+            mistake: Mistake::Inside,
+        });
+    }
+    free_of(key.space)?;
+    let mut live = live.filter(|record| record.key().value == key.value);
+    live.find_map(|record| {
+        let call = free_of(record.key().space)?;
+        Some(Meant {
+            record,
+            mistake: Mistake::OtherCall(call),
+        })
     })
+}
+
+/// Returns the call that frees memory at an address of this space.
+fn free_of(space: Space) -> Option<&'static str> {
+    match space {
+        Space::DevicePointer => Some("cuMemFree"),
+        Space::HostPointer => Some("cuMemFreeHost"),
+        Space::RegisteredPointer => Some("cuMemHostUnregister"),
+        _ => None,
+    }
 }
 
 impl Meant {
     fn note(&self, address: u64, names: &NameTable) -> String {
         let made = &self.record.made;
-        let verb = match made.kind.is_handle() {
-            true => "created",
-            false => "allocated",
+        let (created, freed) = match made.kind {
+            kind if kind.is_handle() => ("created", "destroyed"),
+            Kind::Registered => ("registered", "unregistered"),
+            _ => ("allocated", "freed"),
         };
         let what = format!(
-            "{}, {verb} at {}",
+            "{}, {created} at {}",
             described(&self.record),
             names.site(made.caller.stack, made.kind).location()
         );
-        let Some(freed_at) = self.freed_at else {
-            return format!(
+        match self.mistake {
+            Mistake::FreedBefore(stack) => {
+                let site = names.site(stack, made.kind);
+                let at = match site.user_frame() {
+                    Some(_) => format!(", at {}", site.location()),
+                    None => String::new(),
+                };
+                format!("{address:#x} was {freed} before{at}: {what}")
+            }
+            Mistake::Inside => format!(
                 "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
                  free the address that the allocation returned",
                 address - made.key.value
-            );
-        };
-        let site = names.site(freed_at, made.kind);
-        let at = match site.user_frame() {
-            Some(_) => format!(", at {}", site.location()),
-            None => String::new(),
-        };
-        let freed = match made.kind.is_handle() {
-            true => "destroyed",
-            false => "freed",
-        };
-        format!("{address:#x} was {freed} before{at}: {what}")
+            ),
+            Mistake::OtherCall(call) => {
+                format!("{address:#x} is {what}: call {call} instead")
+            }
+        }
     }
 }
 
@@ -289,7 +293,7 @@ fn place_of(kind: Option<Kind>) -> Place {
     }
 }
 
-/// Returns the kind of an unknown resource, as far as the free call tells.
+/// Returns the kind of an unknown resource, as far as the free call shows it.
 fn kind_of(space: Space) -> Option<Kind> {
     match space {
         Space::DevicePointer => Some(Kind::Linear),
