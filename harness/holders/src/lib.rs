@@ -23,6 +23,9 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
+/// How many places are named for one group.
+const NAMED: usize = 2;
+
 /// An address or handle to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
@@ -164,4 +167,24 @@ pub fn find(
     time: Duration,
 ) -> Vec<Option<Vec<Holder>>> {
     glibc::find(targets, groups, objects, program, time).unwrap_or_else(|| vec![None; groups])
+}
+
+/// Returns the nearest places, each once: at most two, statics and thread-locals before stacks.
+#[must_use]
+pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
+    found.sort_by_key(|holder| (holder.root.kind == RootKind::Stack, holder.blocks));
+    let mut nearest: Vec<Holder> = Vec::new();
+    for holder in found {
+        if nearest.len() < NAMED && nearest.iter().all(|other| other.root != holder.root) {
+            nearest.push(holder);
+        }
+    }
+    nearest
+}
+
+/// Returns the addresses of the words in `ranges` that have this value and were found within `time`; none
+/// if the value is too small for an address.
+#[must_use]
+pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
+    glibc::words_with(value, ranges, time)
 }

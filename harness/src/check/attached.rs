@@ -19,9 +19,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashSet;
 
-#[cfg(feature = "holders")]
-use super::allocators_own;
 use super::blind;
+use super::holders;
 use super::outcome;
 use super::process::listen::listen;
 use super::scopes::open::{open_process, process};
@@ -126,10 +125,6 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         sink.finished(&report);
         return None;
     }
-    #[cfg(feature = "holders")]
-    if settings.is_test {
-        allocators_own::watch();
-    }
     let session = Session::new(subject, policy, suppressions, None).of_process(settings.is_test);
     let attached = Attached {
         every: settings.every_ms.map(Duration::from_millis),
@@ -172,10 +167,7 @@ fn watch_this_program() {
     });
     observe::before_each_allocation(|address| {
         at_first_use();
-        #[cfg(feature = "holders")]
-        allocators_own::reported(address);
-        #[cfg(not(feature = "holders"))]
-        let _ = address;
+        holders::reported_by_allocator(address);
     });
     before_initialisation(at_first_use);
 }

@@ -4,10 +4,13 @@
 use std::time::Duration;
 use std::{fs, thread};
 
-use gpu_leak_holders::{DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find};
+use gpu_leak_holders::{
+    DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find, nearest,
+};
 use rustc_hash::FxHashMap;
 
 use super::allocators_own;
+pub(super) use super::allocators_own::reported as reported_by_allocator;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 use crate::capture::{self, mappings, modules};
@@ -26,80 +29,65 @@ const STACK: usize = 1 << 20;
 
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
 /// records of each.
-pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration) {
-    let is_asked = |kind| fails(kind) || kind == FindingKind::FirstUse;
-    let wanted = wanted(report, records, is_asked);
-    let groups = report.findings.len();
-    let Some(found) = search(groups, time, |record| wanted.get(&record).copied()) else {
-        return;
-    };
-    for ((finding, found), records) in report.findings.iter_mut().zip(found).zip(records) {
-        // What a library allocated is in the library's own tables, which are not searched.
-        let may_be_none = records.len() <= MAX_SEARCHED && finding.site.library.is_none();
-        let found = found.filter(|found| may_be_none || !found.is_empty());
-        finding.holders = found.map(|found| found.into_iter().map(holder).collect());
-    }
-}
-
-/// At the end of a process: takes a leak for first use if a static or a thread-local of the first
-/// thread leads to everything that is left of it, since those are never dropped. Each resource is
-/// searched for by itself. The status of `report` changes with its findings.
 ///
-/// A block of an allocator that reports it must stand in the static itself: an allocator's own table,
-/// which is often a map in a static, leads to each block, also to those that the program has forgotten.
-pub(crate) fn take_statics_for_first_use(
-    report: &mut Report,
-    records: &[Vec<u64>],
-    time: Duration,
-) {
-    let wanted = wanted(report, records, fails);
-    let targets: FxHashMap<u64, usize> = wanted.keys().copied().zip(0..).collect();
-    let Some(found) = search(targets.len(), time, |record| targets.get(&record).copied()) else {
-        return;
+/// `at_the_end`: whether the process is ending. Then a leak is taken for first use if a static or a
+/// thread-local of the first thread leads to everything that is left of it, since those are never dropped;
+/// the status of `report` changes with its findings. A block of an allocator that reports it must stand in
+/// the static itself: an allocator's own table, which is often a map in a static, leads to each block, also
+/// to those that the program has forgotten.
+pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration, at_the_end: bool) {
+    // The group of each record: its finding or, at the end, the record itself.
+    let mut groups = FxHashMap::default();
+    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
+        if fails(finding.kind) || finding.kind == FindingKind::FirstUse {
+            for record in records.iter().take(MAX_SEARCHED) {
+                let group = if at_the_end { groups.len() } else { at };
+                groups.insert(*record, group);
+            }
+        }
+    }
+    let count = match at_the_end {
+        true => groups.len(),
+        false => report.findings.len(),
     };
-    let is_kept = |record: &u64, may_be_far: bool| {
-        let found = targets
-            .get(record)
-            .and_then(|target| found[*target].as_ref());
-        let is_holder = |it: &gpu_leak_holders::Holder| {
-            it.root.kind == RootKind::Static && (may_be_far || it.blocks == 0)
-        };
-        found.is_some_and(|found| found.iter().any(is_holder))
+    let Some(found) = search(count, time, |record| groups.get(&record).copied()) else {
+        return;
     };
     for (finding, records) in report.findings.iter_mut().zip(records) {
+        let mut of_records: Vec<usize> = records
+            .iter()
+            .filter_map(|record| groups.get(record).copied())
+            .collect();
+        of_records.dedup();
+        if of_records.is_empty() {
+            continue;
+        }
+        let of_records = of_records.iter().map(|group| found[*group].as_deref());
         let may_be_far = finding.resource != Some(Kind::Block);
-        if fails(finding.kind)
-            && !records.is_empty()
-            && records.iter().all(|record| is_kept(record, may_be_far))
+        let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
+            let mut holders = holders.into_iter().flatten();
+            holders.any(|it| it.root.kind == RootKind::Static && (may_be_far || it.blocks == 0))
+        };
+        if at_the_end
+            && fails(finding.kind)
+            && of_records.len() == records.len()
+            && of_records.clone().all(is_kept)
         {
             finding.kind = FindingKind::FirstUse;
             finding.confirmed = Some(Confirmation::HeldByStatic);
         }
+        // What a library allocated is in the library's own tables, which are not searched.
+        let may_be_none = records.len() <= MAX_SEARCHED
+            && finding.site.library.is_none()
+            && of_records.clone().all(|holders| holders.is_some());
+        let holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
+        finding.holders = (may_be_none || !holders.is_empty())
+            .then(|| nearest(holders).into_iter().map(holder).collect());
     }
-    if matches!(report.status, CheckStatus::Found(_)) {
+    if at_the_end && matches!(report.status, CheckStatus::Found(_)) {
         let worst = report.findings.iter().map(|finding| finding.kind).min();
         report.status = worst.map_or(CheckStatus::Clean, CheckStatus::Found);
     }
-}
-
-/// Returns the records that are searched for, each with the number of its finding.
-fn wanted(
-    report: &Report,
-    records: &[Vec<u64>],
-    is_asked: impl Fn(FindingKind) -> bool,
-) -> FxHashMap<u64, usize> {
-    let mut wanted = FxHashMap::default();
-    for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
-        if is_asked(finding.kind) {
-            wanted.extend(
-                records
-                    .iter()
-                    .take(MAX_SEARCHED)
-                    .map(|record| (*record, at)),
-            );
-        }
-    }
-    wanted
 }
 
 /// Searches for the live records that have a group, within `time`. Returns the holders of each of the

@@ -11,7 +11,7 @@ mod body;
 mod figures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
-#[cfg(feature = "holders")]
+#[cfg_attr(not(feature = "holders"), path = "without_holders.rs")]
 mod holders;
 mod isolate;
 mod manual_scope;

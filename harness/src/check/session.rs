@@ -9,7 +9,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use super::assertion;
 use super::blind;
 use super::body::End;
-#[cfg(feature = "holders")]
 use super::holders;
 use super::naming;
 use super::outcome::{self, Outcome};
@@ -297,10 +296,6 @@ impl<'gate> Session<'gate> {
             .map_or(Amount::default(), |run| run.owner_unknown);
         drop(runs);
         self.pass_on(&result, &mut report);
-        #[cfg(feature = "holders")]
-        if self.input.facts.whole_program {
-            holders::take_statics_for_first_use(&mut report, &result.records, self.policy.held_by);
-        }
         assertion::take_over(&self.scopes, &end, self.should_panic, &mut report);
         let outcome = match self.is_confirming && report.status.is_failure() {
             true => Outcome::Pass,
@@ -338,8 +333,8 @@ impl<'gate> Session<'gate> {
             // A confirming run had begun to.
             ledger::live().forget_releases(&self.scopes);
         }
-        #[cfg(feature = "holders")]
-        holders::add(report, &result.records, self.policy.held_by);
+        let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
+        holders::add(report, &result.records, time, whole_program);
         report.waited_ms = self
             .turn
             .as_ref()

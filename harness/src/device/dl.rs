@@ -146,9 +146,10 @@ pub(crate) fn modules() -> Vec<PathBuf> {
     list
 }
 
-/// Calls `each` with the addresses of each writable part of the program and its libraries.
+/// Returns the addresses of the writable parts of the program and its libraries, in which statics are.
 #[cfg(feature = "holders")]
-pub(crate) fn each_writable_part(mut each: impl FnMut(Range<u64>)) {
+pub(crate) fn writable_parts() -> Vec<Range<u64>> {
+    let mut parts = Vec::new();
     visit(|object| {
         // SAFETY: the loader passes the object's own headers.
         let headers =
@@ -156,11 +157,12 @@ pub(crate) fn each_writable_part(mut each: impl FnMut(Range<u64>)) {
         for header in headers {
             if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0 {
                 let start = object.dlpi_addr.wrapping_add(header.p_vaddr);
-                each(start..start.saturating_add(header.p_memsz));
+                parts.push(start..start.saturating_add(header.p_memsz));
             }
         }
         true
     });
+    parts
 }
 
 /// Calls `each` for the program and for each library until it returns false. No library is loaded

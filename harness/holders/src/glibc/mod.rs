@@ -10,17 +10,15 @@ mod search;
 mod targets;
 mod threads;
 
+use std::ops::Range;
 use std::time::Duration;
 
 use self::budget::Budget;
 use self::memory::{OwnMemory, Pages};
 use self::roots::Roots;
 use self::search::{Driver, Region, Search};
-use self::targets::Targets;
-use super::{DriverObjects, Holder, Program, Target};
-
-/// How many places are named for one group.
-const NAMED: usize = 2;
+use self::targets::{LOWEST, Targets};
+use super::{DriverObjects, Holder, Program, Target, nearest};
 
 /// Like [`find`](super::find); `None` if this process may not read its own memory.
 pub(super) fn find(
@@ -91,14 +89,19 @@ pub(super) fn find(
     Some(answers.collect())
 }
 
-/// Returns the nearest places, each once.
-fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
-    found.sort_by_key(|holder| holder.blocks);
-    let mut nearest: Vec<Holder> = Vec::new();
-    for holder in found {
-        if nearest.len() < NAMED && nearest.iter().all(|other| other.root != holder.root) {
-            nearest.push(holder);
+/// Like [`words_with`](super::words_with).
+pub(super) fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
+    let mut words = Vec::new();
+    if value >= LOWEST
+        && let Some(memory) = OwnMemory::open()
+    {
+        let mut pages = Pages::new(memory, Budget::new(time));
+        for range in ranges {
+            pages.words(range.start, range.end, |at, word| {
+                words.extend((word == value).then_some(at));
+                true
+            });
         }
     }
-    nearest
+    words
 }
