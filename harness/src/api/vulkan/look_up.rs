@@ -9,14 +9,18 @@ use std::ffi::{CStr, c_char};
 use std::mem;
 
 use gpu_leak_interpose::{Slot, wrapper_by_address};
+#[cfg(feature = "holders")]
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::functions::TARGETS;
 use super::owners::GetAddress;
+#[cfg(feature = "holders")]
 use crate::device::exit;
+#[cfg(feature = "holders")]
 use crate::sync::{Mutex, locked};
 
 /// What look-ups found. Programs keep these addresses in their own memory.
+#[cfg(feature = "holders")]
 static FOUND: Mutex<FxHashSet<u64>> = Mutex::new(FxHashSet::with_hasher(FxBuildHasher));
 
 /// Returns the addresses of the drivers' functions that look-ups have found.
@@ -61,6 +65,7 @@ unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
         if found.is_null() || name.is_null() {
             return found;
         }
+        #[cfg(feature = "holders")]
         if !exit::forked() {
             locked(&FOUND).insert(found as u64);
         }
