@@ -203,12 +203,13 @@ fn a_thread_is_live_until_its_last_destructor_has_run() {
     });
 }
 
+/// One more than the token that a library's thread has; 0 until it has run.
 #[cfg(target_os = "linux")]
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(target_os = "linux")]
 extern "C" fn calls_back() {
-    SEEN.store(token(), Ordering::Release);
+    SEEN.store(token() + 1, Ordering::Release);
 }
 
 /// Has the library called `name` start a thread, which must inherit and be counted as live `counted`
@@ -226,7 +227,7 @@ fn starts_a_thread(name: &str, counted: usize) {
     while SEEN.load(Ordering::Acquire) == 0 {
         thread::yield_now();
     }
-    assert_eq!(SEEN.load(Ordering::Acquire), 23, "{name}");
+    assert_eq!(SEEN.load(Ordering::Acquire) - 1, 23, "{name}");
     assert_eq!(live(23), counted, "{name}");
     // Nobody takes it for a thread of another test either.
     assert_eq!(threads_with_token().len(), before + 1, "{name}");
