@@ -95,14 +95,13 @@ pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
 
 /// Returns the unit of a size that is written without quotes: `1 MiB`, `1MiB`.
 fn unit_after(number: &LitInt, input: ParseStream<'_>) -> Option<String> {
-    const UNITS: [&str; 7] = ["B", "KB", "KiB", "MB", "MiB", "GB", "GiB"];
     let next: Option<Ident> = input.fork().parse().ok();
     let written = [
         Some(number.suffix().to_owned()),
         next.map(|it| it.to_string()),
     ];
     let mut written = written.into_iter().flatten();
-    written.find(|word| UNITS.iter().any(|unit| unit.eq_ignore_ascii_case(word)))
+    written.find(|word| units::is_unit_of_size(word))
 }
 
 /// Parses `= true` or `= false`.

@@ -5,4 +5,4 @@ mod quantity;
 mod size;
 
 pub use duration::milliseconds;
-pub use size::bytes;
+pub use size::{bytes, is_unit_of_size};

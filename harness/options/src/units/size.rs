@@ -16,6 +16,14 @@ const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("GB", "GiB", 1_000_000_000),
 ];
 
+/// Whether a word is a unit of sizes, also one that [`bytes`] refuses, in upper or lower case.
+#[must_use]
+pub fn is_unit_of_size(word: &str) -> bool {
+    let units = UNITS.iter().map(|(unit, _)| unit);
+    let mut all = units.chain(AMBIGUOUS.iter().map(|(unit, ..)| unit));
+    all.any(|unit| unit.eq_ignore_ascii_case(word))
+}
+
 /// Parses a size such as `1.5 MiB` to bytes; units are B, KiB, MiB and GiB.
 ///
 /// # Errors
