@@ -45,10 +45,10 @@ macro_rules! call {
     }};
 }
 
-/// An opened library.
-struct Library(Opaque);
+/// A driver's library, opened.
+struct Driver(Opaque);
 
-impl Library {
+impl Driver {
     fn open(name: &CStr) -> Result<Self, String> {
         // SAFETY: the name is a string, and the driver's initialisation code runs as in any program.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
@@ -73,11 +73,11 @@ fn present(address: Opaque, name: &CStr) -> Result<Opaque, String> {
 }
 
 /// The CUDA driver, with a current context on its first device.
-pub(super) struct Cuda(Library);
+pub(super) struct Cuda(Driver);
 
 impl Cuda {
     pub(super) fn start() -> Result<Self, String> {
-        let cuda = Self(Library::open(c"libcuda.so.1")?);
+        let cuda = Self(Driver::open(c"libcuda.so.1")?);
         let (mut device, mut context) = (0_i32, ptr::null_mut());
         call!(cuda, c"cuInit", (0 => u32))?;
         call!(cuda, c"cuDeviceGet", (&raw mut device => *mut i32, 0 => i32))?;
@@ -226,7 +226,7 @@ impl Cuda {
 
 /// Vulkan, with the objects that later ones belong to.
 pub(super) struct Vulkan {
-    library: Library,
+    library: Driver,
     instance: Opaque,
     device: Opaque,
 }
@@ -269,7 +269,7 @@ impl NoNames {
 impl Vulkan {
     pub(super) fn start() -> Result<Self, String> {
         Ok(Self {
-            library: Library::open(c"libvulkan.so.1")?,
+            library: Driver::open(c"libvulkan.so.1")?,
             instance: ptr::null_mut(),
             device: ptr::null_mut(),
         })
