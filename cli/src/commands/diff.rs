@@ -14,7 +14,7 @@ use crate::run::Run;
 
 /// How a finding changed between two runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum DiffStatus {
+pub(super) enum DiffStatus {
     New,
     Grown,
     Known,
@@ -24,7 +24,7 @@ enum DiffStatus {
 }
 
 /// The name of each status, in the order in which they are printed.
-const STATUSES: [(DiffStatus, &str); 5] = [
+pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
     (DiffStatus::New, "new"),
     (DiffStatus::Grown, "grown"),
     (DiffStatus::Known, "known"),

@@ -1,0 +1,181 @@
+//! The configuration file to which entries are added.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use gpu_leak_check::__command::{AllowEntry, allow_entries};
+use tempfile::Builder;
+use toml_edit::{ArrayOfTables, DocumentMut, Item};
+
+use super::merge::{Merged, merge, raise_bounds};
+use super::sites::{exceeded, leaking_sites};
+use super::{diff, is_in_words};
+use crate::exit::{Failure, Outcome};
+use crate::output::{print, say};
+use crate::run::Run;
+use crate::workspace::{self, CONFIG};
+
+/// The configuration file of the workspace, which need not exist.
+pub(super) struct Configuration {
+    pub(super) path: PathBuf,
+    /// Its path as reports show it.
+    shown: String,
+    text: String,
+    /// Its entries, in its order.
+    pub(super) entries: Vec<AllowEntry>,
+}
+
+impl Configuration {
+    pub(super) fn read() -> Outcome<Self> {
+        let (path, shown) = workspace::configuration()
+            .unwrap_or_else(|| (workspace::root().join(CONFIG), CONFIG.to_owned()));
+        let (text, entries) = if path.exists() {
+            let text = fs::read_to_string(&path)
+                .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))?;
+            let entries = allow_entries(&path, &shown).map_err(Failure::usage)?;
+            (text, entries)
+        } else {
+            (String::new(), Vec::new())
+        };
+        Ok(Self {
+            path,
+            shown,
+            text,
+            entries,
+        })
+    }
+
+    /// The file with the bounds raised that `run` exceeds, and with entries for its other leaks.
+    pub(super) fn with_leaks_of(&self, run: &Run, reason: &str) -> Outcome<(DocumentMut, Merged)> {
+        let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
+        let mut document = self.document()?;
+        let raised = self.raise_exceeded(&mut document, run);
+        let sites = leaking_sites(run);
+        let mut merged = merge(&mut document, &sites, reason).map_err(wrong)?;
+        merged.raised += raised;
+        Ok((document, merged))
+    }
+
+    fn document(&self) -> Outcome<DocumentMut> {
+        let document = self.text.parse();
+        document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
+    }
+
+    /// Raises the bounds of the entries that decided about findings of `run` and were too small, and returns
+    /// how many those are. A later entry for the same would never decide.
+    fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
+        let tables = document
+            .get_mut("allow")
+            .and_then(Item::as_array_of_tables_mut);
+        let mut tables = tables.into_iter().flat_map(|tables| tables.iter_mut());
+        let mut raised = 0;
+        let exceeded = exceeded(run);
+        for entry in &self.entries {
+            let Some(table) = tables.next() else { break };
+            if let Some((left, noun)) = exceeded.get(&*entry.stands_in) {
+                raised += usize::from(raise_bounds(table, entry.up_to, *left, *noun));
+            }
+        }
+        raised
+    }
+
+    /// Prints the entries to add, and says which lines of the file to change.
+    pub(super) fn print_changes(&self, run: &Run, reason: &str) -> Outcome<()> {
+        let (mut kept, _) = self.with_leaks_of(run, reason)?;
+        // The new entries follow those that are there.
+        let before = self.entries.len();
+        let mut added = DocumentMut::new();
+        if let Some(tables) = kept.get_mut("allow").and_then(Item::as_array_of_tables_mut) {
+            let mut new = ArrayOfTables::new();
+            while tables.len() > before {
+                let mut table = tables.remove(before);
+                table.set_position(None);
+                new.push(table);
+            }
+            added.insert("allow", Item::ArrayOfTables(new));
+        }
+        for (line, old, new) in diff::replaced(&self.text, &kept.to_string()) {
+            say(format_args!(
+                "{}:{line}: replace `{old}` by `{new}`",
+                self.shown
+            ));
+        }
+        let entries = added.to_string();
+        let entries = entries.trim_start();
+        if is_in_words(reason) || entries.is_empty() {
+            print(entries);
+        } else {
+            let missing = "reason = \"\"\n";
+            let filled_in = "# reason = \"…\"   # to be filled in: why it may stay\n";
+            print(&entries.replace(missing, filled_in));
+        }
+        Ok(())
+    }
+
+    /// Writes the file, and shows what changes.
+    pub(super) fn write(&self, document: &DocumentMut) -> Outcome<()> {
+        let written = document.to_string();
+        // Each entry begins with an empty line, which is not needed at the beginning of a file.
+        let written = if self.text.is_empty() {
+            written.trim_start()
+        } else {
+            &written
+        };
+        if written == self.text {
+            return Ok(());
+        }
+        replace(&self.path, written)
+            .map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))?;
+        print(&diff::lines(&self.text, written));
+        Ok(())
+    }
+}
+
+/// Replaces the file by one that is written beside it, so that there is always a complete one.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut beside = Builder::new();
+    beside.prefix(".gpu-leak-check-").suffix(".new");
+    // A new file gets the permissions of the user's umask, a replaced one keeps its own.
+    #[cfg(unix)]
+    beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut beside = beside.tempfile_in(directory.unwrap_or(Path::new(".")))?;
+    if let Ok(before) = fs::metadata(path) {
+        beside.as_file().set_permissions(before.permissions())?;
+    }
+    beside.write_all(text.as_bytes())?;
+    beside.persist(path)?;
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::fs;
+
+    use super::replace;
+
+    #[test]
+    fn a_link_beside_the_file_is_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, secret) = (
+            directory.path().join("a.toml"),
+            directory.path().join("secret"),
+        );
+        fs::write(&secret, "precious").expect("a file");
+        symlink(&secret, path.with_extension("toml.new")).expect("a link");
+        replace(&path, "new").expect("written");
+        assert_eq!(fs::read_to_string(&secret).expect("a file"), "precious");
+        fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("its owner");
+        replace(&path, "newer").expect("written");
+        assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o640, "who may read it stays as it was");
+        assert_eq!(
+            fs::read_dir(directory.path()).expect("a directory").count(),
+            3
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! The call sites that leak in a run, and how much each test leaves there.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Left};
+use gpu_leak_check::units;
+
+use crate::run::Run;
+
+/// The most that one test leaves of what an entry matches, for each entry of the file whose bounds are too
+/// small for it.
+pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
+    let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
+    for report in run.reports() {
+        let mut in_this_test: BTreeMap<&str, Left> = BTreeMap::new();
+        for finding in &report.findings {
+            if let Some(entry) = finding.exceeds.as_deref() {
+                let sum = in_this_test.entry(entry).or_default();
+                *sum = sum.plus(left_by(finding));
+                exceeded.entry(entry).or_default().1.add(finding);
+            }
+        }
+        for (entry, left) in in_this_test {
+            let (most, _) = exceeded.entry(entry).or_default();
+            most.count = most.count.max(left.count);
+            most.bytes = most.bytes.max(left.bytes);
+        }
+    }
+    exceeded
+}
+
+/// What an entry matches: its key and the value.
+pub(super) type SiteKey = (&'static str, String);
+
+/// A call site that leaks.
+#[derive(Debug, Default)]
+pub(super) struct LeakingSite {
+    /// What each test with a leak there leaves.
+    pub(super) left: BTreeMap<String, Left>,
+    /// The kind of the worst of its findings: `leaked`.
+    pub(super) kind: &'static str,
+    /// What that finding left, and its description: `4.00 KiB device memory`.
+    pub(super) worst: (Left, String),
+    /// The noun for one of what is left.
+    pub(super) noun: Noun,
+    /// Its lines.
+    pub(super) locations: BTreeSet<String>,
+    /// Whether a program under `exec` leaks there: its name is its command line, which may change.
+    pub(super) in_a_program: bool,
+}
+
+impl LeakingSite {
+    /// The most that one test leaves.
+    pub(super) fn bounds(&self) -> Left {
+        let mut bounds = Left::default();
+        for left in self.left.values() {
+            bounds.count = bounds.count.max(left.count);
+            bounds.bytes = bounds.bytes.max(left.bytes);
+        }
+        bounds
+    }
+
+    /// Adds what another test leaves there.
+    fn add(&mut self, other: Self) {
+        self.left.extend(other.left);
+        self.locations.extend(other.locations);
+        self.noun = self.noun.with(other.noun);
+    }
+}
+
+/// The call site of a finding that an entry can allow: its function or, without symbols, the fingerprint
+/// of its stack.
+pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
+    let can_be_allowed = matches!(
+        finding.kind,
+        FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
+    );
+    let site = &finding.site;
+    if !can_be_allowed || finding.budget.is_some() || site.fingerprint.is_empty() {
+        return None;
+    }
+    let function = site.user_frame().and_then(|frame| frame.function.clone());
+    Some(match function {
+        Some(function) => ("at", function),
+        None => ("fingerprint", site.fingerprint.clone()),
+    })
+}
+
+/// The call sites with leaks, once for each amount that a test leaves: more of any test then exceeds its
+/// bounds. What is first use there counts for the bounds, because the entry matches it too.
+pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
+    let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
+    for ((key, _), site) in leaking_tests(run) {
+        // The name of a program varies, so one entry is about all of its runs.
+        let amount = match site.in_a_program {
+            true => (0, 0),
+            false => (site.bounds().count, site.bounds().bytes),
+        };
+        match sites.entry((key, amount)) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(site);
+            }
+            Entry::Occupied(mut first) => first.get_mut().add(site),
+        }
+    }
+    let sites = sites.into_iter();
+    sites.map(|((key, _), site)| (key, site)).collect()
+}
+
+/// The call sites with leaks, by test.
+fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
+    let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
+    for report in run.reports() {
+        let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
+        // The entry whose bounds are exceeded is raised.
+        let new = report.findings.iter().filter(|it| it.exceeds.is_none());
+        for finding in new {
+            if let Some(site) = site_of(finding) {
+                in_this_test.entry(site).or_default().push(finding);
+            }
+        }
+        for (key, findings) in in_this_test {
+            let Some(worst) = findings.iter().find(|finding| finding.kind.is_failure()) else {
+                continue;
+            };
+            let site = sites.entry((key, report.test.clone())).or_default();
+            if site.kind.is_empty() {
+                site.kind = worst.kind.name();
+                site.worst = (left_by(worst), worst.what());
+            }
+            findings.iter().for_each(|finding| site.noun.add(finding));
+            site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
+            site.locations
+                .extend(findings.iter().map(|finding| finding.site.location()));
+            let sum = findings
+                .iter()
+                .fold(Left::default(), |sum, finding| sum.plus(left_by(finding)));
+            // Two programs may have tests of the same name.
+            let left = site.left.entry(report.test.clone()).or_default();
+            left.count = left.count.max(sum.count);
+            left.bytes = left.bytes.max(sum.bytes);
+        }
+    }
+    sites
+}
+
+/// The noun for one of several things.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) enum Noun {
+    #[default]
+    Unknown,
+    One(&'static str),
+    /// They have different ones.
+    Several,
+}
+
+impl Noun {
+    fn add(&mut self, finding: &Finding) {
+        let noun = finding.resource.map_or("allocation", units::noun);
+        *self = self.with(Self::One(noun));
+    }
+
+    fn with(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unknown, noun) | (noun, Self::Unknown) => noun,
+            (Self::One(one), Self::One(other)) if one == other => self,
+            _ => Self::Several,
+        }
+    }
+
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::One(noun) => noun,
+            Self::Unknown | Self::Several => "object",
+        }
+    }
+}
+
+/// What a finding left.
+fn left_by(finding: &Finding) -> Left {
+    Left {
+        count: finding.count,
+        bytes: finding.bytes,
+    }
+}
