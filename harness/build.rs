@@ -1,4 +1,4 @@
-//! Tells the code whether it is optimised, which determines which unwinder is faster.
+//! Sets a `cfg` for optimised builds, which determines which unwinder is faster.
 
 use std::env;
 

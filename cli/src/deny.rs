@@ -380,7 +380,7 @@ fn slack(run: &Run, entry: &AllowEntry) -> Option<String> {
     let mut findings = run.reports().flat_map(|report| &report.findings);
     let is_exceeded = findings.any(|it| it.exceeds.as_ref() == Some(&entry.stands_in));
     let have_all_run = entry.tests.iter().all(|it| !its_tests(it).is_empty());
-    // What nothing matches is told as that.
+    // An entry that matches nothing is reported as unmatched.
     if is_exceeded || !have_all_run || !run.reports().any(|it| has_its(&it)) {
         return None;
     }

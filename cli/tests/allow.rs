@@ -77,7 +77,7 @@ fn more_of_what_is_allowed_fails() {
     let both = ["keeps_as_many_as_told", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    // The line to change is told, and no second entry, which would never decide.
+    // The line to change is printed, and no second entry, which would never decide.
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [

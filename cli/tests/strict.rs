@@ -128,7 +128,7 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     );
 }
 
-/// Where it fails nothing it is told, unless the run is a part of the suite, in which it proves nothing.
+/// Where it fails nothing it is noted, unless the run is a part of the suite, in which it proves nothing.
 #[test]
 fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
@@ -156,7 +156,7 @@ fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
     assert_eq!(denied(&strict).len(), 1, "{strict:?}");
 }
 
-/// A bound far above what the suite leaves hides new leaks; it is told, and fails nothing.
+/// A bound far above what the suite leaves hides new leaks; it is noted, and fails nothing.
 #[test]
 fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
     let entry = |tests: &str, count: u64, bytes: u64| {

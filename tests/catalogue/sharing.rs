@@ -57,7 +57,7 @@ mod scene {
     }
 }
 
-/// A model and the views that are told when it changes.
+/// A model and the views that are notified when it changes.
 mod views {
     use std::sync::{Arc, Mutex};
 

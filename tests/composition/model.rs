@@ -288,7 +288,7 @@ impl<'a> View<'a> {
         self.judged[run].began
     }
 
-    /// The judged run in which this session allocated a block, if it did.
+    /// The judged run of this check in which it allocated a block, if it did.
     fn run_of(&self, block: &Block) -> Option<usize> {
         match block.owner {
             Owner::Run(owner) => {

@@ -13,7 +13,7 @@ fn device(config: EmbeddedConfig) -> Device {
 }
 
 fn used(device: &Device) -> usize {
-    let DeviceMemory { free, total } = device_memory(device).expect("it tells");
+    let DeviceMemory { free, total } = device_memory(device).expect("its figures");
     total - free
 }
 

@@ -93,7 +93,7 @@ pub(super) fn what_is_allocated_is_never_more_than_what_is_reserved(device: &Dev
 
 pub(super) fn a_request_beyond_the_device_tells_its_figures_and_harms_nothing(device: &Device) {
     let held = take(device, 2000);
-    let total = device_memory(device).expect("the driver tells").total;
+    let total = device_memory(device).expect("its figures").total;
     let error = Buffer::new(device, total + 1).expect_err("more than there is");
     let Error::OutOfMemory(figures) = &error else {
         panic!("{error}");

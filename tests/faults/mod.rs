@@ -91,6 +91,6 @@ fn assert_explained(checked: &Checked, fault: &str) {
     );
     assert!(
         checked.child.stderr.contains(&reason.what),
-        "{fault}: nobody is told\n{story}"
+        "{fault}: nothing is reported\n{story}"
     );
 }

@@ -34,7 +34,7 @@ fn dora_2940_unregistered_by_the_wrong_address() {
     assert_eq!(
         errors.len(),
         1,
-        "the failed call is told as well\n{}",
+        "the failed call is reported as well\n{}",
         checked.story()
     );
 }

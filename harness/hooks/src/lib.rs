@@ -60,7 +60,7 @@ pub struct Hooks {
     pub freed: fn(&Source, Option<Place>, u64),
 }
 
-/// An ELF note without contents. The name of its section tells what a program contains.
+/// An ELF note without contents. The name of its section says what a program contains.
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C)]

@@ -35,7 +35,7 @@ programs! { "aside::"
     flow::workspace: faulty(Shape::Retry, "Solver::reserve", &[(Leaked, StreamOrdered, 2, 6144)])
         .freed_in(&["Solver::solve"])
         .named(Named::Function),
-    // Nothing tells that an address inside each block was freed.
+    // Nothing shows that an address inside each block was freed.
     flow::record: faulty(Shape::WrongAddress, "record_free", &[(Leaked, Block, 3, 300)])
         .named(Named::Nowhere),
     flow::sampler: faulty(Shape::AllButOne, "Sampler::poll", &[(Leaked, Event, 1, 0)])

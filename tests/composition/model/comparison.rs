@@ -149,7 +149,7 @@ impl View<'_> {
             });
             let Some((key, _)) = own else {
                 wrong.push(format!(
-                    "tells of {} at site {site}, where nothing was left",
+                    "reports {} at site {site}, where nothing was left",
                     finding.kind.name()
                 ));
                 continue;

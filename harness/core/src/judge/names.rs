@@ -15,7 +15,7 @@ use crate::report::{Frame, Site};
 pub struct DeviceName {
     /// `NVIDIA H200`
     pub name: String,
-    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not tell.
+    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not report it.
     pub uuid: Option<String>,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The driver reuses a handle after its context has ended, so a context is identified by a number.
 //! It is assigned when the creation is intercepted or when the context is first seen current, and
-//! removed at its end. The ledger is told about a context when it is first seen current, which is
+//! removed at its end. A context is reported to the ledger when it is first seen current, which is
 //! before anything can be created in it.
 //!
 //! A green context, once converted, can be current like any other; but what is created in it

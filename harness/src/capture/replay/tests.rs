@@ -252,7 +252,7 @@ fn a_file_that_fails_is_one_note() {
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     let note = recorder.note().unwrap();
     assert!(note.contains("/full/disk cannot be written"), "{note}");
-    assert_eq!(recorder.note(), None, "told once");
+    assert_eq!(recorder.note(), None, "noted once");
 }
 
 #[test]

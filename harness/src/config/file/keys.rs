@@ -1,5 +1,5 @@
-//! Checks the keys of the configuration file before its values are read, so that a wrong one is told with what
-//! was meant.
+//! Checks the keys of the configuration file before its values are read, so that the error for a wrong one names
+//! the key that was probably meant.
 
 use std::fmt;
 

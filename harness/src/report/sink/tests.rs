@@ -167,7 +167,7 @@ fn limit_files_to(bytes: u64) {
     };
     // SAFETY: no handler is installed, and the limit is a valid one that outlives the call.
     unsafe {
-        // Else the process would be killed, not told.
+        // Otherwise the process would be killed without an error.
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
         assert_eq!(libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit), 0);
     }

@@ -259,7 +259,7 @@ fn events_of_every_sort_give_the_same_ledger_again() {
     assert!(!source.torn);
     let events = lines.iter().filter_map(|line| line["event"].as_object());
     let told: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
-    assert_eq!(told, sorts(), "each sort is told here");
+    assert_eq!(told, sorts(), "each sort is recorded here");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Random programs, and a model that keeps what the driver itself would know: each object once,
-//! gone from the moment its release took effect, whatever the callbacks still have to tell.
+//! gone from the moment its release took effect, whatever the callbacks still have to report.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ struct Flight {
     ticket: Ticket,
     key: Key,
     fate: Fate,
-    /// Whether the driver freed something that the ledger was told of.
+    /// Whether the driver freed something that was reported to the ledger.
     found: Option<Object>,
     count: u64,
     caller: Caller,

@@ -99,7 +99,7 @@ fn a_launch_takes_what_the_nodes_allocate_and_nothing_before_it_does() {
     assert_eq!(world.memory(), []);
     assert!(world.0.knows_graph_memory());
     let launch = world.begin_launch(EXEC);
-    assert_eq!(world.memory(), [], "told when it has succeeded");
+    assert_eq!(world.memory(), [], "reported when it has succeeded");
     world.end_launch(launch, FAILED);
     assert_eq!(world.memory(), [], "a launch that failed takes none");
     world.launch(EXEC);
