@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use super::body::{self, End};
 use super::session::{Checked, subject_of};
 use crate::case::Case;
-use crate::config::{FirstUse, Mode, Policy};
+use crate::config::{Mode, Policy};
 use crate::judge::{Subject, Untraced};
 use crate::options::OnLeak;
 use crate::report::Code;
@@ -21,8 +21,8 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
         CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
         CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
         CheckStatus::Found(FindingKind::FirstUse) => match policy.first_use {
-            FirstUse::Fail => Outcome::Fail,
-            FirstUse::Warn => Outcome::Warn,
+            OnLeak::Fail => Outcome::Fail,
+            OnLeak::Warn => Outcome::Warn,
         },
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);

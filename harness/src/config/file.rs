@@ -5,51 +5,26 @@ mod value;
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
 use wildmatch::WildMatch;
 
-use self::value::{
-    Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, duration, list, one_of, pattern,
-};
-use super::word::{FirstUse, KeptForTheProcess, Mode, WithoutGpu};
+use self::value::{Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, list, pattern};
+use super::settings::Settings;
 use crate::ledger::Kind;
-use crate::options::{OnLeak, Options};
+use crate::options::Options;
 use crate::suppressions::{Date, Pattern, Suppression};
 
 /// A parsed configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    pub(super) run: RunSection,
+    pub(super) run: Settings,
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
     allow: Vec<Spanned<Allowed>>,
-}
-
-/// `[run]`: settings of the whole run.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct RunSection {
-    #[serde(deserialize_with = "one_of")]
-    pub(super) mode: Option<Mode>,
-    #[serde(deserialize_with = "one_of")]
-    pub(super) on_leak: Option<OnLeak>,
-    #[serde(deserialize_with = "one_of")]
-    pub(super) first_use: Option<FirstUse>,
-    #[serde(deserialize_with = "one_of")]
-    pub(super) without_gpu: Option<WithoutGpu>,
-    #[serde(deserialize_with = "duration")]
-    pub(super) settle: Option<Duration>,
-    #[serde(deserialize_with = "duration")]
-    pub(super) held_by: Option<Duration>,
-    #[serde(deserialize_with = "one_of")]
-    pub(super) kept_for_the_process: Option<KeptForTheProcess>,
-    /// For the command: what must not pass unmentioned fails it.
-    strict: Option<Flag>,
 }
 
 /// The type by which the file writes an option's value, by its kind in the
@@ -187,11 +162,6 @@ impl File {
         self.allow.iter().filter_map(entry).collect()
     }
 
-    /// Whether what must not pass unmentioned fails the command.
-    pub(super) fn strict(&self) -> bool {
-        self.run.strict.is_some_and(|flag| flag.0)
-    }
-
     /// Whether tests without the attribute are checked too.
     pub(super) fn every_test(&self) -> bool {
         self.check.every_test.is_some_and(|flag| flag.0)
@@ -285,7 +255,9 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::{File, FirstUse, Mode, place};
+    use super::{File, place};
+    use crate::config::Mode;
+    use crate::options::OnLeak;
 
     fn wrong(text: &str) -> String {
         let (at, what) = File::parse(text).unwrap_err();
@@ -304,7 +276,7 @@ mod tests {
     fn the_run_s_settings_are_read() {
         let file = File::parse("[run]\nmode = 'require'\nfirst_use = 'fail'\n").unwrap();
         assert_eq!(file.run.mode, Some(Mode::Require));
-        assert_eq!(file.run.first_use, Some(FirstUse::Fail));
+        assert_eq!(file.run.first_use, Some(OnLeak::Fail));
     }
 
     #[test]

@@ -7,8 +7,8 @@ mod file;
 mod find;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
+mod settings;
 mod variables;
-mod word;
 
 use std::fs;
 use std::path::Path;
@@ -16,9 +16,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use self::file::File;
+use self::settings::{KeptForTheProcess, Settings};
+pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;
-use self::word::KeptForTheProcess;
-pub(crate) use self::word::{FirstUse, Mode, WithoutGpu};
 use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
 use crate::options::{Allow, OnLeak, Options};
@@ -31,7 +31,7 @@ pub(crate) struct Policy {
     pub(crate) mode: Mode,
     pub(crate) ci: bool,
     pub(crate) on_leak: OnLeak,
-    pub(crate) first_use: FirstUse,
+    pub(crate) first_use: OnLeak,
     pub(crate) without_gpu: WithoutGpu,
     pub(crate) settle: Duration,
     /// How long to search for what still holds a leak.
@@ -59,7 +59,7 @@ impl Policy {
         mode: Mode::Auto,
         ci: false,
         on_leak: OnLeak::Fail,
-        first_use: FirstUse::Warn,
+        first_use: OnLeak::Warn,
         without_gpu: WithoutGpu::Run,
         settle: Duration::from_millis(250),
         held_by: Duration::from_millis(200),
@@ -118,34 +118,22 @@ impl Policy {
     ) -> Result<Self, String> {
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
-        let own = options;
+        let own = Settings {
+            on_leak: options.on_leak,
+            settle: options.settle,
+            ..Settings::default()
+        };
+        let run = variables.run.or(&own).or(&file.run);
         let options = options.or(file.facts_about(test));
-        let run = &file.run;
+        let default = Self::DEFAULT;
         Ok(Self {
             ci: variables.ci,
-            mode: variables.mode.or(run.mode).unwrap_or(Self::DEFAULT.mode),
-            on_leak: variables
-                .on_leak
-                .or(own.on_leak)
-                .or(run.on_leak)
-                .unwrap_or(Self::DEFAULT.on_leak),
-            first_use: variables
-                .first_use
-                .or(run.first_use)
-                .unwrap_or(Self::DEFAULT.first_use),
-            without_gpu: variables
-                .without_gpu
-                .or(run.without_gpu)
-                .unwrap_or(Self::DEFAULT.without_gpu),
-            settle: variables
-                .settle
-                .or(own.settle)
-                .or(run.settle)
-                .unwrap_or(Self::DEFAULT.settle),
-            held_by: variables
-                .held_by
-                .or(run.held_by)
-                .unwrap_or(Self::DEFAULT.held_by),
+            mode: run.mode.unwrap_or(default.mode),
+            on_leak: run.on_leak.unwrap_or(default.on_leak),
+            first_use: run.first_use.unwrap_or(default.first_use),
+            without_gpu: run.without_gpu.unwrap_or(default.without_gpu),
+            settle: run.settle.unwrap_or(default.settle),
+            held_by: run.held_by.unwrap_or(default.held_by),
             parallel: options.parallel.unwrap_or(false),
             isolate: options.isolate.unwrap_or(false),
             needs_gpu: options.needs_gpu.unwrap_or(true),
@@ -220,9 +208,12 @@ const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
 pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
     let variables = variables::of_this_process().ok();
     let file = variables.and_then(|it| file_of_this_process(it, None).ok()?);
-    let of_variables = variables.and_then(|it| it.kept_for_the_process);
-    let of_file = || file.and_then(|found| found.file.run.kept_for_the_process);
-    match of_variables.or_else(of_file) {
+    let runs = [
+        variables.map(|it| &it.run),
+        file.map(|found| &found.file.run),
+    ];
+    let mut given = runs.into_iter().flatten();
+    match given.find_map(|run| run.kept_for_the_process) {
         Some(KeptForTheProcess::Fail) => Vec::new(),
         Some(KeptForTheProcess::Allow) | None => shipped(),
     }
@@ -279,12 +270,11 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
         Some((path, shown)) => File::read(path, shown)?.0,
         None => File::default(),
     };
-    let mode = variables.mode.or(file.run.mode);
-    let without_gpu = variables.without_gpu.or(file.run.without_gpu);
+    let run = variables.run.or(&file.run);
     Ok(RunSettings {
-        require: mode == Some(Mode::Require),
-        may_check_nothing: mode == Some(Mode::Off) || without_gpu == Some(WithoutGpu::Skip),
-        strict: file.strict(),
+        require: run.mode == Some(Mode::Require),
+        may_check_nothing: run.mode == Some(Mode::Off) || run.without_gpu == Some(WithoutGpu::Skip),
+        strict: run.strict == Some(true),
         every_test: file.every_test(),
     })
 }
@@ -351,7 +341,7 @@ fn file_of_this_process(
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, File, FirstUse, Mode, OnLeak, Options, Policy, Variables};
+    use super::{Duration, File, Mode, OnLeak, Options, Policy, Settings, Variables};
 
     fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
         let file: File = toml::from_str(file).unwrap();
@@ -363,7 +353,7 @@ mod tests {
         let policy = policy(&Variables::default(), &Options::DEFAULT, "");
         assert_eq!(policy.mode, Mode::Auto);
         assert_eq!(policy.on_leak, OnLeak::Fail);
-        assert_eq!(policy.first_use, FirstUse::Warn);
+        assert_eq!(policy.first_use, OnLeak::Warn);
         assert_eq!(policy.settle, Duration::from_millis(250));
         assert_eq!(policy.held_by, Duration::from_millis(200));
         assert!(policy.facts.confirm && !policy.ci);
@@ -379,8 +369,11 @@ mod tests {
             ..Options::DEFAULT
         };
         let environment = Variables {
-            on_leak: Some(OnLeak::Warn),
-            settle: seconds(3),
+            run: Settings {
+                on_leak: Some(OnLeak::Warn),
+                settle: seconds(3),
+                ..Settings::default()
+            },
             ..Variables::default()
         };
         let told = |policy: Policy| (policy.on_leak, policy.settle.as_secs());

@@ -4,41 +4,20 @@ use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
-use std::time::Duration;
 
-use super::word::{self, FirstUse, KeptForTheProcess, Mode, WithoutGpu, Word};
-use crate::options::OnLeak;
+use super::settings::Settings;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
-/// All variables, without the prefix.
-const KNOWN: [&str; 12] = [
-    "",
-    "_CONFIG",
-    "_FIRST_USE",
-    "_HELD_BY",
-    "_KEPT_FOR_THE_PROCESS",
-    "_ON_LEAK",
-    "_OUTPUT",
-    "_RECORD",
-    "_ROUNDS",
-    "_RUN",
-    "_SETTLE",
-    "_WITHOUT_GPU",
-];
+/// The variables that are no [settings](Settings), without the prefix.
+const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
-/// Their values; `None` if a variable is not set.
+/// Their values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,
-    pub(super) mode: Option<Mode>,
-    pub(super) on_leak: Option<OnLeak>,
-    pub(super) first_use: Option<FirstUse>,
-    pub(super) settle: Option<Duration>,
-    pub(super) held_by: Option<Duration>,
-    pub(super) kept_for_the_process: Option<KeptForTheProcess>,
+    pub(super) run: Settings,
     pub(super) rounds: Option<u32>,
-    pub(super) without_gpu: Option<WithoutGpu>,
     pub(super) config: Option<PathBuf>,
 }
 
@@ -68,7 +47,7 @@ impl Variables {
                 continue;
             };
             // A CI matrix can leave a variable empty, but cannot unset it.
-            if raw.to_string_lossy().trim().is_empty() && KNOWN.contains(&rest) {
+            if raw.to_string_lossy().trim().is_empty() && known().any(|known| known == rest) {
                 continue;
             }
             read.take(name, rest, raw)?;
@@ -80,31 +59,20 @@ impl Variables {
         let text = raw.to_string_lossy();
         let value = text.trim();
         match rest {
-            "" => self.mode = Some(choose(name, value)?),
-            "_ON_LEAK" => self.on_leak = Some(choose(name, value)?),
-            "_FIRST_USE" => self.first_use = Some(choose(name, value)?),
-            "_WITHOUT_GPU" => self.without_gpu = Some(choose(name, value)?),
-            "_SETTLE" => self.settle = Some(duration(name, value)?),
-            "_HELD_BY" => self.held_by = Some(duration(name, value)?),
-            "_KEPT_FOR_THE_PROCESS" => {
-                self.kept_for_the_process = Some(choose(name, value)?);
-            }
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
             // These are read where they are used.
             "_OUTPUT" | "_RECORD" | "_RUN" => {}
-            _ => return Err(unknown(name)),
+            _ => {
+                let read = self.run.set(rest, value).ok_or_else(|| unknown(name))?;
+                read.map_err(|why| match why.starts_with('"') {
+                    true => format!("{name}={why}"),
+                    false => format!("{name}: {why}"),
+                })?;
+            }
         }
         Ok(())
     }
-}
-
-fn choose<T: Word>(name: &str, value: &str) -> Result<T, String> {
-    T::read(value).map_err(|words| format!("{name}={value:?} is not one of {words}"))
-}
-
-fn duration(name: &str, value: &str) -> Result<Duration, String> {
-    word::duration(value).map_err(|why| format!("{name}: {why}"))
 }
 
 fn rounds(name: &str, value: &str) -> Result<u32, String> {
@@ -112,8 +80,14 @@ fn rounds(name: &str, value: &str) -> Result<u32, String> {
     number.ok_or_else(|| format!("{name}={value:?} is not a whole number of at least 1"))
 }
 
+/// All variables, without the prefix.
+fn known() -> impl Iterator<Item = &'static str> {
+    Settings::VARIABLES.iter().copied().chain(OTHERS)
+}
+
 fn unknown(name: &str) -> String {
-    let known: Vec<_> = KNOWN.iter().map(|rest| format!("{PREFIX}{rest}")).collect();
+    let mut known: Vec<_> = known().map(|rest| format!("{PREFIX}{rest}")).collect();
+    known.sort();
     format!(
         "the environment variable {name} is unknown; the variables are {}",
         known.join(", ")
@@ -125,7 +99,8 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Mode, Variables};
+    use super::Variables;
+    use crate::config::Mode;
 
     fn read(variables: &[(&str, &str)]) -> Result<Variables, String> {
         Variables::read(variables.iter().map(|(n, v)| (n.into(), v.into())))
@@ -153,9 +128,9 @@ mod tests {
             ("GPU_LEAK_CHECK_CONFIG", "ci/gpu.toml"),
         ])
         .unwrap();
-        assert_eq!(read.mode, Some(Mode::Require));
-        assert_eq!(read.settle, Some(Duration::from_millis(500)));
-        assert_eq!(read.held_by, Some(Duration::ZERO));
+        assert_eq!(read.run.mode, Some(Mode::Require));
+        assert_eq!(read.run.settle, Some(Duration::from_millis(500)));
+        assert_eq!(read.run.held_by, Some(Duration::ZERO));
         assert_eq!(read.config.as_deref(), Some(Path::new("ci/gpu.toml")));
     }
 

@@ -1,7 +1,6 @@
 //! Values of the configuration file, and the errors for invalid ones.
 
 use std::fmt;
-use std::time::Duration;
 
 use gpu_leak_check_options::units;
 use serde::Deserialize;
@@ -9,7 +8,6 @@ use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
-use crate::config::word::{self, Word};
 use crate::suppressions::Date;
 
 /// The name of a layer, which is read once per process and never freed.
@@ -25,25 +23,6 @@ impl<'de> Deserialize<'de> for Layer {
         }
         Ok(Self(Box::leak(text.into_boxed_str())))
     }
-}
-
-pub(super) fn one_of<'de, D: Deserializer<'de>, T: Word>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from).map_err(|_| {
-        let words: Vec<_> = T::WORDS
-            .iter()
-            .map(|(word, _)| format!("{word:?}"))
-            .collect();
-        de::Error::custom(format!("expected one of {}", words.join(", ")))
-    })?;
-    let read = T::read(&text);
-    read.map(Some)
-        .map_err(|words| de::Error::custom(format!("{text:?} is not one of {words}")))
-}
-
-pub(super) fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    let what = |_| de::Error::custom("a duration is text in quotes, such as \"250ms\"");
-    let text = String::deserialize(from).map_err(what)?;
-    word::duration(&text).map(Some).map_err(de::Error::custom)
 }
 
 /// Parses a TOML date, which has no quotes.

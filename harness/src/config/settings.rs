@@ -1,0 +1,132 @@
+//! The settings of a run, which are the same as variables and under `[run]` in the file.
+
+use std::time::Duration;
+
+use gpu_leak_check_options::units;
+use serde::de::{self, Deserialize, Deserializer};
+
+use crate::options::OnLeak;
+
+macro_rules! settings {
+    ($($(#[$doc:meta])* $name:ident: $kind:ty = $variable:literal,)*) => {
+        /// The settings of a run; `None` where none is given.
+        #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct Settings {
+            $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
+            /// Only in the file, for the command: what must not pass unmentioned fails it.
+            pub(super) strict: Option<bool>,
+        }
+
+        impl Settings {
+            /// Their variables, without the prefix.
+            pub(super) const VARIABLES: &[&str] = &[$($variable),*];
+
+            /// Sets the one with this variable from `text`. Returns the error for a text that is none of its
+            /// values, and `None` if there is no such variable.
+            pub(super) fn set(&mut self, variable: &str, text: &str) -> Option<Result<(), String>> {
+                Some(match variable {
+                    $($variable => Setting::read(text).map(|read| self.$name = Some(read)),)*
+                    _ => return None,
+                })
+            }
+
+            /// Fills those that are not given from `other`.
+            pub(super) fn or(&self, other: &Self) -> Self {
+                Self {
+                    $($name: self.$name.or(other.$name),)*
+                    strict: self.strict.or(other.strict),
+                }
+            }
+        }
+    };
+}
+
+settings! {
+    mode: Mode = "",
+    on_leak: OnLeak = "_ON_LEAK",
+    first_use: OnLeak = "_FIRST_USE",
+    without_gpu: WithoutGpu = "_WITHOUT_GPU",
+    settle: Duration = "_SETTLE",
+    held_by: Duration = "_HELD_BY",
+    kept_for_the_process: KeptForTheProcess = "_KEPT_FOR_THE_PROCESS",
+}
+
+/// A value of a setting.
+trait Setting: Sized {
+    /// What to write in the place of a value that is not text.
+    fn forms() -> String;
+
+    /// Returns the value of `text`, or what is wrong with it.
+    fn read(text: &str) -> Result<Self, String>;
+}
+
+fn written<'de, D: Deserializer<'de>, T: Setting>(from: D) -> Result<Option<T>, D::Error> {
+    let text = String::deserialize(from).map_err(|_| de::Error::custom(T::forms()))?;
+    T::read(&text).map(Some).map_err(de::Error::custom)
+}
+
+impl Setting for Duration {
+    fn forms() -> String {
+        "a duration is text in quotes, such as \"250ms\"".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        units::milliseconds(text).map(Self::from_millis)
+    }
+}
+
+/// A setting with a word for each value.
+macro_rules! words {
+    ($setting:ident { $($word:literal => $value:ident,)* }) => {
+        impl Setting for $setting {
+            fn forms() -> String {
+                format!("expected one of {}", [$(concat!("\"", $word, "\"")),*].join(", "))
+            }
+
+            fn read(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$value),)*
+                    _ => Err(format!("{text:?} is not one of {}", [$($word),*].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+words!(Mode { "auto" => Auto, "require" => Require, "off" => Off, });
+words!(OnLeak { "fail" => Fail, "warn" => Warn, });
+words!(WithoutGpu { "run" => Run, "skip" => Skip, });
+words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
+
+/// What happens if a check cannot measure: `GPU_LEAK_CHECK`, `mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is noted
+    /// otherwise.
+    Auto,
+    /// A check that cannot measure fails, even without a driver.
+    Require,
+    /// Bodies run; nothing is judged.
+    Off,
+}
+
+/// What a checked test does on a machine without a GPU: `GPU_LEAK_CHECK_WITHOUT_GPU`,
+/// `without_gpu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WithoutGpu {
+    /// Its body runs, and sources other than the driver are judged.
+    Run,
+    /// Its body does not run, and the test passes as not measured.
+    Skip,
+}
+
+/// Whether what libraries are known to keep for the process is allowed:
+/// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, `kept_for_the_process`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeptForTheProcess {
+    /// The shipped list applies to whole programs.
+    Allow,
+    /// It does not.
+    Fail,
+}
