@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{
-    AllowEntry, RunSettings, allow_entries, is_for_test, run_settings, unmatched_overrides,
+    RunSettings, Suppression, allow_entries, is_for_test, run_settings, unmatched_overrides,
 };
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{
@@ -340,7 +340,7 @@ fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<Vec<String>
 }
 
 /// What an entry that allowed nothing is about, and the remedy.
-fn unmatched_entry(entry: &AllowEntry) -> String {
+fn unmatched_entry(entry: &Suppression) -> String {
     let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
     let (tests, remedy) = match &tests[..] {
         [] => (String::new(), "remove the entry"),
@@ -349,7 +349,7 @@ fn unmatched_entry(entry: &AllowEntry) -> String {
             "remove the entry, or restore the test",
         ),
     };
-    let about = escape::name(&entry.matches);
+    let about = escape::name(&entry.matches.to_string());
     let reason = escape::sentence(&entry.reason);
     format!(
         "unmatched: {} ({about}{tests}) allowed nothing in this run ({reason}): {remedy}",
@@ -359,7 +359,7 @@ fn unmatched_entry(entry: &AllowEntry) -> String {
 
 /// What to lower in an entry that allows clearly more than a run of the whole suite left, and which of its tests
 /// left nothing.
-fn slack(run: &Run, entry: &AllowEntry) -> Option<String> {
+fn slack(run: &Run, entry: &Suppression) -> Option<String> {
     let is_its = |finding: &&Finding| {
         let by = finding.allowed_by.as_ref();
         by.is_some_and(|by| by.stands_in == entry.stands_in)

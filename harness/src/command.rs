@@ -11,7 +11,7 @@ use crate::check::blind;
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::check::outcome::weigh;
 use crate::config::Policy;
-pub use crate::config::{RunSettings, run_settings, unmatched_overrides};
+pub use crate::config::{RunSettings, allow_entries, run_settings, unmatched_overrides, variables};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver};
 use crate::judge::Subject;
@@ -19,71 +19,12 @@ use crate::options::Options;
 use crate::report::Code;
 pub use crate::report::begin_named;
 use crate::report::check_report::{CheckStatus, Reason, Report};
-use crate::suppressions::{Pattern, Suppression};
-
-/// An `[[allow]]` entry of a configuration file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AllowEntry {
-    /// Its location, in the form of
-    /// [`AllowedBy::stands_in`](crate::report::check_report::AllowedBy::stands_in):
-    /// `gpu-leak-check.toml:12`.
-    pub stands_in: String,
-    /// Why it may stay.
-    pub reason: String,
-    /// What it matches, as it is written: `at = "optim::Adam::step"`.
-    pub matches: String,
-    /// The patterns of the tests that it is for; none if it is for every test.
-    pub tests: Vec<String>,
-    /// The most bytes in one test.
-    pub up_to: Option<u64>,
-    /// The most resources in one test.
-    pub up_to_count: Option<u64>,
-}
-
-/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`.
-///
-/// # Errors
-///
-/// `file:line:column: what is wrong`.
-pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<AllowEntry>, String> {
-    let entries = crate::config::entries_of(path, shown)?;
-    let shown = |entry: Suppression| AllowEntry {
-        matches: written(&entry.matches),
-        stands_in: entry.stands_in,
-        reason: entry.reason,
-        tests: entry.tests,
-        up_to: entry.up_to,
-        up_to_count: entry.up_to_count,
-    };
-    Ok(entries.into_iter().map(shown).collect())
-}
+pub use crate::suppressions::Suppression;
 
 /// Whether a pattern of an entry's `tests` is for this test.
 #[must_use]
 pub fn is_for_test(pattern: &str, test: &str) -> bool {
     wildmatch::WildMatch::new(pattern).matches(test)
-}
-
-/// Returns a pattern as the file has it.
-fn written(pattern: &Pattern) -> String {
-    let (word, text) = match pattern {
-        Pattern::Site(text) => ("at", text),
-        Pattern::Function(text) => ("fn", text),
-        Pattern::File(text) => ("file", text),
-        Pattern::Library(text) => ("lib", text),
-        Pattern::Allocator(text) => ("allocator", text),
-        Pattern::Fingerprint(text) => ("fingerprint", text),
-    };
-    format!("{word} = \"{text}\"")
-}
-
-/// Checks the environment variables of this process that checks read.
-///
-/// # Errors
-///
-/// The message with which every check would fail.
-pub fn variables() -> Result<(), String> {
-    crate::config::variables_of_this_process()
 }
 
 /// What a test program contains.

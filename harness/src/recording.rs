@@ -52,7 +52,8 @@ pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
 /// line.
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub fn replay_allowing(path: impl AsRef<Path>, file: impl AsRef<Path>) -> io::Result<Replay> {
-    let allowed = config::allowed_by(file.as_ref());
+    let file = file.as_ref();
+    let allowed = config::allow_entries(file, &file.to_string_lossy());
     let allowed = allowed.map_err(|what| io::Error::new(io::ErrorKind::InvalidData, what))?;
     check::replay(path.as_ref(), &allowed)
 }

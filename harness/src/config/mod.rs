@@ -19,6 +19,7 @@ use self::file::File;
 use self::settings::{KeptForTheProcess, Settings};
 pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;
+
 use crate::judge::{Facts, Limits};
 use crate::ledger::Layer;
 use crate::options::{Allow, OnLeak, Options};
@@ -233,16 +234,17 @@ fn shipped() -> Vec<Suppression> {
 /// # Errors
 ///
 /// A sentence that names the variable, what is wrong with it, and what is valid.
-pub(crate) fn variables_of_this_process() -> Result<(), String> {
+pub fn variables() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
 
-/// Returns the `[[allow]]` entries of the file at `path`, which messages call `shown`.
+/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`,
+/// whatever file this process uses.
 ///
 /// # Errors
 ///
-/// What is wrong with the file, and where.
-pub(crate) fn entries_of(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
+/// `file:line:column: what is wrong`.
+pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
     File::read(path, shown).map(|(_, allowed)| allowed)
 }
 
@@ -296,16 +298,6 @@ pub fn unmatched_overrides(
     patterns.retain(|(_, pattern)| !tests.iter().any(|test| pattern.matches(test)));
     let located = |(line, pattern)| (format!("{shown}:{line}"), format!("{pattern}"));
     Ok(patterns.into_iter().map(located).collect())
-}
-
-/// Returns the `[[allow]]` entries of the file at `path`, whatever file this process uses.
-///
-/// # Errors
-///
-/// What is wrong with the file, and where.
-#[cfg(any(test, fuzzing, feature = "command"))]
-pub(crate) fn allowed_by(path: &Path) -> Result<Vec<Suppression>, String> {
-    entries_of(path, &path.to_string_lossy())
 }
 
 /// Returns the name of the configuration file in use, as in reports.

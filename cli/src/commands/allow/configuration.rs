@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use gpu_leak_check::__command::{AllowEntry, allow_entries};
+use gpu_leak_check::__command::{Suppression, allow_entries};
 use tempfile::Builder;
 use toml_edit::{ArrayOfTables, DocumentMut, Item};
 
@@ -23,7 +23,7 @@ pub(super) struct Configuration {
     shown: String,
     text: String,
     /// Its entries, in its order.
-    pub(super) entries: Vec<AllowEntry>,
+    pub(super) entries: Vec<Suppression>,
 }
 
 impl Configuration {

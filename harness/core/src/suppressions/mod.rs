@@ -4,6 +4,8 @@
 mod date;
 mod inlined;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
@@ -65,24 +67,31 @@ impl Pattern {
     ///
     /// If there is no such kind; the message lists them.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
+        let kinds = [
+            Self::Site,
+            Self::Function,
+            Self::File,
+            Self::Library,
+            Self::Allocator,
+            Self::Fingerprint,
+        ];
+        let mut kinds = Self::WORDS.into_iter().zip(kinds);
         if text.trim().is_empty() {
             return Err(format!("an empty `{word}` matches nothing"));
         }
-        match word {
-            "at" => Ok(Self::Site(text.to_owned())),
-            "fn" => Ok(Self::Function(text.to_owned())),
-            "file" => Ok(Self::File(text.to_owned())),
-            "lib" => Ok(Self::Library(text.to_owned())),
-            "allocator" => Ok(Self::Allocator(text.to_owned())),
-            "fingerprint" if !is_fingerprint(text) => Err(format!(
+        if word == "fingerprint" && !is_fingerprint(text) {
+            return Err(format!(
                 "`{text}` is not a fingerprint: one in a run file looks like 1-0123456789abcdef"
-            )),
-            "fingerprint" => Ok(Self::Fingerprint(text.to_owned())),
-            _ => Err(format!(
+            ));
+        }
+        let kind = kinds.find(|(known, _)| *known == word);
+        let (_, kind) = kind.ok_or_else(|| {
+            format!(
                 "a pattern must begin with one of {}: `fn:optim::Adam::*`",
                 Self::WORDS.join(", ")
-            )),
-        }
+            )
+        })?;
+        Ok(kind(text.to_owned()))
     }
 
     fn matches(&self, site: &Site) -> bool {
@@ -119,6 +128,21 @@ impl Pattern {
             }
             Self::Fingerprint(fingerprint) => site.fingerprint == *fingerprint,
         }
+    }
+}
+
+/// As the file has it: `at = "optim::Adam::step"`.
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (word, text) = match self {
+            Self::Site(text) => ("at", text),
+            Self::Function(text) => ("fn", text),
+            Self::File(text) => ("file", text),
+            Self::Library(text) => ("lib", text),
+            Self::Allocator(text) => ("allocator", text),
+            Self::Fingerprint(text) => ("fingerprint", text),
+        };
+        write!(f, "{word} = \"{text}\"")
     }
 }
 
