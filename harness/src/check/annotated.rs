@@ -76,10 +76,9 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         }
         let turn = (!nested).then(|| take_turn(&policy, caller));
         let body = |scope| body::run(case.name(), scope, case.body);
-        match check(session_of(case, policy, turn), body) {
-            Ok(checked) => outcome::conclude(case, checked),
-            Err(end) => outcome::end_unjudged(case, end),
-        }
+        let checked = check(session_of(case, policy, turn), body);
+        let report = |checked| outcome::conclude(&subject_of(case), checked);
+        outcome::end_unjudged(case, checked.map_or_else(|end| end, report))
     })
 }
 

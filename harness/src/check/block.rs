@@ -195,25 +195,9 @@ impl Check {
     }
 }
 
+/// Reports the check of a block, and resumes the block's own panic, if it panicked.
 fn conclude(subject: &Subject, checked: Result<Checked, End>) {
-    let Checked {
-        end,
-        report,
-        outcome,
-        failed,
-    } = match checked {
-        Ok(checked) => checked,
-        Err(end) => return go_on(end),
-    };
-    if let Some(failed) = failed {
-        outcome::fail_at(subject, failed, &outcome::story(&report));
-    }
-    outcome::tell_beside(&report, outcome);
-    go_on(end);
-}
-
-/// Resumes the block's own panic, if it panicked.
-fn go_on(end: End) {
+    let end = checked.map_or_else(|end| end, |checked| outcome::conclude(subject, checked));
     match end {
         End::Passed => {}
         End::Panicked(payload) => resume_unwind(payload),

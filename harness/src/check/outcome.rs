@@ -47,23 +47,17 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     }
 }
 
-/// Ends the test as its body and the report require. The body's own failure always comes first.
+/// Reports a check that is over, and returns how its body has ended.
 ///
 /// # Panics
 ///
-/// If the test fails: with the body's panic, or with the report.
-pub(crate) fn conclude(case: &Case, checked: Checked) -> ExitCode {
-    let Checked {
-        end,
-        report,
-        outcome,
-        failed,
-    } = checked;
-    if let Some(failed) = failed {
-        fail(case, failed, &story(&report));
+/// If the check fails its test.
+pub(crate) fn conclude(subject: &Subject, checked: Checked) -> End {
+    if let Some(failed) = checked.failed {
+        fail_at(subject, failed, &story(&checked.report));
     }
-    tell_beside(&report, outcome);
-    end_unjudged(case, end)
+    tell_beside(&checked.report, checked.outcome);
+    checked.end
 }
 
 /// Ends the test as its body requires.
