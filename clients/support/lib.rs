@@ -37,7 +37,12 @@ impl Checked {
 
 /// Runs the checked test with this name in a separate process.
 pub fn run(test: &str) -> Checked {
-    let (passed, mut reports, story) = run_all(test);
+    run_with(test, &[])
+}
+
+/// The same with environment variables.
+pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
+    let (passed, mut reports, story) = run_all_with(test, variables);
     assert_eq!(reports.len(), 1, "one check, one report\n{story}");
     Checked {
         passed,
@@ -49,6 +54,10 @@ pub fn run(test: &str) -> Checked {
 /// Runs a test that runs several checked tests in a separate process. Returns whether it passed, the
 /// reports of all checks, and everything that the process printed.
 pub fn run_all(test: &str) -> (bool, Vec<Report>, String) {
+    run_all_with(test, &[])
+}
+
+fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, String) {
     let directory = std::env::temp_dir().join(format!("gpu-leak-client-{}", std::process::id()));
     let directory = directory.join(test.replace("::", "."));
     let program = std::env::current_exe().expect("the path of this program");
@@ -59,6 +68,7 @@ pub fn run_all(test: &str) -> (bool, Vec<Report>, String) {
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &directory)
+        .envs(variables.iter().copied())
         .output()
         .expect("a child process");
     let story = format!(

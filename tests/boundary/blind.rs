@@ -4,6 +4,8 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
+use std::path::Path;
+use std::process::Command;
 use std::ptr;
 
 use cudarc::driver::sys;
@@ -202,4 +204,41 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() 
             "{story}"
         );
     }
+}
+
+/// Tells a child where a library with the name of another API's is.
+const ANOTHER_API: &str = "BLIND_ANOTHER_API";
+
+#[gpu_leak_check]
+#[ignore = "needs what its caller prepares"]
+#[test]
+fn uses_another_api() {
+    let file = std::env::var(ANOTHER_API).expect("the parent has compiled it");
+    // SAFETY: it contains nothing.
+    std::mem::forget(unsafe { libloading::Library::new(file) }.expect("it can be loaded"));
+}
+
+#[test]
+fn a_program_that_uses_an_api_that_is_not_watched_is_not_measured_beside_a_device_either() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("another-api");
+    std::fs::create_dir_all(&folder).expect("a writable folder");
+    let library = folder.join("libEGL.so.1");
+    let compiled = Command::new("cc")
+        .args(["-shared", "-x", "c", "/dev/null", "-o"])
+        .arg(&library)
+        .status();
+    assert!(compiled.is_ok_and(|status| status.success()), "cc works");
+    let variables = [(ANOTHER_API, library.to_str().expect("UTF-8"))];
+    let checked = run(
+        &Fake::new(),
+        "boundary::blind::uses_another_api",
+        &variables,
+    );
+    let reason = checked.report().reason.as_ref().map(|reason| reason.code);
+    assert_eq!(
+        (checked.report().status, reason),
+        (CheckStatus::NotMeasured, Some(Code::Backend)),
+        "{}",
+        checked.story()
+    );
 }

@@ -3,7 +3,7 @@
 
 use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
 use crate::api::vulkan;
-use crate::device::contexts;
+use crate::device::{contexts, dl};
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
 use crate::sync::{Mutex, locked};
@@ -29,7 +29,7 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
         Hearing::Whole => None,
         // The program uses another API, whose calls are heard.
         Hearing::Unused if saw_events || vulkan::is_heard() => None,
-        Hearing::Unused => untraced(false, missing()?, false),
+        Hearing::Unused => untraced(false, other_api().or_else(missing)?, false),
         Hearing::None => untraced(false, unheard(), true),
         partly => untraced(true, partly_heard(&partly)?, true),
     }
@@ -43,6 +43,24 @@ pub(crate) fn missing() -> Option<Reason> {
         format!("no CUDA device can be used here ({why})"),
         "run on a machine with an NVIDIA driver and a visible device; GPU_LEAK_CHECK_WITHOUT_GPU=skip \
          skips checked tests elsewhere",
+    ))
+}
+
+/// Returns why nothing was heard of a program that uses another graphics API; `None` if it uses none.
+fn other_api() -> Option<Reason> {
+    const LIBRARIES: [&str; 4] = ["libEGL.so", "libGL.so", "libGLESv2.so", "libOpenGL.so"];
+    let modules = dl::modules();
+    let names = modules.iter().filter_map(|file| file.file_name()?.to_str());
+    let library = names.into_iter().find(|name| {
+        let is_named_so = |library: &&str| name.starts_with(library);
+        LIBRARIES.iter().any(is_named_so)
+    })?;
+    Some(Reason::new(
+        Code::Backend,
+        format!(
+            "no call of CUDA or Vulkan was heard, and {library} is loaded: OpenGL is not watched"
+        ),
+        "run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan",
     ))
 }
 

@@ -94,6 +94,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "Run on a machine with an NVIDIA driver and a visible device; check CUDA_VISIBLE_DEVICES, and in a container --gpus. `cargo gpu-leak doctor` shows what was found.",
     ),
     explanation(
+        "backend",
+        "The check heard no call of CUDA or Vulkan, and the process has loaded a library of another \
+         graphics API (OpenGL, EGL), whose calls are not watched: wgpu falls back on OpenGL where it \
+         finds no Vulkan driver.",
+        "Run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan. lavapipe is a Vulkan driver for the processor.",
+    ),
+    explanation(
         "unheard",
         "The program uses the CUDA driver, but initialised it before the harness was loaded, or \
          by calls that the harness did not intercept; or this build cannot intercept any, as on \

@@ -39,6 +39,8 @@ macro_rules! codes {
 codes! {
     /// No driver, or no device.
     NoGpu = "no-gpu",
+    /// Nothing was heard, and the process uses a graphics API that is not watched.
+    Backend = "backend",
     /// The driver was initialised before its calls could be intercepted.
     Unheard = "unheard",
     /// A variant of a watched function was called that this release does not know.
