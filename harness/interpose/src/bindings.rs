@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::dlsym;
+use crate::loader::object_changes;
 use crate::objects::{self, Object, Relocation};
 use crate::registry;
 
@@ -49,7 +50,7 @@ fn state() -> MutexGuard<'static, State> {
 /// Rebinds what is new, and reports the library, the symbol and whether it was rebound for each
 /// binding that was found after `since` or could not be rebound.
 pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
-    let (loaded, unloaded) = objects::counts();
+    let (loaded, unloaded) = object_changes();
     let counts = (loaded, unloaded, registry::count());
     if state().counts != counts {
         rebind(counts);

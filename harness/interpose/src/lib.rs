@@ -38,6 +38,8 @@ mod dlsym;
 #[cfg(lookups)]
 mod flagging;
 mod interface;
+#[cfg(target_os = "linux")]
+mod loader;
 #[cfg(lookups)]
 mod objects;
 #[cfg_attr(not(lookups), path = "nowhere.rs")]
@@ -52,6 +54,8 @@ pub use interface::{
     BindingPastUs, BindingsPastUs, OnLookup, Reach, Registration, Slot, Trampoline, Trampolines,
     UnheardCalls, WatchedFunction,
 };
+#[cfg(target_os = "linux")]
+pub use loader::{object_changes, visit_objects};
 pub use process::{
     bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
 };

@@ -8,16 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
 use crate::dlsym::{self, LinkMap};
-
-/// Returns how many objects have been loaded and unloaded since the process began.
-pub(crate) fn counts() -> (u64, u64) {
-    let mut counts = (0, 0);
-    visit(|info| {
-        counts = (info.dlpi_adds, info.dlpi_subs);
-        false
-    });
-    counts
-}
+use crate::loader::visit_objects;
 
 /// An object as described by its program headers.
 pub(crate) struct Object {
@@ -34,7 +25,7 @@ pub(crate) struct Object {
 /// Returns the objects in the namespace of this code.
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
-    visit(|info| {
+    visit_objects(|info| {
         // SAFETY: the loader passes the object's own headers and name.
         let (headers, name) = unsafe {
             let count = usize::from(info.dlpi_phnum);
@@ -63,20 +54,6 @@ pub(crate) fn loaded() -> Vec<Object> {
         true
     });
     objects
-}
-
-/// Calls `visit` for each object until it returns false. No object is loaded or unloaded meanwhile.
-fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
-    unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
-        info: *mut libc::dl_phdr_info,
-        _: usize,
-        visit: *mut c_void,
-    ) -> c_int {
-        // SAFETY: `info` is the loader's; `visit` is the closure below, which nothing else uses.
-        c_int::from(unsafe { !(*visit.cast::<F>())(&*info) })
-    }
-    // SAFETY: `each` expects this closure.
-    unsafe { libc::dl_iterate_phdr(Some(each::<F>), (&raw mut visit).cast()) };
 }
 
 /// A word of an object in which the loader stores the address of a symbol.
@@ -264,7 +241,7 @@ pub(crate) fn elsewhere() -> Vec<String> {
     let own = dlsym::own_object();
     // SAFETY: looks up a C string in the global scope.
     let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
-    visit(|_| {
+    visit_objects(|_| {
         let mut namespace = first.cast_const().cast::<Namespace>();
         // SAFETY: the lists are the loader's, and do not change while objects are visited.
         unsafe {

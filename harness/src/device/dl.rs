@@ -9,6 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
+pub(crate) use gpu_leak_interpose::{object_changes as changes, visit_objects as visit};
+
 /// Bind all symbols now, keep them private, and never unload.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
@@ -122,16 +124,6 @@ fn last_error() -> String {
 /// How many libraries have been loaded and unloaded so far.
 pub(crate) type Changes = (u64, u64);
 
-/// Returns the current numbers.
-pub(crate) fn changes() -> Changes {
-    let mut changes = Changes::default();
-    visit(|object| {
-        changes = (object.dlpi_adds, object.dlpi_subs);
-        false
-    });
-    changes
-}
-
 /// Returns the files of the shared libraries in this process, in the order of loading.
 pub(crate) fn modules() -> Vec<PathBuf> {
     let mut list = Vec::new();
@@ -163,25 +155,6 @@ pub(crate) fn writable_parts() -> Vec<Range<u64>> {
         true
     });
     parts
-}
-
-/// Calls `each` for the program and for each library until it returns false. No library is loaded
-/// or unloaded meanwhile.
-pub(crate) fn visit<F: FnMut(&libc::dl_phdr_info) -> bool>(mut each: F) {
-    unsafe extern "C" fn visitor<F: FnMut(&libc::dl_phdr_info) -> bool>(
-        object: *mut libc::dl_phdr_info,
-        _size: usize,
-        each: *mut c_void,
-    ) -> c_int {
-        // SAFETY: the loader passes a valid entry; `each` is the closure below, which nothing else uses.
-        c_int::from(unsafe { !(*each.cast::<F>())(&*object) })
-    }
-    // Miri has no loader.
-    if !cfg!(miri) {
-        // SAFETY: `visitor` is made for this closure, which does not unwind (running out of memory
-        // aborts) and outlives the walk.
-        unsafe { libc::dl_iterate_phdr(Some(visitor::<F>), (&raw mut each).cast()) };
-    }
 }
 
 /// Returns the name of the exported function that the code at `address` belongs to.
