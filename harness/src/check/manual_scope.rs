@@ -20,7 +20,6 @@ use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
 use crate::report::check_report::{Finding, Report};
 use crate::report::{Sink, headline};
-use crate::suppressions::Suppression;
 
 /// The owner of GPU work: a checked test, or a section of one.
 ///
@@ -100,11 +99,21 @@ impl Scope {
         let name = name.into();
         let policy = Policy::of(&name, None, &Options::DEFAULT);
         let settings = policy.and_then(|it| Ok((it, config::suppressions(&[], None)?)));
-        let (policy, suppressions) = match settings {
+        let (mut policy, suppressions) = match settings {
             Ok(settings) => settings,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
-        OpenScope::begin(&name, policy, suppressions, Location::caller())
+        // There is no body that could run again.
+        (policy.facts.confirm, policy.facts.rounds) = (false, 1);
+        let subject = subject_at(&name, Location::caller());
+        let mut session = Session::new(subject, policy, suppressions, None).unfiled();
+        session.listen();
+        let run = session.begin_run();
+        OpenScope {
+            scope: Self { id: run.scope() },
+            run,
+            session,
+        }
     }
 }
 
@@ -124,25 +133,6 @@ pub struct OpenScope {
 }
 
 impl OpenScope {
-    pub(crate) fn begin(
-        name: &str,
-        mut policy: Policy,
-        suppressions: Vec<Suppression>,
-        at: &'static Location<'static>,
-    ) -> Self {
-        // There is no body that could run again.
-        (policy.facts.confirm, policy.facts.rounds) = (false, 1);
-        let session = Session::new(subject_at(name, at), policy, suppressions, None);
-        let mut session = session.unfiled();
-        session.listen();
-        let run = session.begin_run();
-        Self {
-            scope: Scope { id: run.scope() },
-            run,
-            session,
-        }
-    }
-
     /// Ends the scope and reports what it left.
     ///
     /// ```
