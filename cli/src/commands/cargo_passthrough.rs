@@ -74,33 +74,31 @@ fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
 
 /// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
 fn selects_tests(cargos: &[OsString]) -> bool {
-    /// What changes how the suite is built, run or shown, or adds to it.
-    const HARMLESS: [&str; 23] = [
+    /// What changes how the suite is built, run or shown, or adds to it. `run` is the subcommand of nextest.
+    const HARMLESS: [&str; 21] = [
+        "--",
+        "-q",
+        "-v",
+        "-vv",
+        "run",
         "--include-ignored",
         "--workspace",
         "--all",
         "--all-targets",
         "--all-features",
         "--no-default-features",
-        "--features",
         "--release",
-        "--profile",
-        "--target",
-        "--target-dir",
         "--no-fail-fast",
         "--locked",
         "--offline",
         "--frozen",
         "--quiet",
         "--verbose",
-        "--color",
-        "--jobs",
         "--nocapture",
         "--no-capture",
         "--show-output",
-        "--test-threads",
     ];
-    /// Those of them whose value may be the next word.
+    /// The same, with a value, which may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",
@@ -115,15 +113,10 @@ fn selects_tests(cargos: &[OsString]) -> bool {
     ];
     let mut words = cargos.iter().map(|word| word.to_str().unwrap_or_default());
     while let Some(word) = words.next() {
+        let name = word.split_once('=').map_or(word, |(name, _)| name);
         if WITH_VALUE.contains(&word) {
             words.next();
-            continue;
-        }
-        let name = word.split_once('=').map_or(word, |(name, _)| name);
-        // `run` is the subcommand of nextest.
-        let is_harmless =
-            HARMLESS.contains(&name) || ["--", "-q", "-v", "-vv", "run"].contains(&name);
-        if !is_harmless {
+        } else if !HARMLESS.contains(&name) && !WITH_VALUE.contains(&name) {
             return true;
         }
     }
