@@ -45,6 +45,20 @@ macro_rules! call {
     }};
 }
 
+/// A leak of an object or address that a function of CUDA writes to its first parameter.
+macro_rules! creates {
+    ($kind:ident, $bytes:expr, $name:expr, $($argument:expr => $type:ty),*) => {
+        Plant {
+            kind: Kind::$kind,
+            bytes: $bytes,
+            plant: |cuda| {
+                let mut made = 0;
+                call!(cuda, $name, (&raw mut made => *mut u64, $($argument => $type),*))
+            },
+        }
+    };
+}
+
 /// A driver's library, opened.
 struct Driver(Opaque);
 
@@ -95,68 +109,18 @@ impl Cuda {
     }
 
     pub(super) const PLANTS: &[Plant<Self>] = &[
-        Plant {
-            kind: Kind::Linear,
-            bytes: Some(BYTES),
-            plant: |cuda| {
-                let mut address = 0;
-                call!(cuda, c"cuMemAlloc_v2", (&raw mut address => *mut u64, BYTES => usize))
-            },
-        },
-        Plant {
-            kind: Kind::Pitched,
-            bytes: None,
-            plant: |cuda| {
-                let (mut address, mut pitch) = (0, 0);
-                call!(
-                    cuda,
-                    c"cuMemAllocPitch_v2",
-                    (
-                        &raw mut address => *mut u64,
-                        &raw mut pitch => *mut usize,
-                        100 => usize,
-                        4 => usize,
-                        4 => u32,
-                    )
-                )
-            },
-        },
-        Plant {
-            kind: Kind::Managed,
-            bytes: Some(BYTES),
-            plant: |cuda| {
-                let (mut address, global) = (0, 1);
-                call!(
-                    cuda,
-                    c"cuMemAllocManaged",
-                    (&raw mut address => *mut u64, BYTES => usize, global => u32)
-                )
-            },
-        },
-        Plant {
-            kind: Kind::StreamOrdered,
-            bytes: Some(BYTES),
-            plant: |cuda| {
-                let (mut address, stream) = (0, ptr::null_mut());
-                call!(
-                    cuda,
-                    c"cuMemAllocAsync",
-                    (&raw mut address => *mut u64, BYTES => usize, stream => Opaque)
-                )
-            },
-        },
-        Plant {
-            kind: Kind::Pinned,
-            bytes: Some(BYTES),
-            plant: |cuda| {
-                let mut address = ptr::null_mut();
-                call!(
-                    cuda,
-                    c"cuMemHostAlloc",
-                    (&raw mut address => *mut Opaque, BYTES => usize, 0 => u32)
-                )
-            },
-        },
+        creates!(Linear, Some(BYTES), c"cuMemAlloc_v2", BYTES => usize),
+        creates!(
+            Pitched, None, c"cuMemAllocPitch_v2",
+            ptr::from_mut(&mut 0) => *mut usize, 100 => usize, 4 => usize, 4 => u32
+        ),
+        // 1: any stream may use it.
+        creates!(Managed, Some(BYTES), c"cuMemAllocManaged", BYTES => usize, 1 => u32),
+        creates!(
+            StreamOrdered, Some(BYTES), c"cuMemAllocAsync",
+            BYTES => usize, ptr::null_mut() => Opaque
+        ),
+        creates!(Pinned, Some(BYTES), c"cuMemHostAlloc", BYTES => usize, 0 => u32),
         Plant {
             kind: Kind::Registered,
             bytes: Some(BYTES),
@@ -171,99 +135,24 @@ impl Cuda {
                 )
             },
         },
-        Plant {
-            kind: Kind::Array,
-            bytes: None,
-            plant: |cuda| {
-                /// `CUDA_ARRAY_DESCRIPTOR`
-                #[repr(C)]
-                struct Descriptor {
-                    width: usize,
-                    height: usize,
-                    format: u32,
-                    channels: u32,
-                }
-                let of_floats = Descriptor {
-                    width: 16,
-                    height: 16,
-                    format: 0x20,
-                    channels: 1,
-                };
-                let mut array = ptr::null_mut();
-                call!(
-                    cuda,
-                    c"cuArrayCreate_v2",
-                    (&raw mut array => *mut Opaque, &raw const of_floats => *const Descriptor)
-                )
-            },
-        },
-        Plant {
-            kind: Kind::Stream,
-            bytes: None,
-            plant: |cuda| {
-                let mut stream = ptr::null_mut();
-                call!(cuda, c"cuStreamCreate", (&raw mut stream => *mut Opaque, 0 => u32))
-            },
-        },
-        Plant {
-            kind: Kind::Event,
-            bytes: None,
-            plant: |cuda| {
-                let mut event = ptr::null_mut();
-                call!(cuda, c"cuEventCreate", (&raw mut event => *mut Opaque, 0 => u32))
-            },
-        },
-        Plant {
-            kind: Kind::GraphHandle,
-            bytes: None,
-            plant: |cuda| {
-                let mut graph = ptr::null_mut();
-                call!(cuda, c"cuGraphCreate", (&raw mut graph => *mut Opaque, 0 => u32))
-            },
-        },
+        // `CUDA_ARRAY_DESCRIPTOR`: width, height, format (of floats) and channels.
+        creates!(
+            Array, None, c"cuArrayCreate_v2",
+            ptr::from_ref(&[16, 16, 0x20 | 1 << 32]) => *const [u64; 3]
+        ),
+        creates!(Stream, None, c"cuStreamCreate", 0 => u32),
+        creates!(Event, None, c"cuEventCreate", 0 => u32),
+        creates!(GraphHandle, None, c"cuGraphCreate", 0 => u32),
     ];
 }
 
-/// Vulkan, with the objects that later ones belong to.
+/// Vulkan, with the objects that later ones belong to. Its structures are written as the words of 64-bit
+/// processors, each of which begins with the number of its type and no extension; lists are empty unless a
+/// comment says otherwise.
 pub(super) struct Vulkan {
     library: Driver,
     instance: Opaque,
     device: Opaque,
-}
-
-/// The beginning of every `Vk…Info`, without an extension. The members after it follow without
-/// padding, so that they are laid out as in C.
-#[repr(C)]
-struct Info {
-    kind: u32,
-    next: *const c_void,
-}
-
-impl Info {
-    const fn new(kind: u32) -> Self {
-        Self {
-            kind,
-            next: ptr::null(),
-        }
-    }
-}
-
-/// Names of layers and extensions, of which there are none.
-#[repr(C)]
-struct NoNames {
-    layers: u32,
-    layer_names: *const c_void,
-    extensions: u32,
-    extension_names: *const c_void,
-}
-
-impl NoNames {
-    const NONE: Self = Self {
-        layers: 0,
-        layer_names: ptr::null(),
-        extensions: 0,
-        extension_names: ptr::null(),
-    };
 }
 
 impl Vulkan {
@@ -289,25 +178,14 @@ impl Vulkan {
             kind: Kind::Instance,
             bytes: None,
             plant: |vulkan| {
-                #[repr(C)]
-                struct InstanceInfo {
-                    info: Info,
-                    flags: u32,
-                    application: *const c_void,
-                    names: NoNames,
-                }
-                let info = InstanceInfo {
-                    info: Info::new(1),
-                    flags: 0,
-                    application: ptr::null(),
-                    names: NoNames::NONE,
-                };
+                // Flags; an application; layers; extensions.
+                let info = [1, 0, 0, 0, 0, 0, 0, 0];
                 let mut instance = ptr::null_mut();
                 call!(
                     vulkan,
                     c"vkCreateInstance",
                     (
-                        &raw const info => *const InstanceInfo,
+                        info.as_ptr() => *const u64,
                         ptr::null() => *const c_void,
                         &raw mut instance => *mut Opaque,
                     )
@@ -320,23 +198,6 @@ impl Vulkan {
             kind: Kind::Device,
             bytes: None,
             plant: |vulkan| {
-                #[repr(C)]
-                struct QueueInfo {
-                    info: Info,
-                    flags: u32,
-                    family: u32,
-                    count: u32,
-                    priorities: *const f32,
-                }
-                #[repr(C)]
-                struct DeviceInfo {
-                    info: Info,
-                    flags: u32,
-                    queues: u32,
-                    queue: *const QueueInfo,
-                    names: NoNames,
-                    features: *const c_void,
-                }
                 let instance = vulkan.instance()?;
                 let (mut count, mut physical) = (1, ptr::null_mut());
                 // With more devices than there is room for, the result is VK_INCOMPLETE.
@@ -354,29 +215,19 @@ impl Vulkan {
                         .err()
                         .unwrap_or_else(|| "there is no device".to_owned()));
                 }
-                let priority = 1.0;
-                let queue = QueueInfo {
-                    info: Info::new(2),
-                    flags: 0,
-                    family: 0,
-                    count: 1,
-                    priorities: &raw const priority,
-                };
-                let info = DeviceInfo {
-                    info: Info::new(3),
-                    flags: 0,
-                    queues: 1,
-                    queue: &raw const queue,
-                    names: NoNames::NONE,
-                    features: ptr::null(),
-                };
+                let priorities = [1.0_f32];
+                // Flags and family; one queue; its priority.
+                let queue = [2, 0, 0, 1, priorities.as_ptr().expose_provenance() as u64];
+                let queue = queue.as_ptr().expose_provenance() as u64;
+                // Flags, and one description of queues; layers; extensions; features.
+                let info = [3, 0, 1 << 32, queue, 0, 0, 0, 0, 0];
                 let mut device = ptr::null_mut();
                 call!(
                     vulkan,
                     c"vkCreateDevice",
                     (
                         physical => Opaque,
-                        &raw const info => *const DeviceInfo,
+                        info.as_ptr() => *const u64,
                         ptr::null() => *const c_void,
                         &raw mut device => *mut Opaque,
                     )
@@ -388,63 +239,20 @@ impl Vulkan {
         Plant {
             kind: Kind::Memory,
             bytes: Some(BYTES),
-            plant: |vulkan| {
-                #[repr(C)]
-                struct MemoryInfo {
-                    info: Info,
-                    bytes: u64,
-                    memory_type: u32,
-                }
-                let info = MemoryInfo {
-                    info: Info::new(5),
-                    bytes: BYTES as u64,
-                    memory_type: 0,
-                };
-                vulkan.create(c"vkAllocateMemory", &info)
-            },
+            // The size, and the first type of memory.
+            plant: |vulkan| vulkan.create(c"vkAllocateMemory", &[5, 0, BYTES as u64, 0]),
         },
         Plant {
             kind: Kind::Buffer,
             bytes: None,
-            plant: |vulkan| {
-                #[repr(C)]
-                struct BufferInfo {
-                    info: Info,
-                    flags: u32,
-                    bytes: u64,
-                    usage: u32,
-                    sharing: u32,
-                    families: u32,
-                    family: *const u32,
-                }
-                let source_of_copies = 1;
-                let info = BufferInfo {
-                    info: Info::new(12),
-                    flags: 0,
-                    bytes: BYTES as u64,
-                    usage: source_of_copies,
-                    sharing: 0,
-                    families: 0,
-                    family: ptr::null(),
-                };
-                vulkan.create(c"vkCreateBuffer", &info)
-            },
+            // Flags; the size; usage, as a source of copies, and sharing; families of queues.
+            plant: |vulkan| vulkan.create(c"vkCreateBuffer", &[12, 0, 0, BYTES as u64, 1, 0, 0]),
         },
         Plant {
             kind: Kind::Fence,
             bytes: None,
-            plant: |vulkan| {
-                #[repr(C)]
-                struct FenceInfo {
-                    info: Info,
-                    flags: u32,
-                }
-                let info = FenceInfo {
-                    info: Info::new(8),
-                    flags: 0,
-                };
-                vulkan.create(c"vkCreateFence", &info)
-            },
+            // Flags.
+            plant: |vulkan| vulkan.create(c"vkCreateFence", &[8, 0, 0]),
         },
     ];
 
@@ -454,8 +262,8 @@ impl Vulkan {
         created.ok_or_else(|| "there is no instance".to_owned())
     }
 
-    /// Creates an object of the device with `name`, whose second parameter is `info`.
-    fn create<Info>(&self, name: &'static CStr, info: &Info) -> Result<(), String> {
+    /// Creates an object of the device with `name`, whose second parameter points to `info`.
+    fn create(&self, name: &'static CStr, info: &[u64]) -> Result<(), String> {
         if self.device.is_null() {
             return Err("there is no device".to_owned());
         }
@@ -466,7 +274,7 @@ impl Vulkan {
             name,
             (
                 self.device => Opaque,
-                ptr::from_ref(info) => *const Info,
+                info.as_ptr() => *const u64,
                 ptr::null() => *const c_void,
                 &raw mut object => *mut u64,
             )
