@@ -53,3 +53,51 @@ pub(super) fn initialises() {
         first();
     }
 }
+
+/// The name of a function as the C library has it.
+macro_rules! name {
+    ($name:ident) => {
+        match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+            Ok(name) => name,
+            Err(_) => panic!("a name has no zero byte inside"),
+        }
+    };
+}
+pub(super) use name;
+
+/// The entries of a table for a function: its name, and the wrapper and the slot of each target.
+macro_rules! watched {
+    ($id:ident::$name:ident, [$($target:literal)*]) => {
+        [$(WatchedFunction::new(
+            $crate::api::wrapper::name!($name),
+            wrappers::$name::<$target> as *const (),
+            &SLOTS[$target][$id::$name as usize],
+        )),*]
+    };
+}
+pub(super) use watched;
+
+/// The same for a function of the driver that looks up others.
+macro_rules! look_up {
+    ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
+        [$(WatchedFunction::new(
+            $name,
+            look_up::$wrapper::<$target> as *const (),
+            &look_up::$slots[$target],
+        )),*]
+    };
+}
+pub(super) use look_up;
+
+/// What a row says about a call whose parameters are all zero.
+#[cfg(test)]
+macro_rules! with_zeros {
+    ($call:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {{
+        // SAFETY: every parameter is a number, or a pointer that may be null.
+        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
+        let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
+        $call::from($does)
+    }};
+}
+#[cfg(test)]
+pub(super) use with_zeros;

@@ -33,7 +33,9 @@ use super::foreign::{
 };
 use super::heard::heard;
 use super::{look_up, state};
-use crate::api::wrapper::is_listening;
+#[cfg(test)]
+use crate::api::wrapper::with_zeros;
+use crate::api::wrapper::{is_listening, look_up, name, watched};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
@@ -79,22 +81,14 @@ macro_rules! functions {
             Variant { name: name!($name), since: $since },
         )+)*];
 
-        /// The functions that look-ups return wrappers for.
-        pub(super) static FUNCTIONS: &[WatchedFunction] = &[
-            $($(row!($name, 0), row!($name, 1),)+)*
-            WatchedFunction::new(
-                c"cuGetProcAddress", look_up::first::<0> as *const (), &look_up::FIRST[0],
-            ),
-            WatchedFunction::new(
-                c"cuGetProcAddress", look_up::first::<1> as *const (), &look_up::FIRST[1],
-            ),
-            WatchedFunction::new(
-                c"cuGetProcAddress_v2", look_up::second::<0> as *const (), &look_up::SECOND[0],
-            ),
-            WatchedFunction::new(
-                c"cuGetProcAddress_v2", look_up::second::<1> as *const (), &look_up::SECOND[1],
-            ),
+        static BY_DRIVER: [[WatchedFunction; DRIVERS]; COUNT + 2] = [
+            $($(watched!(Id::$name, [0 1]),)+)*
+            look_up!(c"cuGetProcAddress", first, FIRST, [0 1]),
+            look_up!(c"cuGetProcAddress_v2", second, SECOND, [0 1]),
         ];
+
+        /// The functions that look-ups return wrappers for.
+        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_DRIVER.as_flattened();
 
         #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
         mod wrappers {
@@ -107,28 +101,9 @@ macro_rules! functions {
         #[cfg(test)]
         pub(super) fn calls() -> Vec<(&'static str, Call)> {
             let mut calls = Vec::new();
-            $(let call = with_zeros!(($($parameter: $type),*), $does);
+            $(let call = with_zeros!(Call, ($($parameter: $type),*), $does);
             calls.extend([$(stringify!($name)),+].map(|name| (name, call)));)*
             calls
-        }
-    };
-}
-
-macro_rules! row {
-    ($name:ident, $driver:literal) => {
-        WatchedFunction::new(
-            name!($name),
-            wrappers::$name::<$driver> as *const (),
-            &SLOTS[$driver][Id::$name as usize],
-        )
-    };
-}
-
-macro_rules! name {
-    ($name:ident) => {
-        match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-            Ok(name) => name,
-            Err(_) => panic!("a name has no zero byte inside"),
         }
     };
 }
@@ -159,16 +134,6 @@ macro_rules! wrapper {
             heard(&Call::from($does), const { is_per_thread(stringify!($name)) }, &mut forward)
         }
     };
-}
-
-#[cfg(test)]
-macro_rules! with_zeros {
-    (($($parameter:ident: $type:ty),*), $does:expr) => {{
-        // SAFETY: every parameter is a number, or a pointer that may be null.
-        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
-        let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
-        Call::from($does)
-    }};
 }
 
 functions![

@@ -2,7 +2,8 @@
 //! or destroy an object, and those of the extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
-//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`. Every other function is
+//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may be missing;
+//! another function with the parameters of the second is a row of `destroys`. Every other function is
 //! a row of `calls`, with its signature and what a call does. Signatures are those of
 //! `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not read, as
 //! `u64`.
@@ -15,7 +16,6 @@
     reason = "the functions are C's, and one is as good as its caller's parameters"
 )]
 
-use std::ffi::CStr;
 use std::mem;
 
 use gpu_leak_interpose::{Slot, WatchedFunction};
@@ -29,7 +29,9 @@ use super::structures::{
     AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
 use crate::api::pointer::{In, Out};
-use crate::api::wrapper::is_listening;
+#[cfg(test)]
+use crate::api::wrapper::with_zeros;
+use crate::api::wrapper::{is_listening, look_up, watched};
 use crate::ledger::Kind;
 
 /// How many functions with the same name are told apart: the loader's, which serves all devices,
@@ -39,35 +41,37 @@ pub(super) const TARGETS: usize = 4;
 
 macro_rules! functions {
     (
-        objects { $($kind:ident = $create:ident, $destroy:ident;)* }
+        objects { $($kind:ident = $create:ident $(, $destroy:ident)?;)* }
+        destroys { $($ended:ident = $end:ident;)* }
         calls {
             $($name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)? = $does:expr;)*
         }
     ) => {
         #[expect(non_camel_case_types, reason = "named as the functions are")]
         #[derive(Clone, Copy)]
-        enum FunctionId { $($create, $destroy,)* $($name,)* }
+        enum FunctionId { $($create, $($destroy,)?)* $($end,)* $($name,)* }
 
-        const COUNT: usize = [$(FunctionId::$create, FunctionId::$destroy,)* $(FunctionId::$name),*].len();
+        const COUNT: usize = [
+            $(FunctionId::$create, $(FunctionId::$destroy,)?)* $(FunctionId::$end,)* $(FunctionId::$name),*
+        ].len();
 
         /// The slots, by target and function.
         static SLOTS: [[Slot; COUNT]; TARGETS] =
             [const { [const { Slot::new() }; COUNT] }; TARGETS];
 
-        /// The functions that look-ups return wrappers for.
-        pub(super) static FUNCTIONS: &[WatchedFunction] = &[
-            $(row!($create, 0), row!($create, 1), row!($create, 2), row!($create, 3),)*
-            $(row!($destroy, 0), row!($destroy, 1), row!($destroy, 2), row!($destroy, 3),)*
-            $(row!($name, 0), row!($name, 1), row!($name, 2), row!($name, 3),)*
-            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 0),
-            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 1),
-            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 2),
-            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, 3),
-            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 0),
-            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 1),
-            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 2),
-            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, 3),
+        static BY_TARGET: [[WatchedFunction; TARGETS]; COUNT + 2] = [
+            $(
+                watched!(FunctionId::$create, [0 1 2 3]),
+                $(watched!(FunctionId::$destroy, [0 1 2 3]),)?
+            )*
+            $(watched!(FunctionId::$end, [0 1 2 3]),)*
+            $(watched!(FunctionId::$name, [0 1 2 3]),)*
+            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, [0 1 2 3]),
+            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, [0 1 2 3]),
         ];
+
+        /// The functions that look-ups return wrappers for.
+        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
 
         #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
         mod wrappers {
@@ -76,9 +80,11 @@ macro_rules! functions {
             $(
                 wrapper!($create, (owner: u64, info: u64, allocator: u64, made: Out), VkResult,
                     creates(Kind::$kind, owner, made));
-                wrapper!($destroy, (owner: u64, handle: u64, allocator: u64), (),
-                    destroys(Kind::$kind, owner, handle));
+                $(wrapper!($destroy, (owner: u64, handle: u64, allocator: u64), (),
+                    destroys(Kind::$kind, owner, handle));)?
             )*
+            $(wrapper!($end, (owner: u64, handle: u64, allocator: u64), (),
+                destroys(Kind::$ended, owner, handle));)*
             $(wrapper!($name, ($($parameter: $type),*), result!($($result)?), $does);)*
         }
 
@@ -89,9 +95,10 @@ macro_rules! functions {
                 $(
                     // SAFETY: a null pointer, which is not read.
                     (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() }).into()),
-                    (stringify!($destroy), destroys(Kind::$kind, 0, 0).into()),
+                    $((stringify!($destroy), destroys(Kind::$kind, 0, 0).into()),)?
                 )*
-                $((stringify!($name), with_zeros!(($($parameter: $type),*), $does)),)*
+                $((stringify!($end), destroys(Kind::$ended, 0, 0).into()),)*
+                $((stringify!($name), with_zeros!(VulkanCall, ($($parameter: $type),*), $does)),)*
             ]
         }
     };
@@ -103,29 +110,6 @@ macro_rules! result {
     };
     ($result:ty) => {
         $result
-    };
-}
-
-macro_rules! row {
-    ($name:ident, $target:literal) => {
-        WatchedFunction::new(
-            match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                Ok(name) => name,
-                Err(_) => panic!("a name has no zero byte inside"),
-            },
-            wrappers::$name::<$target> as *const (),
-            &SLOTS[$target][FunctionId::$name as usize],
-        )
-    };
-}
-
-macro_rules! look_up {
-    ($name:literal, $wrapper:ident, $slots:ident, $target:literal) => {
-        WatchedFunction::new(
-            $name,
-            look_up::$wrapper::<$target> as *const (),
-            &look_up::$slots[$target],
-        )
     };
 }
 
@@ -173,16 +157,6 @@ impl Answer for () {
     }
 }
 
-#[cfg(test)]
-macro_rules! with_zeros {
-    (($($parameter:ident: $type:ty),*), $does:expr) => {{
-        // SAFETY: every parameter is a number, or a pointer that may be null.
-        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
-        let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
-        VulkanCall::from($does)
-    }};
-}
-
 /// Creates pipelines: those that could be created are there even if the call failed.
 fn pipelines(device: u64, count: u32, made: Out) -> ObjectsCreated {
     creates_by(Created::Each(count), Kind::Pipeline, device, made)
@@ -196,6 +170,7 @@ functions! {
         Image = vkCreateImage, vkDestroyImage;
         ImageView = vkCreateImageView, vkDestroyImageView;
         AccelerationStructure = vkCreateAccelerationStructureKHR, vkDestroyAccelerationStructureKHR;
+        AccelerationStructure = vkCreateAccelerationStructure2KHR;
         Micromap = vkCreateMicromapEXT, vkDestroyMicromapEXT;
         // https://docs.vulkan.org/spec/latest/chapters/samplers.html
         Sampler = vkCreateSampler, vkDestroySampler;
@@ -203,10 +178,13 @@ functions! {
         SamplerConversion = vkCreateSamplerYcbcrConversionKHR, vkDestroySamplerYcbcrConversionKHR;
         // https://docs.vulkan.org/spec/latest/chapters/synchronization.html
         Fence = vkCreateFence, vkDestroyFence;
+        Fence = vkRegisterDeviceEventEXT;
         Semaphore = vkCreateSemaphore, vkDestroySemaphore;
         Event = vkCreateEvent, vkDestroyEvent;
         // https://docs.vulkan.org/spec/latest/chapters/renderpass.html
         RenderPass = vkCreateRenderPass, vkDestroyRenderPass;
+        RenderPass = vkCreateRenderPass2;
+        RenderPass = vkCreateRenderPass2KHR;
         Framebuffer = vkCreateFramebuffer, vkDestroyFramebuffer;
         // https://docs.vulkan.org/spec/latest/chapters/pipelines.html
         ShaderModule = vkCreateShaderModule, vkDestroyShaderModule;
@@ -219,6 +197,8 @@ functions! {
         DescriptorTemplate = vkCreateDescriptorUpdateTemplateKHR,
             vkDestroyDescriptorUpdateTemplateKHR;
         QueryPool = vkCreateQueryPool, vkDestroyQueryPool;
+        DescriptorPool = vkCreateDescriptorPool;
+        CommandPool = vkCreateCommandPool;
         // https://docs.vulkan.org/spec/latest/chapters/device_generated_commands/generatedcommands.html
         CommandsLayout = vkCreateIndirectCommandsLayoutEXT, vkDestroyIndirectCommandsLayoutEXT;
         ExecutionSet = vkCreateIndirectExecutionSetEXT, vkDestroyIndirectExecutionSetEXT;
@@ -233,6 +213,20 @@ functions! {
         // https://docs.vulkan.org/spec/latest/chapters/debugging.html
         Messenger = vkCreateDebugUtilsMessengerEXT, vkDestroyDebugUtilsMessengerEXT;
         Messenger = vkCreateDebugReportCallbackEXT, vkDestroyDebugReportCallbackEXT;
+        // Surfaces, each for one window system.
+        Surface = vkCreateXlibSurfaceKHR, vkDestroySurfaceKHR;
+        Surface = vkCreateXcbSurfaceKHR;
+        Surface = vkCreateWaylandSurfaceKHR;
+        Surface = vkCreateDirectFBSurfaceEXT;
+        Surface = vkCreateDisplayPlaneSurfaceKHR;
+        Surface = vkCreateHeadlessSurfaceEXT;
+    }
+    destroys {
+        Memory = vkFreeMemory;
+        Pipeline = vkDestroyPipeline;
+        PipelineBinary = vkDestroyPipelineBinaryKHR;
+        Shader = vkDestroyShaderEXT;
+        DeferredOperation = vkDestroyDeferredOperationKHR;
     }
     calls {
         // https://docs.vulkan.org/spec/latest/chapters/initialization.html
@@ -254,8 +248,6 @@ functions! {
         vkAllocateMemory(
             device: u64, info: In<AllocateMemory>, allocator: u64, memory: Out
         ) -> VkResult = creates_by(Created::Memory(info), Kind::Memory, device, memory);
-        vkFreeMemory(device: u64, memory: u64, allocator: u64) =
-            destroys(Kind::Memory, device, memory);
         vkBindBufferMemory(device: u64, buffer: u64, memory: u64, offset: u64) -> VkResult =
             VulkanCall::Binds(device, Bound::Buffer, Bindings::One(buffer, memory));
         vkBindBufferMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
@@ -268,14 +260,6 @@ functions! {
             VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
         vkBindImageMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
             VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
-        vkCreateAccelerationStructure2KHR(
-            device: u64, info: u64, allocator: u64, made: Out
-        ) -> VkResult = creates(Kind::AccelerationStructure, device, made);
-        // Other ways to create a render pass, which one function destroys.
-        vkCreateRenderPass2(device: u64, info: u64, allocator: u64, made: Out) -> VkResult =
-            creates(Kind::RenderPass, device, made);
-        vkCreateRenderPass2KHR(device: u64, info: u64, allocator: u64, made: Out) -> VkResult =
-            creates(Kind::RenderPass, device, made);
         vkCreateGraphicsPipelines(
             device: u64, cache: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = pipelines(device, count, made);
@@ -286,23 +270,15 @@ functions! {
             device: u64, deferred: u64, cache: u64, count: u32, infos: u64, allocator: u64,
             made: Out
         ) -> VkResult = pipelines(device, count, made);
-        vkDestroyPipeline(device: u64, pipeline: u64, allocator: u64) =
-            destroys(Kind::Pipeline, device, pipeline);
         vkCreatePipelineBinariesKHR(
             device: u64, info: u64, allocator: u64, made: Out<PipelineBinaries>
         ) -> VkResult = creates_by(
             Created::PipelineBinaries(made), Kind::PipelineBinary, device, made.cast()
         );
-        vkDestroyPipelineBinaryKHR(device: u64, binary: u64, allocator: u64) =
-            destroys(Kind::PipelineBinary, device, binary);
         vkCreateShadersEXT(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
-        vkDestroyShaderEXT(device: u64, shader: u64, allocator: u64) =
-            destroys(Kind::Shader, device, shader);
         // Pools. What belongs to one ends with it.
-        vkCreateDescriptorPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
-            creates(Kind::DescriptorPool, device, pool);
         vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::DescriptorPool),
         };
@@ -312,8 +288,6 @@ functions! {
             creates_by(Created::DescriptorSets(info), Kind::DescriptorSet, device, sets);
         vkFreeDescriptorSets(device: u64, pool: u64, count: u32, sets: In<u64>) -> VkResult =
             frees(Kind::DescriptorSet, device, pool, count, sets);
-        vkCreateCommandPool(device: u64, info: u64, allocator: u64, pool: Out) -> VkResult =
-            creates(Kind::CommandPool, device, pool);
         vkDestroyCommandPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::CommandPool),
         };
@@ -325,36 +299,11 @@ functions! {
             frees(Kind::CommandBuffer, device, pool, count, buffers);
         vkCreateDeferredOperationKHR(device: u64, allocator: u64, made: Out) -> VkResult =
             creates(Kind::DeferredOperation, device, made);
-        vkDestroyDeferredOperationKHR(device: u64, operation: u64, allocator: u64) =
-            destroys(Kind::DeferredOperation, device, operation);
-        vkRegisterDeviceEventEXT(device: u64, info: u64, allocator: u64, fence: Out) -> VkResult =
-            creates(Kind::Fence, device, fence);
         vkRegisterDisplayEventEXT(
             device: u64, display: u64, info: u64, allocator: u64, fence: Out
         ) -> VkResult = creates(Kind::Fence, device, fence);
         vkCreateSharedSwapchainsKHR(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = creates_by(Created::All(count), Kind::Swapchain, device, made);
-        // Surfaces of an instance, each for one window system.
-        vkCreateXlibSurfaceKHR(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkCreateXcbSurfaceKHR(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkCreateWaylandSurfaceKHR(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkCreateDirectFBSurfaceEXT(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkCreateDisplayPlaneSurfaceKHR(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkCreateHeadlessSurfaceEXT(
-            instance: u64, info: u64, allocator: u64, surface: Out
-        ) -> VkResult = creates(Kind::Surface, instance, surface);
-        vkDestroySurfaceKHR(instance: u64, surface: u64, allocator: u64) =
-            destroys(Kind::Surface, instance, surface);
     }
 }
