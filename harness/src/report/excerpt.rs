@@ -1,9 +1,10 @@
 //! Shows the source line of a finding as the compiler would.
 
 use std::fmt::{self, Write};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::ops::RangeInclusive;
+use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
 use gpu_leak_core::report::full;
@@ -17,6 +18,8 @@ use super::workspace::Workspace;
 const WIDEST: usize = 100;
 /// How many of them are kept before the marker when the line's beginning is cut off.
 const BEHIND_MARK: usize = 20;
+/// The size of the largest source file of a run that is read, in bytes.
+const LARGEST: u64 = 4 << 20;
 
 /// Where source lines are read from.
 #[derive(Clone, Debug)]
@@ -36,7 +39,8 @@ impl Sources {
         }
     }
 
-    /// Uses the files below `root`, assumed to be the ones that were built.
+    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is read: a run
+    /// file may come from anywhere.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -45,20 +49,63 @@ impl Sources {
         }
     }
 
+    /// Returns these lines of a file, counted from 1, as far as it has them; none if it cannot be read.
+    #[must_use]
+    pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
+        let lines = self
+            .open(file)
+            .map(|file| BufReader::new(file).split(b'\n'));
+        let lines = lines.into_iter().flatten().map_while(Result::ok);
+        let before = numbers.start().saturating_sub(1) as usize;
+        let lines = lines.skip(before).take(numbers.count());
+        lines
+            .map(|text| String::from_utf8_lossy(&text).trim_end().to_owned())
+            .collect()
+    }
+
+    fn open(&self, file: &str) -> Option<File> {
+        let path = self.root.join(file);
+        let is_own = self.built.is_some();
+        if !is_own && !is_source_below(&self.root, file, &path) {
+            return None;
+        }
+        let file = File::open(path).ok()?;
+        file.metadata()
+            .is_ok_and(|data| data.is_file())
+            .then_some(file)
+    }
+
     /// Returns a line of a file, counted from 1; `None` if it cannot be read.
     fn line(&self, file: &str, number: u32) -> Option<SourceLine> {
-        let file = File::open(self.root.join(file)).ok()?;
-        let data = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        let mut lines = BufReader::new(file).split(b'\n');
-        let text = lines.nth(number.checked_sub(1)? as usize)?.ok()?;
+        let text = self.lines(file, number.max(1)..=number).pop()?;
+        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
         Some(SourceLine {
-            text: String::from_utf8_lossy(&text).trim_end().to_owned(),
-            edited: match (data.modified(), self.built) {
+            text,
+            edited: match (modified, self.built) {
                 (Ok(modified), Some(built)) => modified > built,
                 _ => false,
             },
         })
     }
+}
+
+/// Whether `file`, which is at `path`, is a source file below `root` that is not too large.
+fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
+    let mut parts = Path::new(file).components();
+    let is_relative = parts.all(|part| matches!(part, Component::Normal(_)));
+    let ends = ["rs", "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py"];
+    let is_source = path
+        .extension()
+        .is_some_and(|end| ends.iter().any(|known| end == *known));
+    let is_inside = || {
+        Some(
+            fs::canonicalize(path)
+                .ok()?
+                .starts_with(fs::canonicalize(root).ok()?),
+        )
+    };
+    let is_small = || path.metadata().is_ok_and(|data| data.len() <= LARGEST);
+    is_relative && is_source && is_inside() == Some(true) && is_small()
 }
 
 #[derive(Debug, PartialEq, Eq)]

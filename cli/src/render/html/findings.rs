@@ -1,11 +1,11 @@
 //! The findings of a run, each with its details and an excerpt of the source.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
-use gpu_leak_check::report::{at_its_line, details, escape};
+use gpu_leak_check::report::{Sources, at_its_line, details, escape};
 use gpu_leak_check::units::count;
 
 use super::super::position;
-use super::sources::{Line, Sources};
+use super::sources::{Line, excerpt};
 use crate::output::test_names;
 use crate::overview::Group;
 
@@ -35,12 +35,12 @@ pub(super) fn class(status: CheckStatus) -> &'static str {
     }
 }
 
-pub(super) fn entry(group: &Group<'_>, sources: &mut Sources) -> FindingEntry {
+pub(super) fn entry(group: &Group<'_>, sources: &Sources) -> FindingEntry {
     let finding = &group.finding;
     let site = finding.shown_site();
     let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
     let excerpt = match position(finding) {
-        Some((file, Some(line), _)) => sources.excerpt(file, line),
+        Some((file, Some(line), _)) => excerpt(sources, file, line),
         _ => Vec::new(),
     };
     FindingEntry {

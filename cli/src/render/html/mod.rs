@@ -15,13 +15,12 @@ use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use gpu_leak_check::report::check_report::CheckStatus;
-use gpu_leak_check::report::escape;
+use gpu_leak_check::report::{Sources, escape};
 use sha2::{Digest, Sha256};
 
 use self::checks::Test;
 use self::findings::{FindingEntry, class, entry};
 use self::long_list::{LongList, not_written};
-use self::sources::Sources;
 use super::Rendering;
 use crate::exit::Outcome;
 use crate::overview::{Overview, figure_name};
@@ -77,11 +76,11 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         true => "no check ran".to_owned(),
         false => overview.summary.counts(),
     };
-    let mut sources = Sources::below(&how.root);
+    let sources = Sources::below(&how.root);
     let tests = checks::tests(overview.run, &overview.groups);
     let statuses = filters(overview, &tests);
     let entries = overview.groups.iter();
-    let entries = entries.map(|group| entry(group, &mut sources)).collect();
+    let entries = entries.map(|group| entry(group, &sources)).collect();
     let (findings, tests) = (
         LongList::of(entries, "finding"),
         LongList::of(tests, "test"),

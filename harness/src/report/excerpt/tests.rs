@@ -106,3 +106,20 @@ fn a_file_that_changed_after_the_build_says_so() {
     sources.built = Some(std::time::SystemTime::UNIX_EPOCH);
     assert_eq!(sources.line("a.rs", 1), line(true));
 }
+
+#[test]
+fn of_a_run_file_no_file_is_shown_but_sources_below_the_workspace() {
+    let outside = tempfile::tempdir().unwrap();
+    let root = outside.path().join("w");
+    fs::create_dir(&root).unwrap();
+    let secret = outside.path().join("secret.rs");
+    fs::write(&secret, "secret\n").unwrap();
+    fs::write(root.join(".env"), "secret\n").unwrap();
+    fs::write(root.join("a.rs"), "shown\nas well\n").unwrap();
+    let sources = Sources::below(&root);
+    for hidden in ["../secret.rs", secret.to_str().unwrap(), ".env"] {
+        assert!(sources.lines(hidden, 1..=1).is_empty(), "{hidden}");
+        assert_eq!(sources.line(hidden, 1), None, "{hidden}");
+    }
+    assert_eq!(sources.lines("a.rs", 1..=5), ["shown", "as well"]);
+}
