@@ -117,153 +117,134 @@ pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }
 
-const FRAME_3_9: FrameLayout = FrameLayout {
-    previous: 24,
-    code: 32,
-    tags: 0,
-    instruction: 104,
-    unit: InstructionUnit::Index(1),
-    owner: None,
-    entry: EntryMark::Always,
-};
-
-const CODE_3_9: CodeLayout = CodeLayout {
-    first_line: 40,
-    file: 104,
-    function: 112,
-    table: 120,
-    form: Form::Increments,
-    instructions: 48,
-};
-
-const STRING_3_9: StringLayout = StringLayout {
-    ascii: 48,
-    non_ascii: 72,
-};
-
-const CODE_3_12: CodeLayout = CodeLayout {
-    first_line: 68,
-    file: 112,
-    function: 128,
-    table: 136,
-    form: Form::Locations,
-    instructions: 192,
-};
-
-const STRING_3_12: StringLayout = StringLayout {
-    ascii: 40,
-    non_ascii: 56,
-};
-
-const FRAME_3_12: FrameLayout = FrameLayout {
-    previous: 8,
-    code: 0,
-    tags: 0,
-    instruction: 56,
-    unit: InstructionUnit::Address,
-    owner: Some(70),
-    entry: EntryMark::InterpreterFrame,
-};
-
-/// One row for each release.
+/// A constant for each release, with what differs from an earlier one.
 const LAYOUTS: [Layout; 7] = [
-    Layout {
-        minor: 9,
-        thread: 24,
-        through: None,
-        frame: FRAME_3_9,
-        code: CODE_3_9,
-        string: STRING_3_9,
-        offsets: None,
-    },
-    Layout {
-        minor: 10,
-        thread: 24,
-        through: None,
-        frame: FrameLayout {
-            instruction: 96,
-            unit: InstructionUnit::Index(2),
-            ..FRAME_3_9
-        },
-        code: CodeLayout {
-            form: Form::Ranges,
-            ..CODE_3_9
-        },
-        string: STRING_3_9,
-        offsets: None,
-    },
-    Layout {
-        minor: 11,
-        thread: 56,
-        through: Some(8),
-        frame: FrameLayout {
-            previous: 48,
-            code: 32,
-            tags: 0,
-            instruction: 56,
-            unit: InstructionUnit::Address,
-            owner: Some(69),
-            entry: EntryMark::Flag(68),
-        },
-        code: CodeLayout {
-            first_line: 72,
-            instructions: 184,
-            ..CODE_3_12
-        },
-        string: STRING_3_9,
-        offsets: None,
-    },
-    Layout {
-        minor: 12,
-        thread: 56,
-        through: Some(0),
-        frame: FRAME_3_12,
-        code: CODE_3_12,
-        string: STRING_3_12,
-        offsets: None,
-    },
-    Layout {
-        minor: 13,
-        thread: 72,
-        through: None,
-        frame: FRAME_3_12,
-        code: CodeLayout {
-            instructions: 200,
-            ..CODE_3_12
-        },
-        string: STRING_3_12,
-        offsets: Some(DebugOffsets::at(23, 29, 35)),
-    },
-    Layout {
-        minor: 14,
-        thread: 72,
-        through: None,
-        frame: FrameLayout {
-            tags: 3,
-            owner: Some(74),
-            ..FRAME_3_12
-        },
-        code: CodeLayout {
-            instructions: 208,
-            ..CODE_3_12
-        },
-        string: STRING_3_12,
-        offsets: Some(DebugOffsets::at(26, 32, 40)),
-    },
-    Layout {
-        minor: 15,
-        thread: 72,
-        through: None,
-        frame: FrameLayout {
-            tags: 3,
-            owner: Some(74),
-            ..FRAME_3_12
-        },
-        code: CodeLayout {
-            instructions: 208,
-            ..CODE_3_12
-        },
-        string: STRING_3_12,
-        offsets: Some(DebugOffsets::at(26, 40, 48)),
-    },
+    PYTHON_3_9,
+    PYTHON_3_10,
+    PYTHON_3_11,
+    PYTHON_3_12,
+    PYTHON_3_13,
+    PYTHON_3_14,
+    PYTHON_3_15,
 ];
+
+const PYTHON_3_9: Layout = Layout {
+    minor: 9,
+    thread: 24,
+    through: None,
+    frame: FrameLayout {
+        previous: 24,
+        code: 32,
+        tags: 0,
+        instruction: 104,
+        unit: InstructionUnit::Index(1),
+        owner: None,
+        entry: EntryMark::Always,
+    },
+    code: CodeLayout {
+        first_line: 40,
+        file: 104,
+        function: 112,
+        table: 120,
+        form: Form::Increments,
+        instructions: 48,
+    },
+    string: StringLayout {
+        ascii: 48,
+        non_ascii: 72,
+    },
+    offsets: None,
+};
+
+const PYTHON_3_10: Layout = Layout {
+    minor: 10,
+    frame: FrameLayout {
+        instruction: 96,
+        unit: InstructionUnit::Index(2),
+        ..PYTHON_3_9.frame
+    },
+    code: CodeLayout {
+        form: Form::Ranges,
+        ..PYTHON_3_9.code
+    },
+    ..PYTHON_3_9
+};
+
+const PYTHON_3_11: Layout = Layout {
+    minor: 11,
+    thread: 56,
+    through: Some(8),
+    frame: FrameLayout {
+        previous: 48,
+        code: 32,
+        tags: 0,
+        instruction: 56,
+        unit: InstructionUnit::Address,
+        owner: Some(69),
+        entry: EntryMark::Flag(68),
+    },
+    code: CodeLayout {
+        first_line: 72,
+        file: 112,
+        function: 128,
+        table: 136,
+        form: Form::Locations,
+        instructions: 184,
+    },
+    ..PYTHON_3_9
+};
+
+const PYTHON_3_12: Layout = Layout {
+    minor: 12,
+    through: Some(0),
+    frame: FrameLayout {
+        previous: 8,
+        code: 0,
+        owner: Some(70),
+        entry: EntryMark::InterpreterFrame,
+        ..PYTHON_3_11.frame
+    },
+    code: CodeLayout {
+        first_line: 68,
+        instructions: 192,
+        ..PYTHON_3_11.code
+    },
+    string: StringLayout {
+        ascii: 40,
+        non_ascii: 56,
+    },
+    ..PYTHON_3_11
+};
+
+const PYTHON_3_13: Layout = Layout {
+    minor: 13,
+    thread: 72,
+    through: None,
+    code: CodeLayout {
+        instructions: 200,
+        ..PYTHON_3_12.code
+    },
+    offsets: Some(DebugOffsets::at(23, 29, 35)),
+    ..PYTHON_3_12
+};
+
+const PYTHON_3_14: Layout = Layout {
+    minor: 14,
+    frame: FrameLayout {
+        tags: 3,
+        owner: Some(74),
+        ..PYTHON_3_13.frame
+    },
+    code: CodeLayout {
+        instructions: 208,
+        ..PYTHON_3_13.code
+    },
+    offsets: Some(DebugOffsets::at(26, 32, 40)),
+    ..PYTHON_3_13
+};
+
+const PYTHON_3_15: Layout = Layout {
+    minor: 15,
+    offsets: Some(DebugOffsets::at(26, 40, 48)),
+    ..PYTHON_3_14
+};
