@@ -76,6 +76,10 @@ pub(crate) struct Passing {
     #[arg(long, value_name = "RUN")]
     pub(crate) name: Option<String>,
 
+    /// Says what was live at each peak, line by line, and which allocations one buffer could serve
+    #[arg(long)]
+    pub(crate) peaks: bool,
+
     #[command(flatten)]
     pub(crate) judging: Judging,
 
@@ -169,6 +173,10 @@ pub(crate) struct Exec {
     /// with its line; slower, and PyTorch cannot capture graphs
     #[arg(long)]
     pub(crate) exact: bool,
+
+    /// Says what was live at each peak, line by line, and which allocations one buffer could serve
+    #[arg(long)]
+    pub(crate) peaks: bool,
 
     /// The exit code for findings if the program's own is 0
     #[arg(long, value_name = "CODE", default_value_t = 1)]

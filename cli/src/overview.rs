@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::Summary;
 use gpu_leak_check::report::check_report::{
-    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Report, Site,
+    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Peak as LivePeak, Report, Site,
 };
 use gpu_leak_check::units::{count, size};
 
@@ -54,6 +54,8 @@ pub(crate) struct Peak<'run> {
     pub(crate) figure: Figure,
     pub(crate) peak: u64,
     pub(crate) test: &'run str,
+    /// What was live then, if the check says so.
+    pub(crate) live: Option<&'run LivePeak>,
 }
 
 impl Peak<'_> {
@@ -270,6 +272,10 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
                     figure,
                     peak,
                     test: &report.test,
+                    live: report.peaks.iter().find(|live| {
+                        let is_bytes = figure == Figure::Allocated;
+                        is_bytes && live.place == device.place && live.layer == row.layer
+                    }),
                 };
                 if highest.get(&key).is_none_or(|known| known.peak < peak) {
                     highest.insert(key, this);

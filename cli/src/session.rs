@@ -26,12 +26,14 @@ const OUTER: &str = "GPU_LEAK_SESSION";
 pub(crate) struct Session {
     runs: PathBuf,
     name: String,
+    peaks: bool,
 }
 
 impl Session {
     /// A new run of the subcommand `kind`, whose directory will be in `runs`. It is called `name`,
-    /// or as `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed.
-    pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>) -> Outcome<Self> {
+    /// or as `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed. `peaks`: its checks say
+    /// what was live at each peak.
+    pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>, peaks: bool) -> Outcome<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run inside another one, such as in a test, is not that run.
         let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
@@ -41,7 +43,7 @@ impl Session {
             name => begin_named(&runs, name)
                 .map_err(|why| Failure::usage(format!("the run cannot be called {name}: {why}")))?,
         };
-        Ok(Self { runs, name })
+        Ok(Self { runs, name, peaks })
     }
 
     /// Where this run's files are; missing as long as no check has begun.
@@ -62,6 +64,9 @@ impl Session {
             .env(OUTER, &self.name)
             // Set even for cargo, which may have been told to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
+        if self.peaks {
+            command.env("GPU_LEAK_CHECK_PEAKS", "true");
+        }
         let _progress = progress::Program::watch(self.directory(), takes_snapshots);
         Ok(code_of(launch::run(command, not_started)?))
     }

@@ -157,6 +157,93 @@
       show(list);
     }));
   }
+  // What was live at a call of a timeline, by its log: an allocation is [line, bytes, allocated, freed].
+  root.classList.add("script");
+  const grouped = (number) => number.toLocaleString("en-US");
+  const cellOf = (tag, text, name) => {
+    const cell = document.createElement(tag);
+    cell.textContent = text;
+    if (name) cell.className = name;
+    if (tag === "th") cell.scope = "col";
+    return cell;
+  };
+  const rowOf = (tag, cells) => {
+    const names = ["number", "number", tag === "td" ? "name mono" : "", ""];
+    const row = document.createElement("tr");
+    row.append(...cells.map((text, at) => cellOf(tag, text, names[at])));
+    return row;
+  };
+  const callsOf = ({ first, last, earlier, count }) => {
+    const calls = first === last ? `call ${grouped(first)}` : `calls ${grouped(first)} to ${grouped(last)}`;
+    if (earlier === count) return "before the check";
+    return earlier ? `${calls}, and ${grouped(earlier)} of them before the check` : calls;
+  };
+  // The lines of one layer at a call, and what its log has lost.
+  const liveIn = (course, call, names) => {
+    const lines = new Map();
+    let sum = 0;
+    for (const [line, bytes, allocated, freed] of course.allocations) {
+      if (allocated > call || (freed !== 0 && freed <= call)) continue;
+      const it = lines.get(line) ?? { name: names[line], bytes: 0, count: 0, earlier: 0, first: Infinity, last: 0 };
+      lines.set(line, it);
+      it.bytes += bytes;
+      it.count += 1;
+      sum += bytes;
+      if (allocated === 0) it.earlier += 1;
+      else [it.first, it.last] = [Math.min(it.first, allocated), Math.max(it.last, allocated)];
+    }
+    const [, least, most] = course.points.findLast(([at]) => at <= call) ?? [0, course.start, course.start];
+    const rest = course.lost ? Math.max(0, most - sum) : 0;
+    const rows = [...lines.values()].sort((one, other) => other.bytes - one.bytes)
+      .map((it) => [grouped(it.bytes), grouped(it.count), it.name, callsOf(it)]);
+    if (rest) rows.push([`${least === most ? "" : "up to "}${grouped(rest)}`, "", `not in the log, which has lost ${grouped(course.lost)} allocations`, ""]);
+    const total = rest && least !== most ? `${grouped(Math.max(least, sum))} to ${grouped(most)}` : grouped(sum + rest);
+    return { rows, total };
+  };
+  const listMoment = (box, run, call) => {
+    box.moments ??= JSON.parse(box.dataset.moments);
+    const { runs, courses, lines } = box.moments;
+    const span = runs[run];
+    const x = (span.left + span.width * call / (span.calls + 1)).toFixed(1);
+    box.closest("figure").querySelector(".cursor").setAttribute("d", `M${x} 18V156`);
+    const tables = courses.filter((course) => course.run === run).flatMap((course) => {
+      const { rows, total } = liveIn(course, call, lines);
+      const when = call === 0 ? "before the first call" : `after call ${grouped(call)} of ${grouped(span.calls)}`;
+      const title = `${total} bytes of ${course.layer} live ${when}, ${span.name}`;
+      const table = document.createElement("table");
+      table.createTHead().append(rowOf("th", ["bytes", "allocations", "line", "allocated by"]));
+      table.createTBody().append(...rows.map((cells) => rowOf("td", cells)));
+      const scroll = cellOf("div", "", "scroll");
+      scroll.tabIndex = 0;
+      scroll.role = "group";
+      scroll.ariaLabel = title;
+      scroll.append(table);
+      return [cellOf("h4", title), ...(rows.length ? [scroll] : [])];
+    });
+    box.querySelector(".live").replaceChildren(...tables);
+  };
+  document.addEventListener("click", (event) => {
+    const svg = event.target.closest(".plot svg");
+    const box = svg?.closest("figure").querySelector(".moments");
+    if (!box) return;
+    box.moments ??= JSON.parse(box.dataset.moments);
+    const { runs } = box.moments;
+    const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+    const run = Math.max(0, runs.findLastIndex((span) => span.left <= x));
+    const { left, width, calls } = runs[run];
+    const call = Math.min(calls, Math.max(0, Math.floor((x - left) / width * (calls + 1))));
+    const before = runs.slice(0, run).reduce((sum, span) => sum + span.calls + 1, 0);
+    box.querySelector("input").value = before + call;
+    listMoment(box, run, call);
+  });
+  document.addEventListener("input", (event) => {
+    const box = event.target.closest(".moments");
+    if (!box) return;
+    box.moments ??= JSON.parse(box.dataset.moments);
+    let [call, run] = [Number(event.target.value), 0];
+    while (call > box.moments.runs[run].calls) call -= box.moments.runs[run++].calls + 1;
+    listMoment(box, run, call);
+  });
   addEventListener("hashchange", go);
   go();
 })();

@@ -16,7 +16,8 @@ use crate::workspace::{self, Workspace};
 /// Runs `cargo NAME` with the arguments asked for. With `every_test`, that many tests at once run each
 /// in a process of its own. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Outcome<u8> {
-    let session = Session::new(name, Workspace::here()?.runs(), asked.name.as_deref())?;
+    let runs = Workspace::here()?.runs();
+    let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
     let every_test = match name {
         "test" if every_test.is_none() && settings()?.every_test => Some(1),
         "nextest" if settings()?.every_test => {

@@ -32,7 +32,12 @@ const EXACT: [(&str, &str); 3] = [
 /// Runs the program and sums up what it left. The exit code is the program's, unless that is 0.
 pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     check_settings()?;
-    let session = Session::new("exec", workspace::runs()?, asked.name.as_deref())?;
+    let session = Session::new(
+        "exec",
+        workspace::runs()?,
+        asked.name.as_deref(),
+        asked.peaks,
+    )?;
     let settings = Settings {
         again: Some(again(asked)),
         every_ms: asked

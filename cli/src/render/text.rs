@@ -1,7 +1,7 @@
 //! Text for a terminal.
 
 use gpu_leak_check::report::check_report::Finding;
-use gpu_leak_check::report::{details, escape};
+use gpu_leak_check::report::{details, escape, peak_lines};
 use gpu_leak_check::units::{quantity, size};
 
 use super::{Rendering, title};
@@ -128,6 +128,27 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     }
     if let more @ 1.. = overview.peaks.len().saturating_sub(MAX_PEAKS) {
         lines.push(format!("  and {}", quantity(more as u64, "more layer")));
+    }
+    let live = overview.peaks.iter().take(MAX_PEAKS);
+    for (test, live) in live.filter_map(|peak| Some((peak.test, peak.live?))) {
+        let mut about = peak_lines(live).into_iter();
+        let first = about.next().unwrap_or_default();
+        lines.push(String::new());
+        lines.extend(wrapped(
+            &format!("in {}, {first}", escape::name(test)),
+            0,
+            2,
+            width,
+        ));
+        // Columns stay in one line; the sentences at the end do not.
+        for line in about {
+            lines.extend(wrapped(
+                line.trim_start(),
+                indent(&line),
+                indent(&line) + 2,
+                width,
+            ));
+        }
     }
     lines
 }

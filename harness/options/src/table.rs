@@ -78,6 +78,8 @@ macro_rules! options {
                 on_leak: on_leak = "on_leak = \"warn\"",
                 /// How long to wait for frees that are in flight.
                 settle: duration = "settle = \"250ms\"",
+                /// Whether the report says what was live at each peak, line by line.
+                peaks: switch = "peaks",
             }
             attribute {
                 /// The exact leak that the check must have.

@@ -23,6 +23,7 @@ use super::blind;
 use super::holders;
 use super::outcome;
 use super::process::listen::listen;
+use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
@@ -78,6 +79,8 @@ pub struct Attached {
     is_test: bool,
     began: Instant,
     state: Mutex<AttachedState>,
+    /// What reads the peaks, if the policy wants them.
+    log: Option<PeakLog>,
 }
 
 #[derive(Debug)]
@@ -125,8 +128,10 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         sink.finished(&report);
         return None;
     }
+    let log = policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
     let session = Session::new(subject, policy, suppressions, None).of_process(settings.is_test);
     let attached = Attached {
+        log,
         every: settings.every_ms.map(Duration::from_millis),
         is_test: settings.is_test,
         began: Instant::now(),
@@ -194,7 +199,7 @@ impl Attached {
         }
         let _quiet = quiet();
         let mut state = self.state();
-        let run = held_now(&state);
+        let run = held_now(&state, self.log.as_ref());
         // What is freed while the program shuts down says nothing about growth.
         let shuts_down = state.exit.is_some() || state.held_by_interpreter.is_some();
         let Some(session) = &mut state.session else {
@@ -261,7 +266,7 @@ impl Attached {
         let Some(mut session) = state.session.take() else {
             return;
         };
-        session.preview(held_now(&state), false);
+        session.preview(held_now(&state, self.log.as_ref()), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
         // The command decides for a program that is not a test.
@@ -304,7 +309,7 @@ fn shown(duration: Duration) -> String {
 
 /// Returns everything that is held now, what the interpreter has freed as it shut down and, once the
 /// process exits, what has ended with its contexts since.
-fn held_now(state: &AttachedState) -> RunInput {
+fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
     let mut anomalies = ledger.anomalies_since(Mark::default());
@@ -336,6 +341,7 @@ fn held_now(state: &AttachedState) -> RunInput {
         end: sources::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
+        peaks: log.map(PeakLog::read_peaks).unwrap_or_default(),
         freed_by_shutdown,
         anomalies,
         handed_over,

@@ -68,6 +68,17 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     for site in run.over_budget.iter().flat_map(|over| &over.sites) {
         add_stack(names, site.stack);
     }
+    for it in run.over_budget.iter().flat_map(|over| &over.in_turn) {
+        add_stack(names, it.stack);
+    }
+    for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
+        let at_peak = reading.at_peak.iter().map(|site| site.stack);
+        let in_turn = reading.in_turn.iter().map(|it| it.stack);
+        let logged = reading.lifetimes.iter().map(|life| life.stack);
+        for stack in at_peak.chain(in_turn).chain(logged) {
+            add_stack(names, stack);
+        }
+    }
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);

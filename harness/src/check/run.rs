@@ -18,7 +18,7 @@ use crate::judge::{
     ContextError, Freed, FreedAt, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap,
     Usage, is_more_reserved, timeline,
 };
-use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, Watch};
+use crate::ledger::{self, Anomaly, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch};
 use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
 
@@ -40,6 +40,36 @@ pub(crate) struct Run {
     segments: SegmentMap,
     broken_before: Option<ContextError>,
     watch: Watch<'static>,
+    log: Option<PeakLog>,
+}
+
+/// A log of all allocations and frees, while it is alive.
+#[derive(Debug)]
+pub(super) struct PeakLog(ScopeId);
+
+impl PeakLog {
+    pub(super) fn begin(scope: ScopeId) -> Self {
+        ledger::live().begin_log(scope);
+        Self(scope)
+    }
+
+    /// Returns what it has read of each layer at each place.
+    fn read(&self) -> Vec<MeterReading> {
+        ledger::live().log(self.0)
+    }
+
+    /// The same without the lifetimes, which only a timeline shows.
+    pub(super) fn read_peaks(&self) -> Vec<MeterReading> {
+        let mut readings = self.read();
+        readings.iter_mut().for_each(|it| it.lifetimes.clear());
+        readings
+    }
+}
+
+impl Drop for PeakLog {
+    fn drop(&mut self) {
+        ledger::live().end_log(self.0);
+    }
 }
 
 /// When a run began: the position in the ledger's events and in its anomalies.
@@ -67,11 +97,11 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `earlier` has the scopes of the check's earlier runs, and when the
+    /// Takes the baseline now. `peaks`: whether the run has a log of all allocations. `earlier` has the scopes of the check's earlier runs, and when the
     /// first of them began.
     pub(crate) fn begin(
         turn: Option<&Turn<'_>>,
-        budget: Limits,
+        (budget, peaks): (Limits, bool),
         confirms: bool,
         earlier: (&[ScopeId], Option<Beginning>),
     ) -> Self {
@@ -120,6 +150,7 @@ impl Run {
                 segments,
                 broken_before: broken.into_iter().next(),
                 watch: ledger.watch(),
+                log: peaks.then(|| PeakLog::begin(open.scope())),
                 open,
             }
         })
@@ -404,6 +435,7 @@ impl Run {
         let over = ledger.now();
         let curves = ledger.curves(&self.watch, self.began);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
+        input.peaks = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }
 }
 

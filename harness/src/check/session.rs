@@ -233,7 +233,7 @@ impl<'gate> Session<'gate> {
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         let run = Run::begin(
             self.turn.as_ref(),
-            self.input.facts.budget,
+            (self.input.facts.budget, self.policy.peaks),
             confirms,
             (&self.scopes, self.since),
         );

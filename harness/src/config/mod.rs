@@ -43,6 +43,8 @@ pub(crate) struct Policy {
     pub(crate) isolate: bool,
     pub(crate) needs_gpu: bool,
     pub(crate) warmup: u32,
+    /// Whether the report says what was live at each peak.
+    pub(crate) peaks: bool,
 }
 
 /// The configuration file of this process.
@@ -83,6 +85,7 @@ impl Policy {
         isolate: false,
         needs_gpu: true,
         warmup: 0,
+        peaks: false,
     };
 
     /// Returns the settings for `test`, of the package at `manifest_dir`, whose attribute has
@@ -122,6 +125,7 @@ impl Policy {
         let own = Settings {
             on_leak: options.on_leak,
             settle: options.settle,
+            peaks: options.peaks,
             ..Settings::default()
         };
         let run = variables.run.or(&own).or(&file.run);
@@ -139,6 +143,7 @@ impl Policy {
             isolate: options.isolate.unwrap_or(false),
             needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
+            peaks: run.peaks.unwrap_or(default.peaks),
             facts: Facts {
                 tolerance: options.tolerance.unwrap_or(0),
                 reserved_tolerance: options.reserved_tolerance.unwrap_or(0),

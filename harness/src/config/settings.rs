@@ -50,6 +50,7 @@ settings! {
     settle: Duration = "_SETTLE",
     held_by: Duration = "_HELD_BY",
     kept_for_the_process: KeptForTheProcess = "_KEPT_FOR_THE_PROCESS",
+    peaks: bool = "_PEAKS",
 }
 
 /// A value of a setting.
@@ -59,11 +60,31 @@ trait Setting: Sized {
 
     /// Returns the value of `text`, or what is wrong with it.
     fn read(text: &str) -> Result<Self, String>;
+
+    /// Returns the value as the file has it.
+    fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from).map_err(|_| de::Error::custom(Self::forms()))?;
+        Self::read(&text).map_err(de::Error::custom)
+    }
 }
 
 fn written<'de, D: Deserializer<'de>, T: Setting>(from: D) -> Result<Option<T>, D::Error> {
-    let text = String::deserialize(from).map_err(|_| de::Error::custom(T::forms()))?;
-    T::read(&text).map(Some).map_err(de::Error::custom)
+    T::written(from).map(Some)
+}
+
+impl Setting for bool {
+    fn forms() -> String {
+        "expected true or false".to_owned()
+    }
+
+    fn read(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("{text:?} is not one of true, false"))
+    }
+
+    fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::deserialize(from).map_err(|_| de::Error::custom(Self::forms()))
+    }
 }
 
 impl Setting for Duration {

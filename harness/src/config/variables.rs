@@ -142,6 +142,7 @@ mod tests {
             ("GPU_LEAK_CHECK_ON_LEAK", "ignore"),
             ("GPU_LEAK_CHECK_FIRST_USE", "error"),
             ("GPU_LEAK_CHECK_WITHOUT_GPU", "fail"),
+            ("GPU_LEAK_CHECK_PEAKS", "1"),
             ("GPU_LEAK_CHECK_SETTLE", "5"),
             ("GPU_LEAK_CHECK_SETTLE", "-5ms"),
             ("GPU_LEAK_CHECK_SETTLE", "5 minutes"),

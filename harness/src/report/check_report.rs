@@ -7,11 +7,14 @@ pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Course, DeviceTable,
     FailedRelease, Figure, Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known,
-    Language, Library, Limit, MeantToStay, Outcome, Owner, Part, Point, PrimaryKept, Purpose,
-    Reason, Row, RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
+    Language, Library, Limit, LoggedAllocation, MeantToStay, Outcome, Owner, Part, Peak, Point,
+    PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose, Share, Sibling, Site, Timeline,
+    TimelineRun, When, WholeDevice,
 };
 
-use crate::judge::{CheckInput, CheckResult, Subject, device_tables, meant_to_stay, timeline};
+use crate::judge::{
+    CheckInput, CheckResult, Subject, device_tables, meant_to_stay, peaks, timeline,
+};
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,6 +67,9 @@ pub struct Report {
     /// How usage changed meanwhile; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
+    /// What was live at the peak of each layer; empty unless the option `peaks` is set.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peaks: Vec<Peak>,
 }
 
 impl Report {
@@ -96,6 +102,7 @@ impl Report {
             waited_ms: 0,
             overhead_ms: 0.0,
             timeline: None,
+            peaks: Vec::new(),
         }
     }
 
@@ -130,6 +137,7 @@ impl Report {
             meant_to_stay,
             primaries: input.first().primaries.clone(),
             timeline: timeline::of_check(input),
+            peaks: peaks(input),
             ..Self::about(input.subject.clone(), result.status)
         }
     }

@@ -5,12 +5,15 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
-    Report, Share, Sibling, Site, When,
+    Report, Reusable, Share, Sibling, Site, When,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
 use crate::ledger::{Kind, Place};
 use crate::units::{count, exact_size, quantity};
+
+/// How many groups of allocations that could share a buffer are shown.
+const MAX_REUSABLE: usize = 3;
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -58,12 +61,17 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let others = finding.siblings.iter();
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
     let also = shares.skip(1);
-    let also = also.map(|also| format!("{} at {}", share(also), escape::name(&also.at)));
+    let also = also.map(|also| {
+        let at = escape::name(&also.at);
+        format!("{} at {at}{}", share(also), allocated_by(also))
+    });
+    let reusable = finding.budget.iter().flat_map(|budget| &budget.reusable);
+    let reusable = reusable.take(MAX_REUSABLE).map(Reusable::sentence);
     let thread = finding.foreign_thread.as_deref().map(escape::name);
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let lines: [(_, Vec<String>); 13] = [
+    let lines: [(_, Vec<String>); 15] = [
         (
             "held by",
             library.map(held_by_library).into_iter().collect(),
@@ -83,6 +91,8 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
             finding.companions.iter().map(companion).collect(),
         ),
         ("also", also.collect()),
+        ("peak", peak(finding).into_iter().collect()),
+        ("reuse", reusable.map(|it| escape::sentence(&it)).collect()),
         ("thread", thread.into_iter().collect()),
         ("when", when(finding).into_iter().collect()),
         ("rounds", rounds(finding).into_iter().collect()),
@@ -155,7 +165,7 @@ fn share(share: &Share) -> String {
 fn allocated(finding: &Finding) -> String {
     let shares = finding.budget.as_ref().map(|budget| &*budget.shares);
     if let Some([largest, ..]) = shares {
-        return share(largest);
+        return share(largest) + &allocated_by(largest);
     }
     let is_handle = finding.resource.is_some_and(Kind::is_handle);
     let (here, freed) = match is_handle {
@@ -216,6 +226,24 @@ fn when(finding: &Finding) -> Option<String> {
     Some(format!(
         "{calls} of the {of} that allocated or freed during the test"
     ))
+}
+
+/// For example `these lines add up to the peak, reached by call 9 of the 12 that allocated or freed
+/// during the test`.
+fn peak(finding: &Finding) -> Option<String> {
+    let When { last, of, .. } = finding.budget.as_ref()?.when?;
+    Some(format!(
+        "these lines add up to the peak, reached by call {} of the {} that allocated or freed during \
+         the test",
+        count(last),
+        count(of)
+    ))
+}
+
+/// For example `, allocated by calls 3 to 97`.
+fn allocated_by(share: &Share) -> String {
+    let calls = share.allocated();
+    calls.map_or_else(String::new, |calls| format!(", allocated by {calls}"))
 }
 
 fn times(number: u64) -> String {

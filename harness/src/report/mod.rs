@@ -16,6 +16,7 @@ mod held_by;
 mod help;
 mod interleave;
 mod owner;
+mod peak;
 mod run_directory;
 pub mod run_file;
 mod sink;
@@ -38,6 +39,7 @@ pub use style::Style;
 pub use self::{
     finding::{at_its_line, details},
     held_by::held_by,
+    peak::{columns, peak_lines},
     run_directory::begin_named,
     sink::Sink,
     summary::Summary,

@@ -5,6 +5,7 @@ use std::fmt::{self, Write};
 use super::check_report::{CheckStatus, DeviceTable, Report};
 use super::escape;
 use super::excerpt::Sources;
+use super::peak::peak_lines;
 use super::style::Style;
 use super::{finding, help, table};
 use crate::units::{exact_size, quantity, total};
@@ -79,6 +80,12 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     }
     write_rest(report, out)?;
     table::write(&report.devices, how.style, out)?;
+    for peak in &report.peaks {
+        writeln!(out)?;
+        for line in peak_lines(peak) {
+            writeln!(out, "{line}")?;
+        }
+    }
 
     let notes = notes(report);
     let help = help(report);

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 use std::ptr;
 
-use gpu_leak_check::report::check_report::{CheckStatus, DeviceTable, Figure, Finding, Report};
-use gpu_leak_check::report::{device_title, escape, help, whole_device};
+use gpu_leak_check::report::check_report::{
+    CheckStatus, DeviceTable, Figure, Finding, Peak, Report, Share,
+};
+use gpu_leak_check::report::{columns, device_title, escape, help, whole_device};
 use gpu_leak_check::units::{count, count_change, size, size_change};
 
 use super::findings::class;
@@ -30,6 +32,7 @@ pub(super) struct Test {
     pub(super) findings: Vec<Link>,
     pub(super) plots: Vec<Plot>,
     pub(super) devices: Vec<Device>,
+    pub(super) peaks: Vec<PeakTable>,
     /// What to do about its findings, or so that it can be measured.
     pub(super) help: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -66,6 +69,15 @@ pub(super) struct Layer {
     pub(super) rose: bool,
     pub(super) peak: String,
     pub(super) remark: String,
+}
+
+/// What was live at the peak of a layer.
+#[derive(Debug)]
+pub(super) struct PeakTable {
+    pub(super) title: String,
+    pub(super) rows: Vec<[String; 4]>,
+    /// Which allocations one buffer could have served, a sentence each.
+    pub(super) reusable: Vec<String>,
 }
 
 /// The checks that ended, worst first.
@@ -108,6 +120,10 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             findings: links.collect(),
             plots,
             devices: devices.map(device).collect(),
+            peaks: match is_detailed {
+                true => report.peaks.iter().map(peak_table).collect(),
+                false => Vec::new(),
+            },
             help: match is_detailed {
                 true => help(report).iter().map(|it| escape::sentence(it)).collect(),
                 false => Vec::new(),
@@ -151,6 +167,21 @@ fn is_unchanged(table: &DeviceTable) -> bool {
         && table.rows.iter().all(|row| {
             row.after == row.baseline && row.peak.is_none_or(|peak| peak == row.baseline)
         })
+}
+
+fn peak_table(peak: &Peak) -> PeakTable {
+    let row = |share: &Share| {
+        let [_, _, at, allocated] = columns(share);
+        [count(share.bytes), count(share.count), at, allocated]
+    };
+    let reusable = peak.reusable.iter();
+    PeakTable {
+        title: escape::sentence(&peak.sentence()),
+        rows: peak.lines.iter().map(row).collect(),
+        reusable: reusable
+            .map(|it| escape::sentence(&it.sentence()))
+            .collect(),
+    }
 }
 
 fn device(table: &DeviceTable) -> Device {

@@ -5,6 +5,7 @@
 //! drawn are steps, so no such crate is used.
 
 mod axes;
+mod moments;
 
 use std::fmt::Write;
 
@@ -15,6 +16,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, quantity, size};
 
 use self::axes::{BOTTOM, HEIGHT, RunSpan, Scale, Text, WIDTH, coordinate, spans};
+use self::moments::Moments;
 use super::findings::class;
 use crate::overview::figure_name;
 
@@ -39,6 +41,7 @@ pub(super) struct Plot {
     pub(super) marks: Vec<Mark>,
     pub(super) rows: Vec<CurveRow>,
     pub(super) left_out: Option<String>,
+    pub(super) moments: Option<Moments>,
 }
 
 /// The box of one run of the body.
@@ -198,6 +201,7 @@ fn plot(
         view: format!("0 0 {WIDTH} {HEIGHT}"),
         ticks: scale.ticks(amount),
         grid: scale.lines(),
+        moments: Moments::of(timeline, &spans, shown),
         runs: run_boxes(timeline, &spans),
         curves,
         dots,

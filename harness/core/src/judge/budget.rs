@@ -9,11 +9,11 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::finding::{Found, confirmation, repeats};
-use super::input::CheckInput;
-use super::names::NameTable;
+use super::input::{CheckInput, RunInput};
+use super::peaks::{call, reusable, shares};
 use super::usage::{Amount, LayerName, Usage};
-use crate::ledger::{Kind, Layer, MeterReading, Place, PoolName, SiteUsage};
-use crate::report::{Budget, Finding, FindingKind, Limit, Share, Site};
+use crate::ledger::{InTurn, Kind, Layer, MeterReading, Place, PoolName, SiteUsage};
+use crate::report::{Budget, Finding, FindingKind, Limit, Share, When};
 use crate::units::exact_size;
 
 /// The limits of one test, each inclusive and for each device by itself.
@@ -49,6 +49,12 @@ pub struct UsageOverBudget {
     pub pool: Option<PoolName>,
     /// Who has part in it, the largest first.
     pub sites: Vec<SiteUsage>,
+    /// The event that reached the peak; 0 if the limit is about something else.
+    #[serde(default)]
+    pub peak_at: u64,
+    /// Allocations that followed one another, if the limit is about all of them.
+    #[serde(default)]
+    pub in_turn: Vec<InTurn>,
 }
 
 impl Limits {
@@ -75,7 +81,6 @@ impl Limits {
         reached: u64,
         place: Place,
         pool: Option<PoolName>,
-        sites: Vec<SiteUsage>,
     ) -> Option<UsageOverBudget> {
         let allowed = self.get(limit).filter(|allowed| reached > *allowed)?;
         Some(UsageOverBudget {
@@ -85,7 +90,9 @@ impl Limits {
             layer: self.layer,
             place,
             pool,
-            sites,
+            sites: Vec::new(),
+            peak_at: 0,
+            in_turn: Vec::new(),
         })
     }
 
@@ -93,8 +100,20 @@ impl Limits {
     pub fn passed_by(&self, taken: Vec<MeterReading>) -> Vec<UsageOverBudget> {
         let on_devices = taken.into_iter().filter(|taken| taken.place != Place::HOST);
         let over = on_devices.flat_map(|taken| {
-            let passed =
-                |limit, reached, sites| self.passed(limit, reached, taken.place, None, sites);
+            let passed = |limit, reached, sites| {
+                let over = self.passed(limit, reached, taken.place, None)?;
+                let is_peak = limit == Limit::MaxAllocated;
+                Some(UsageOverBudget {
+                    sites,
+                    peak_at: if is_peak { taken.peak_at } else { 0 },
+                    in_turn: if is_peak {
+                        Vec::new()
+                    } else {
+                        taken.in_turn.clone()
+                    },
+                    ..over
+                })
+            };
             [
                 passed(Limit::MaxAllocated, taken.peak, taken.at_peak),
                 passed(Limit::MaxTotalAllocated, taken.total, taken.by_bytes),
@@ -117,7 +136,7 @@ impl Limits {
             let was = was.and_then(|usage| usage.reserved).unwrap_or(0);
             let reached = usage.reserved?.saturating_sub(was);
             let pool = usage.name.pool();
-            self.passed(Limit::MaxReserved, reached, usage.place, pool, Vec::new())
+            self.passed(Limit::MaxReserved, reached, usage.place, pool)
         });
         over.collect()
     }
@@ -131,8 +150,8 @@ impl UsageOverBudget {
     }
 }
 
-/// The number of call sites that a finding names.
-const NAMED: usize = 5;
+/// The number of source lines that a finding names.
+const NAMED: usize = 10;
 
 /// Returns the limits that any run exceeded, each once.
 fn exceeded(input: &CheckInput) -> Vec<&UsageOverBudget> {
@@ -173,7 +192,7 @@ pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     let mut known = exceeded(input);
     known.retain(|over| !is_shared(over, input));
     let finding = |over: &&UsageOverBudget| {
-        let of_run = |run: &super::input::RunInput| {
+        let of_run = |run: &RunInput| {
             let mut all = run.over_budget.iter();
             all.find(|other| other.is_like(over)).cloned()
         };
@@ -196,18 +215,27 @@ pub(crate) fn is_undecided(input: &CheckInput) -> bool {
 fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Finding> {
     let in_runs: Vec<bool> = of_runs.iter().map(Option::is_some).collect();
     let rounds = input.facts.rounds > 1;
-    let furthest = || of_runs.iter().flatten().max_by_key(|over| over.reached);
-    let over = match rounds {
-        true => furthest(),
-        false => of_runs.iter().flatten().next(),
+    let mut exceeding = (of_runs.iter().zip(input.judged_runs()))
+        .filter_map(|(over, run)| Some((over.as_ref()?, run)));
+    let (over, run) = match rounds {
+        true => exceeding.max_by_key(|(over, _)| over.reached),
+        false => exceeding.next(),
     }?;
     let kind = match rounds || in_runs.len() == 1 || repeats(&in_runs) {
         true => FindingKind::OverBudget,
         false => FindingKind::FirstUse,
     };
-    let shares = over.sites.iter().take(NAMED);
-    let shares: Vec<_> = shares.map(|taken| share(taken, &input.names)).collect();
-    let site = shares.first().map(|(_, site)| site.clone());
+    let shares = shares(&over.sites, run, &input.names, NAMED);
+    // A line may have several call sites: the largest one stands for it.
+    let mut sites = over
+        .sites
+        .iter()
+        .map(|site| input.names.site(site.stack, Kind::Linear));
+    let site = sites.find(|site| {
+        shares
+            .first()
+            .is_some_and(|share| share.at == site.location())
+    });
     let last = of_runs.last().and_then(Option::as_ref);
     let last = last.filter(|_| kind == FindingKind::OverBudget && !rounds);
     Some(Finding {
@@ -228,20 +256,29 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
             limit: over.limit,
             allowed: over.allowed,
             reached: over.reached,
-            shares: shares.into_iter().map(|(share, _)| share).collect(),
+            when: when(over, run),
+            // Everything is the test's own.
+            shares: shares
+                .into_iter()
+                .map(|share| Share {
+                    earlier: 0,
+                    ..share
+                })
+                .collect(),
+            reusable: reusable(&over.in_turn, &input.names),
         }),
         ..Finding::new(kind, over.layer, over.place, site.unwrap_or_default())
     })
 }
 
-fn share(taken: &SiteUsage, names: &NameTable) -> (Share, Site) {
-    let site = names.site(taken.stack, Kind::Linear);
-    let share = Share {
-        count: taken.count,
-        bytes: taken.bytes,
-        at: site.location(),
-    };
-    (share, site)
+/// Returns the call of the run that reached the peak.
+fn when(over: &UsageOverBudget, run: &RunInput) -> Option<When> {
+    let call = Some(call(run, over.peak_at)).filter(|call| *call != 0)?;
+    Some(When {
+        first: call,
+        last: call,
+        of: run.calls?.max(call),
+    })
 }
 
 /// Returns a note about a limit that cannot apply because nothing was reported in its layer.
@@ -281,12 +318,17 @@ mod tests {
     fn taken(place: Place, made: u64, peak: u64) -> MeterReading {
         MeterReading {
             place,
+            layer: Layer::DRIVER,
             made,
             total: 10 * peak,
             peak,
+            peak_at: 0,
             at_peak: Vec::new(),
             by_bytes: Vec::new(),
             by_count: Vec::new(),
+            in_turn: Vec::new(),
+            lifetimes: Vec::new(),
+            lost: 0,
         }
     }
 

@@ -13,7 +13,7 @@ use super::segments::SegmentMap;
 use super::trend::Trend;
 use super::usage::{Amount, LayerName, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
-use crate::ledger::{Anomaly, Holding, Kind, Layer, Place, Record, ScopeId, StackId};
+use crate::ledger::{Anomaly, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId};
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
 
@@ -148,6 +148,9 @@ pub struct RunInput {
     pub saw_events: bool,
     /// How usage moved.
     pub timeline: TimelineRun,
+    /// What a log of all allocations has read, in runs that have one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peaks: Vec<MeterReading>,
 }
 
 /// A record that the run freed, and where.

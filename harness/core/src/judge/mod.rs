@@ -17,6 +17,7 @@ mod growth;
 mod input;
 mod kept_alive;
 mod names;
+mod peaks;
 mod recycled;
 mod reserve;
 mod rise;
@@ -40,6 +41,7 @@ pub use input::{
     Ownership, RunInput, Subject, Untraced,
 };
 pub use names::{DeviceName, NameTable};
+pub use peaks::peaks;
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};
 pub use tables::device_tables;

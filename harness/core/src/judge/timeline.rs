@@ -1,14 +1,21 @@
 //! Converts the ledger's curves to a report's timeline.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use super::input::{CheckInput, RunInput};
+use super::peaks::call;
 use super::usage::{LayerName, Usage};
-use crate::ledger::{self, Place, Sample};
-use crate::report::{Course, Figure, Point, RunPurpose, Timeline, TimelineRun};
+use crate::ledger::{self, Kind, Lifetime, MeterReading, Place, Sample, StackId};
+use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
 /// How many of the first and of the last rounds are kept, and how many points of each.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
+/// A check with more runs than this keeps only the largest allocations of each.
+const MAX_RUNS: usize = 3;
+const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
 /// Returns the timeline of one run. `reserved` is what was reserved when the body had ended, if it
 /// was read, and `over` when the run was over.
@@ -33,6 +40,8 @@ pub fn of_run(
             start: curve.start,
             peak,
             points: points(&curve.samples, run.began, peak),
+            allocations: Vec::new(),
+            lost: 0,
         }
     };
     let mut curves: Vec<_> = curves.into_iter().map(course_of).collect();
@@ -114,6 +123,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
             start: reserved(before).unwrap_or(0),
             peak: readings().filter_map(reserved).max().unwrap_or(0),
             points: later.into_iter().filter_map(point).collect(),
+            allocations: Vec::new(),
+            lost: 0,
         }
     };
     names.into_iter().map(course).collect()
@@ -124,7 +135,57 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
 #[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
-    of_runs(&runs, input.facts.rounds > 1)
+    let mut timeline = of_runs(&runs, input.facts.rounds > 1)?;
+    add_allocations(&mut timeline, input);
+    Some(timeline)
+}
+
+/// Adds the logged allocations to the curves.
+fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
+    let kept = match timeline.runs.len() {
+        ..=MAX_RUNS => usize::MAX,
+        _ => ALLOCATIONS_OF_A_ROUND,
+    };
+    // The rounds that are left out come after the first ones.
+    let number = |at: usize| match at {
+        ..FIRST_ROUNDS => at,
+        _ => at + timeline.left_out as usize,
+    };
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    let mut of_stack: BTreeMap<StackId, usize> = BTreeMap::new();
+    for (at, course) in (timeline.runs.iter_mut().enumerate())
+        .flat_map(|(at, run)| run.curves.iter_mut().map(move |course| (at, course)))
+        .filter(|(_, course)| course.figure == Figure::Allocated)
+    {
+        let run = &input.runs[number(at)];
+        let mut readings = run.peaks.iter();
+        let is_of = |reading: &&MeterReading| {
+            reading.place == course.place && reading.layer.to_string() == course.layer
+        };
+        let Some(reading) = readings.find(is_of) else {
+            continue;
+        };
+        let mut logged: Vec<Lifetime> = reading.lifetimes.clone();
+        if logged.len() > kept {
+            logged.sort_by_key(|life| Reverse(life.bytes));
+            logged.truncate(kept);
+            logged.sort_by_key(|life| life.allocated);
+        }
+        course.lost = reading.lost + (reading.lifetimes.len() - logged.len()) as u64;
+        let logged = logged.iter().map(|life| {
+            let line = *of_stack.entry(life.stack).or_insert_with(|| {
+                let line = input.names.site(life.stack, Kind::Linear).location();
+                let next = lines.len();
+                *lines.entry(line).or_insert(next)
+            });
+            let calls = [life.allocated, life.freed].map(|event| call(run, event));
+            LoggedAllocation(line, life.bytes, calls[0], calls[1])
+        });
+        course.allocations = logged.collect();
+    }
+    let mut lines: Vec<_> = lines.into_iter().collect();
+    lines.sort_by_key(|(_, index)| *index);
+    timeline.lines = lines.into_iter().map(|(line, _)| line).collect();
 }
 
 fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
@@ -155,6 +216,7 @@ fn of_runs(runs: &[&TimelineRun], rounds: bool) -> Option<Timeline> {
     Some(Timeline {
         runs: kept.map(of_run).collect(),
         left_out: left_out as u64,
+        lines: Vec::new(),
     })
 }
 
@@ -189,6 +251,8 @@ mod tests {
             start: 0,
             peak: points.iter().map(|point| point.2).max().unwrap_or(0),
             points,
+            allocations: Vec::new(),
+            lost: 0,
         };
         TimelineRun {
             purpose: RunPurpose::Judged,

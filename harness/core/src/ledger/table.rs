@@ -216,7 +216,9 @@ impl Table {
         let before = *record;
         record.made.caller.scope = ScopeId::NOBODY;
         shard.count_for_scope(&before, -1);
-        self.meters.gave_back(&before);
+        if let Some(mut meters) = self.meters.of(&before) {
+            meters.disowned(&before, self.now() - 1);
+        }
         Some(before)
     }
 
@@ -376,6 +378,13 @@ impl Table {
         Watch(self)
     }
 
+    /// Begins a log of every allocation and free for `scope`, with what is live now.
+    pub(super) fn begin_log(&self, scope: ScopeId) {
+        let all = self.lock_all();
+        let live = all.iter().flat_map(|shard| shard.records.values());
+        self.meters.begin_log(scope, live);
+    }
+
     /// Returns the curve of each figure that changed with the event `since` or later.
     pub(super) fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let all = self.lock_all();
@@ -397,17 +406,17 @@ impl Shard {
         self.kinds[made.kind as usize] += 1;
         let is_owned = self.count_for_scope(record, 1);
         let (key, amount) = UsageKey::of(made);
+        let is_new = entering == Entering::New;
+        self.unowned += u64::from(is_new && !is_owned);
         let usage = self.usage(table, key);
+        // Locked before the figure changes, so that a log has the peak of that figure.
+        let metered = table.meters.of(record);
         let live = usage.gauge.raise(amount);
         if table.watches.load(Ordering::Relaxed) != 0 {
             usage.log.add(at, live.wrapping_sub(amount), live);
         }
-        match entering {
-            Entering::New => {
-                self.unowned += u64::from(!is_owned);
-                table.meters.took(record);
-            }
-            Entering::Again => table.meters.took_back(record),
+        if let Some(mut meters) = metered {
+            meters.gained(record, at, is_new);
         }
     }
 
@@ -417,11 +426,14 @@ impl Shard {
         self.count_for_scope(record, -1);
         let (key, amount) = UsageKey::of(&record.made);
         let usage = self.usage(table, key);
+        let metered = table.meters.of(record);
         let live = usage.gauge.lower(amount);
         if table.watches.load(Ordering::Relaxed) != 0 {
             usage.log.add(at, live.wrapping_add(amount), live);
         }
-        table.meters.gave_back(record);
+        if let Some(mut meters) = metered {
+            meters.lost(record, at);
+        }
     }
 
     /// Counts a record for its scope. Returns whether that scope is open.

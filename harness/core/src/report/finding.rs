@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FindingKind, Site};
+use super::{FindingKind, Reusable, Site};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
@@ -306,21 +306,39 @@ pub struct Budget {
     pub allowed: u64,
     /// What the test reached.
     pub reached: u64,
-    /// The call sites that contributed, the largest first; for bytes, what was live at the peak.
-    /// The first is the finding's own call site.
+    /// The source lines that contributed, the largest first; for bytes, what was live at the peak. They
+    /// add up to what the test reached. If there are many, the last entry is the sum of the rest. None
+    /// for a reserve.
     pub shares: Vec<Share>,
+    /// For bytes, the call that reached the peak; none if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// For what is counted over the whole test, which allocations one buffer could have served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reusable: Vec<Reusable>,
 }
 
-/// The contribution of one call site.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The contribution of one source line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Share {
     /// The number of allocations.
     pub count: u64,
     /// The number of bytes.
     pub bytes: u64,
-    /// `src/optim.rs:88`.
+    /// `src/optim.rs:88`, or `12 other lines`.
     pub at: String,
+    /// Of what was live at a peak, the calls that allocated the first and the last of it; none if all
+    /// of it was there before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// How many of them were there before the run.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub earlier: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The kind of a limit.

@@ -5,6 +5,7 @@ mod device;
 mod finding;
 mod location;
 mod meant_to_stay;
+mod peak;
 mod reason;
 mod site;
 mod status;
@@ -18,7 +19,8 @@ pub use finding::{
 #[doc(hidden)]
 pub use location::full;
 pub use meant_to_stay::MeantToStay;
+pub use peak::{Peak, Reusable};
 pub use reason::{Code, Reason};
 pub use site::{Frame, Known, Language, Library, Owner, Site};
 pub use status::{CheckStatus, FindingKind, Outcome};
-pub use timeline::{Course, Point, RunPurpose, Timeline, TimelineRun};
+pub use timeline::{Course, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};

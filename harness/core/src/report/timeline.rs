@@ -16,6 +16,9 @@ pub struct Timeline {
     /// The number of earlier rounds that are omitted.
     #[serde(default)]
     pub left_out: u64,
+    /// The source lines that [`LoggedAllocation`]s name by their index.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lines: Vec<String>,
 }
 
 /// One run of the body. Its time is counted in allocating and freeing calls of the process, from 1,
@@ -64,6 +67,16 @@ pub struct Course {
     /// The points in the order of their calls, at most about 250. Reserved bytes have only the
     /// values that were read: before the body, at its end and after it.
     pub points: Vec<Point>,
+    /// If the run had a log, what was allocated and freed, in the order of the calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocations: Vec<LoggedAllocation>,
+    /// How many more there were, none of them larger.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Course {
@@ -80,3 +93,9 @@ impl Course {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);
+
+/// An allocation: `[line, bytes, allocated, freed]`. The line is an index of [`Timeline::lines`]. The
+/// calls are those that allocated and freed it, where 0 is before the run and never in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct LoggedAllocation(pub usize, pub u64, pub u64, pub u64);

@@ -92,6 +92,26 @@ impl Ledger {
         self.table.meters.end(scope)
     }
 
+    /// Begins a log of every allocation and free in this process, for the peaks, until
+    /// [`Self::end_log`].
+    pub fn begin_log(&self, scope: ScopeId) {
+        let _quiet = quiet();
+        self.table.begin_log(scope);
+    }
+
+    /// Reads the log that began for `scope`, by layer and place; empty if there is none.
+    #[must_use]
+    pub fn log(&self, scope: ScopeId) -> Vec<MeterReading> {
+        let _quiet = quiet();
+        self.table.meters.log(scope)
+    }
+
+    /// Ends the log that began for `scope`, if there is one.
+    pub fn end_log(&self, scope: ScopeId) {
+        let _quiet = quiet();
+        self.table.meters.end_log(scope);
+    }
+
     /// Returns how many records of an open scope are live.
     #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {

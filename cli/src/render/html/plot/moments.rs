@@ -1,0 +1,100 @@
+//! What the page's script needs to list what was live at any call of a timeline.
+
+use gpu_leak_check::report::check_report::{Course, LoggedAllocation, Point, Timeline};
+use gpu_leak_check::report::escape;
+use serde::Serialize;
+
+use super::axes::RunSpan;
+use super::name_of;
+
+/// The moments of a picture, as data for the script.
+#[derive(Debug)]
+pub(in super::super) struct Moments {
+    pub(in super::super) data: String,
+    /// The last position of the slider, which counts the calls of all runs, 0 included.
+    pub(in super::super) last: u64,
+    /// The position of the highest peak.
+    pub(in super::super) peak: u64,
+}
+
+#[derive(Serialize)]
+struct Data<'a> {
+    lines: Vec<String>,
+    runs: Vec<Run>,
+    courses: Vec<Logged<'a>>,
+}
+
+/// A run and where it is in the picture.
+#[derive(Serialize)]
+struct Run {
+    name: String,
+    left: f64,
+    width: f64,
+    calls: u64,
+}
+
+/// A curve of a run, with its log.
+#[derive(Serialize)]
+struct Logged<'a> {
+    run: usize,
+    layer: String,
+    start: u64,
+    points: &'a [Point],
+    allocations: &'a [LoggedAllocation],
+    lost: u64,
+}
+
+impl Moments {
+    /// None if no curve that is shown has a log.
+    pub(super) fn of(
+        timeline: &Timeline,
+        spans: &[RunSpan],
+        shown: impl Fn(&Course) -> bool,
+    ) -> Option<Self> {
+        let mut courses = Vec::new();
+        let (mut highest, mut peak, mut before) = (0, 0, 0);
+        for (run, it) in timeline.runs.iter().enumerate() {
+            let logged = |course: &&Course| shown(course) && !course.allocations.is_empty();
+            for course in it.curves.iter().filter(logged) {
+                if course.peak > highest {
+                    highest = course.peak;
+                    let mut points = course.points.iter();
+                    let at = points.find(|point| point.2 >= course.peak);
+                    peak = before + at.map_or(0, |point| point.0.min(it.calls));
+                }
+                courses.push(Logged {
+                    run,
+                    layer: escape::name(&course.layer),
+                    start: course.start,
+                    points: &course.points,
+                    allocations: &course.allocations,
+                    lost: course.lost,
+                });
+            }
+            before += it.calls + 1;
+        }
+        if courses.is_empty() {
+            return None;
+        }
+        let run = |(index, span): (usize, &RunSpan)| Run {
+            name: name_of(timeline, index),
+            left: span.left,
+            width: span.width,
+            calls: span.calls,
+        };
+        let data = Data {
+            lines: timeline
+                .lines
+                .iter()
+                .map(|line| escape::name(line))
+                .collect(),
+            runs: spans.iter().enumerate().map(run).collect(),
+            courses,
+        };
+        Some(Self {
+            data: serde_json::to_string(&data).ok()?,
+            last: before.saturating_sub(1),
+            peak,
+        })
+    }
+}

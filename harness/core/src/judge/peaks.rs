@@ -1,0 +1,150 @@
+//! Converts what the ledger's meters have read to what a report says of peaks.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use super::input::{CheckInput, RunInput};
+use super::names::NameTable;
+use crate::ledger::{InTurn, Kind, MeterReading, SiteUsage, StackId};
+use crate::report::{Peak, Reusable, Share, When};
+use crate::units::quantity;
+
+/// How many source lines of a peak are listed.
+const MAX_LINES: usize = 100;
+/// How many groups of allocations that followed one another are listed.
+const MAX_REUSABLE: usize = 16;
+
+/// Returns the peak of each layer at each place where the check allocated, each of the run that had
+/// the highest; empty if no run has a log.
+#[must_use]
+pub fn peaks(input: &CheckInput) -> Vec<Peak> {
+    let mut highest: BTreeMap<_, (usize, &MeterReading)> = BTreeMap::new();
+    for (number, run) in input.judged_runs().iter().enumerate() {
+        for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
+            // By the layer's name, because its number depends on the order of first use.
+            match highest.entry((reading.place, reading.layer.to_string())) {
+                Entry::Vacant(entry) => {
+                    entry.insert((number, reading));
+                }
+                Entry::Occupied(mut entry) => {
+                    if entry.get().1.peak < reading.peak {
+                        entry.insert((number, reading));
+                    }
+                }
+            }
+        }
+    }
+    let peak = |((place, layer), (number, reading)): (_, (usize, &MeterReading))| {
+        let run = &input.runs[number];
+        let call = call(run, reading.peak_at);
+        Peak {
+            place,
+            layer,
+            bytes: reading.peak,
+            run: number as u64 + 1,
+            call,
+            calls: calls(run),
+            lines: shares(&reading.at_peak, run, &input.names, MAX_LINES),
+            reusable: reusable(&reading.in_turn, &input.names),
+        }
+    };
+    highest.into_iter().map(peak).collect()
+}
+
+/// Returns the number of an event as a call of the run, from 1; 0 if it was before the run.
+pub(super) fn call(run: &RunInput, event: u64) -> u64 {
+    // A whole program has no earlier events.
+    (event + 1).saturating_sub(run.began.max(1))
+}
+
+/// Returns the number of calls of a run; 0 if it is unknown.
+fn calls(run: &RunInput) -> u64 {
+    run.timeline.calls.max(run.calls.unwrap_or(0))
+}
+
+/// Returns what these call sites used by source line, the largest first. What is beyond `most` lines
+/// is one entry.
+pub(super) fn shares(
+    sites: &[SiteUsage],
+    run: &RunInput,
+    names: &NameTable,
+    most: usize,
+) -> Vec<Share> {
+    let mut lines: BTreeMap<String, Share> = BTreeMap::new();
+    for site in sites {
+        let at = names.site(site.stack, Kind::Linear).location();
+        let share = lines.entry(at.clone()).or_insert_with(|| Share {
+            at,
+            ..Share::default()
+        });
+        add(share, &share_of(site, run));
+    }
+    let mut lines: Vec<Share> = lines.into_values().collect();
+    lines.sort_by_key(|share| Reverse(share.bytes));
+    if lines.len() > most {
+        let rest = lines.split_off(most.saturating_sub(1));
+        let mut sum = Share {
+            at: quantity(rest.len() as u64, "other line"),
+            ..Share::default()
+        };
+        rest.iter().for_each(|share| add(&mut sum, share));
+        lines.push(sum);
+    }
+    lines
+}
+
+fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
+    let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
+    // What counts all allocations of a site says nothing about a moment.
+    let is_earlier = last == 0;
+    Share {
+        count: site.count,
+        bytes: site.bytes,
+        at: String::new(),
+        when: (first != 0).then(|| When {
+            first,
+            last,
+            of: calls(run),
+        }),
+        earlier: if is_earlier { site.count } else { 0 },
+    }
+}
+
+fn add(sum: &mut Share, share: &Share) {
+    sum.count += share.count;
+    sum.bytes = sum.bytes.saturating_add(share.bytes);
+    sum.earlier += share.earlier;
+    sum.when = match (sum.when, share.when) {
+        (Some(one), Some(other)) => Some(When {
+            first: one.first.min(other.first),
+            last: one.last.max(other.last),
+            of: one.of.max(other.of),
+        }),
+        (one, other) => one.or(other),
+    };
+}
+
+/// Returns these allocations by source line and size.
+pub(super) fn reusable(in_turn: &[InTurn], names: &NameTable) -> Vec<Reusable> {
+    let mut lines: BTreeMap<(String, u64), Reusable> = BTreeMap::new();
+    for it in in_turn {
+        let at = location(it.stack, names);
+        let line = lines.entry((at.clone(), it.bytes)).or_insert(Reusable {
+            at,
+            each: it.bytes,
+            count: 0,
+            buffers: 0,
+        });
+        line.count += it.count;
+        line.buffers += 1;
+    }
+    let mut lines: Vec<Reusable> = lines.into_values().collect();
+    lines.sort_by_key(|it| Reverse(it.each.saturating_mul(it.saved())));
+    lines.truncate(MAX_REUSABLE);
+    lines
+}
+
+fn location(stack: StackId, names: &NameTable) -> String {
+    names.site(stack, Kind::Linear).location()
+}

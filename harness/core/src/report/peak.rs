@@ -1,0 +1,123 @@
+//! What a layer held at its peak, and which of its allocations followed one another.
+
+use serde::{Deserialize, Serialize};
+
+#[cfg(doc)]
+use super::Row;
+use super::{Share, When};
+use crate::ledger::Place;
+use crate::units::{count, exact_size, quantity};
+
+/// The peak of a layer at a place. Its lines add up to it, to the byte.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Peak {
+    /// The device, or the host.
+    pub place: Place,
+    /// As in [`Row::layer`].
+    pub layer: String,
+    /// The most bytes that were live at once.
+    pub bytes: u64,
+    /// The run of the body that had this peak, from 1.
+    pub run: u64,
+    /// The allocating or freeing call of that run which reached it, from 1; 0 if as much was live when
+    /// the run began.
+    pub call: u64,
+    /// The number of these calls during the run; 0 for a program that was watched from outside.
+    pub calls: u64,
+    /// What was live then by source line, the largest first. If there are more than a hundred lines,
+    /// the last entry is the sum of the rest.
+    pub lines: Vec<Share>,
+    /// Which allocations of the run one buffer could have served, those that would save most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reusable: Vec<Reusable>,
+}
+
+/// Allocations of one size at one source line, each of which was freed before the next was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Reusable {
+    /// `src/optim.rs:88`.
+    pub at: String,
+    /// The size of each.
+    pub each: u64,
+    /// The number of allocations.
+    pub count: u64,
+    /// The number of buffers that could serve them all: one for each thread, stream and chain of
+    /// callers.
+    pub buffers: u64,
+}
+
+impl Reusable {
+    /// Returns how many allocations fewer there are if buffers are reused.
+    #[must_use]
+    pub const fn saved(&self) -> u64 {
+        self.count.saturating_sub(self.buffers)
+    }
+
+    /// Returns for example `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the next:
+    /// one buffer could serve them all, 99 allocations fewer`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let served = match self.buffers {
+            1 => "each freed before the next: one buffer could serve them all".to_owned(),
+            buffers => format!(
+                "each freed before the next on its thread, stream and chain of callers: {} could \
+                 serve them all",
+                quantity(buffers, "buffer")
+            ),
+        };
+        format!(
+            "{} of {} at {}, {served}, {} fewer",
+            quantity(self.count, "allocation"),
+            exact_size(self.each),
+            self.at,
+            quantity(self.saved(), "allocation"),
+        )
+    }
+}
+
+impl Peak {
+    /// Returns for example `the peak of 73.4 MiB of driver on cuda:0 was reached by call 98 of 100`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let peak = format!(
+            "the peak of {} in the layer {} on {}",
+            exact_size(self.bytes),
+            self.layer,
+            self.place
+        );
+        match (self.call, self.calls) {
+            (0, _) => format!("{peak} was there before the first call"),
+            (call, 0) => format!("{peak} was reached by call {}", count(call)),
+            (call, of) => format!(
+                "{peak} was reached by call {} of {}",
+                count(call),
+                count(of)
+            ),
+        }
+    }
+}
+
+impl Share {
+    /// Returns when it was allocated, if that is known: `calls 3 to 97`, `call 4, 2 of them before the
+    /// check`, `before the check`.
+    #[must_use]
+    pub fn allocated(&self) -> Option<String> {
+        let calls = self
+            .when
+            .map(|When { first, last, .. }| match first == last {
+                true => format!("call {}", count(first)),
+                false => format!("calls {} to {}", count(first), count(last)),
+            });
+        match (calls, self.earlier) {
+            (None, 0) => None,
+            (None, _) => Some("before the check".to_owned()),
+            (Some(calls), 0) => Some(calls),
+            (Some(calls), earlier) => Some(format!(
+                "{calls}, and {} of them before the check",
+                count(earlier)
+            )),
+        }
+    }
+}
