@@ -15,6 +15,7 @@ mod kinds;
 mod limits;
 mod output;
 mod pages;
+mod peaks;
 mod python;
 mod quiet;
 mod races;

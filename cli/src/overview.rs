@@ -27,6 +27,9 @@ pub(crate) struct Overview<'run> {
     pub(crate) unmeasured: Vec<&'run Report>,
     /// The highest peak of each layer of each device.
     pub(crate) peaks: Vec<Peak<'run>>,
+    /// What was live at the highest peak of each layer of each device, where a check says so, with the
+    /// name of that check.
+    pub(crate) live_at_peaks: Vec<(&'run str, &'run LivePeak)>,
     /// How many checks ended.
     pub(crate) finished: usize,
     /// What could not be read, a sentence each.
@@ -54,8 +57,6 @@ pub(crate) struct Peak<'run> {
     pub(crate) figure: Figure,
     pub(crate) peak: u64,
     pub(crate) test: &'run str,
-    /// What was live then, if the check says so.
-    pub(crate) live: Option<&'run LivePeak>,
 }
 
 impl Peak<'_> {
@@ -103,6 +104,7 @@ impl<'run> Overview<'run> {
                 .filter(|report| report.status.is_unmeasured())
                 .collect(),
             peaks: peaks(run),
+            live_at_peaks: live_at_peaks(run),
             finished: run.reports().count(),
             problems: &run.problems,
         }
@@ -272,14 +274,24 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
                     figure,
                     peak,
                     test: &report.test,
-                    live: report.peaks.iter().find(|live| {
-                        let is_bytes = figure == Figure::Allocated;
-                        is_bytes && live.place == device.place && live.layer == row.layer
-                    }),
                 };
                 if highest.get(&key).is_none_or(|known| known.peak < peak) {
                     highest.insert(key, this);
                 }
+            }
+        }
+    }
+    highest.into_values().collect()
+}
+
+fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
+    let mut highest: BTreeMap<_, (&str, &LivePeak)> = BTreeMap::new();
+    for report in run.reports() {
+        for peak in &report.peaks {
+            let known = highest.entry((peak.place, &peak.layer));
+            let known = known.or_insert((&report.test, peak));
+            if known.1.bytes < peak.bytes {
+                *known = (&report.test, peak);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use headless_chrome::browser::tab::point::Point;
 use headless_chrome::protocol::cdp::types::Event;
 use headless_chrome::protocol::cdp::{Emulation, Page};
 use headless_chrome::{Browser, LaunchOptions, Tab};
@@ -148,6 +149,11 @@ impl View {
     pub(crate) fn click(&self, selector: &str) {
         let element = self.tab.find_element(selector).expect("an element");
         element.click().expect("a click");
+    }
+
+    /// Clicks at this point of the window.
+    pub(crate) fn click_at(&self, x: f64, y: f64) {
+        self.tab.click_point(Point { x, y }).expect("a click");
     }
 
     /// Changes the width of the window, in pixels.

@@ -4,8 +4,10 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use crate::browser::{Chromium, View};
-use crate::support::{checked, file_of, gpu_leak};
+use crate::support::{checked, checked_in, file_of, gpu_leak};
 
 /// Writes the page of a run to a file beside it.
 fn page_of(run: &Path) -> PathBuf {
@@ -206,6 +208,105 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
 
     let view = chromium.open(&page, "search=keeps_more_each_round&unfold");
     assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
+}
+
+/// A click lists what was live at that call: as much as the curve says, which has another source.
+#[test]
+fn a_click_on_the_curve_lists_what_was_live_there() {
+    let Some(chromium) = Chromium::start() else {
+        return;
+    };
+    let base = tempfile::tempdir().expect("a directory");
+    let ask = [("GPU_LEAK_CHECK_PEAKS", "true")];
+    let run = checked_in(base.path(), "r", &["has_a_peak"], None, &ask);
+    let page = run.join("page.html");
+    let options = ["--format=html".as_ref(), "--out".as_ref(), page.as_os_str()];
+    let told = gpu_leak(
+        ["report".as_ref(), run.as_os_str()]
+            .into_iter()
+            .chain(options),
+    );
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let text = fs::read_to_string(file_of(&run)).expect("the file");
+    let verdicts = text
+        .lines()
+        .filter(|line| line.contains("\"record\":\"verdict\""));
+    let verdict: Value = serde_json::from_str(verdicts.last().expect("a verdict")).expect("JSON");
+    let curves = verdict["timeline"]["runs"][0]["curves"]
+        .as_array()
+        .expect("curves");
+    let layer = "allocator:gpu-leak-kernels";
+    let is_blocks = |it: &&Value| it["layer"] == layer && it["figure"] == "allocated";
+    let blocks = curves.iter().find(is_blocks).expect("blocks");
+
+    let view = chromium.open(&page, "unfold");
+    // Before any click, the peak is there, with its lines.
+    let test = view.text("details.test");
+    assert!(
+        test.contains("the peak of 12.0 KiB in the layer allocator:gpu-leak-kernels"),
+        "{test}"
+    );
+    let box_of = "document.querySelector('.moments')";
+    let point_of = |call: u64| {
+        let middle = format!(
+            "(() => {{ const {{ runs: [run] }} = JSON.parse({box_of}.dataset.moments); \
+             const svg = {box_of}.closest('figure').querySelector('.plot svg'); \
+             svg.scrollIntoView({{ block: 'center' }}); \
+             const x = run.left + run.width * ({call} + 0.5) / (run.calls + 1); \
+             const point = new DOMPoint(x, 60).matrixTransform(svg.getScreenCTM()); \
+             return [point.x, point.y]; }})()"
+        );
+        let point = view.value(&middle);
+        [0, 1].map(|at| point[at].as_f64().expect("a coordinate"))
+    };
+    let mut clicked = 0;
+    for point in blocks["points"].as_array().expect("points") {
+        let (call, value) = (point[0].as_u64().expect("a call"), point[2].as_u64());
+        let [x, y] = point_of(call);
+        view.click_at(x, y);
+        let live = view.text(".live");
+        let value = value.expect("bytes").to_string();
+        let value = match value.len() {
+            4.. => format!(
+                "{},{}",
+                &value[..value.len() - 3],
+                &value[value.len() - 3..]
+            ),
+            _ => value,
+        };
+        let title = format!("{value} bytes of {layer} live after call {call} of");
+        assert!(live.contains(&title), "{title}: {live}");
+        // The lines add up to it.
+        let sum = format!(
+            "[...document.querySelectorAll('.live h4')].filter((it) => it.textContent.includes({layer:?})) \
+             .flatMap((it) => [...(it.nextElementSibling?.querySelectorAll('tbody tr') ?? [])]) \
+             .reduce((sum, row) => sum + Number(row.cells[0].textContent.replaceAll(',', '')), 0)"
+        );
+        assert_eq!(view.value(&sum), point[2], "call {call}: {live}");
+        clicked += 1;
+    }
+    assert!(clicked >= 20, "{clicked} calls");
+
+    // The slider does the same, with the keyboard alone.
+    let set = format!("{box_of}.querySelector('input').focus() ?? null");
+    view.value(&set);
+    view.press("Home");
+    let live = view.text(".live");
+    assert!(
+        live.contains("0 bytes of") && live.contains("before the first call"),
+        "{live}"
+    );
+    view.press("ArrowRight");
+    assert!(
+        view.text(".live").contains("after call 1 of"),
+        "{}",
+        view.text(".live")
+    );
+    view.screenshot("moment");
+    if let Some(violations) = view.inaccessible() {
+        assert_eq!(violations, [] as [&str; 0]);
+    }
+    assert_silent(&view);
 }
 
 /// The verdict with another line of its finding, so that it is another finding.

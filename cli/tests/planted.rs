@@ -56,6 +56,20 @@ fn gives_back() -> Result<()> {
     Ok(())
 }
 
+#[gpu_leak_check]
+#[ignore = "planted"]
+#[test]
+fn has_a_peak() -> Result<()> {
+    let device = Device::embedded()?;
+    let weights = Tensor::full([1024], 0.5, &device)?;
+    for _ in 0..5 {
+        let activations = weights.sin()?;
+        activations.relu()?;
+    }
+    let _late = Tensor::zeros([256], &device)?;
+    Ok(())
+}
+
 #[ignore = "planted"]
 #[test]
 fn allocates_beside_a_check() -> Result<()> {

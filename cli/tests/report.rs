@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 
-use crate::support::{checked, command, file_of, gpu_leak, told};
+use crate::support::{checked, checked_in, command, file_of, gpu_leak, told};
 
 #[test]
 fn every_leak_is_told_with_its_bytes_and_its_line() {
@@ -33,6 +33,31 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
         "{}",
         told.stdout
     );
+}
+
+/// The lines of the text add up to the peak, and the command asks its checks for them.
+#[test]
+fn what_made_a_peak_is_told_line_by_line() {
+    let base = tempfile::tempdir().expect("a directory");
+    let ask = [("GPU_LEAK_CHECK_PEAKS", "true")];
+    let run = checked_in(base.path(), "r", &["has_a_peak"], None, &ask);
+    let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
+    let about = told.stdout.split("in planted::has_a_peak, ").nth(1);
+    let about = about.expect("what made the peak");
+    let lines: Vec<_> = about.lines().collect();
+    let peak = "the peak of 12.0 KiB in the layer allocator:gpu-leak-kernels on embedded:0 was reached by call";
+    assert!(lines.join(" ").starts_with(peak), "{about}");
+    for line in [
+        "4.00 KiB  1 allocation",
+        "cli/tests/planted.rs:",
+        "reuse: 5 allocations of 4.00 KiB",
+    ] {
+        assert!(about.contains(line), "{line}: {about}");
+    }
+
+    let plain = checked(base.path(), "plain", &["has_a_peak"]);
+    let told = gpu_leak(["report".as_ref(), plain.as_os_str()]);
+    assert!(!told.stdout.contains("reached by call"), "{}", told.stdout);
 }
 
 #[test]

@@ -9,3 +9,6 @@ mod your_allocator {}
 
 #[doc = include_str!("../../docs/coming-from.md")]
 mod coming_from {}
+
+#[doc = include_str!("../../docs/peaks.md")]
+mod peaks {}

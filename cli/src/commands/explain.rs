@@ -245,6 +245,7 @@ mod tests {
             "others",
             "with it",
             "also",
+            "reuse",
             "thread",
             "when",
             "rounds",

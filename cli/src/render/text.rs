@@ -49,6 +49,15 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         ));
     }
     lines.extend(peaks(overview, width));
+    lines.extend(live_at_peaks(overview, width));
+    for report in overview.run.reports() {
+        for graph in &report.graphs {
+            let sentence = escape::sentence(&graph.sentence());
+            let sentence = format!("in {}, {sentence}", escape::name(&report.test));
+            lines.push(String::new());
+            lines.extend(wrapped(&sentence, 0, 2, width));
+        }
+    }
     if !overview.problems.is_empty() {
         lines.push(String::new());
     }
@@ -129,25 +138,21 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     if let more @ 1.. = overview.peaks.len().saturating_sub(MAX_PEAKS) {
         lines.push(format!("  and {}", quantity(more as u64, "more layer")));
     }
-    let live = overview.peaks.iter().take(MAX_PEAKS);
-    for (test, live) in live.filter_map(|peak| Some((peak.test, peak.live?))) {
-        let mut about = peak_lines(live).into_iter();
+    lines
+}
+
+/// What was live at each peak, line by line.
+fn live_at_peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (test, peak) in overview.live_at_peaks.iter().take(MAX_PEAKS) {
+        let mut about = peak_lines(peak).into_iter();
         let first = about.next().unwrap_or_default();
+        let title = format!("in {}, {first}", escape::name(test));
         lines.push(String::new());
-        lines.extend(wrapped(
-            &format!("in {}, {first}", escape::name(test)),
-            0,
-            2,
-            width,
-        ));
-        // Columns stay in one line; the sentences at the end do not.
+        lines.extend(wrapped(&title, 0, 2, width));
         for line in about {
-            lines.extend(wrapped(
-                line.trim_start(),
-                indent(&line),
-                indent(&line) + 2,
-                width,
-            ));
+            let columns = indent(&line);
+            lines.extend(wrapped(line.trim_start(), columns, columns + 2, width));
         }
     }
     lines

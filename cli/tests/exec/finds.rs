@@ -17,6 +17,34 @@ fn findings(ran: &Ran) -> Vec<Finding> {
     report.findings.clone()
 }
 
+/// With `--peaks`, what was live at the peak is told by line, and adds up to it.
+#[test]
+fn what_made_the_peak_of_a_program_is_told() {
+    let plain = ran(&Fake::new(), &[], "one");
+    assert!(
+        !plain.told.stdout.contains("the peak of"),
+        "{:?}",
+        plain.told
+    );
+    let ran = ran(&Fake::new(), &["--peaks"], "one");
+    let files = ran.files();
+    let report = &files[0].reports[0];
+    let [peak] = &report.peaks[..] else {
+        panic!("{report:?}");
+    };
+    let lines = peak.lines.iter().map(|line| line.bytes);
+    assert_eq!(
+        (peak.layer.as_str(), lines.sum::<u64>()),
+        ("driver", peak.bytes)
+    );
+    let at = format!("program.c:{}", line_of("/* allocated here */"));
+    assert!(
+        peak.lines.iter().any(|line| line.at.ends_with(&at)),
+        "{peak:?}"
+    );
+    assert!(ran.told.stdout.contains("the peak of"), "{:?}", ran.told);
+}
+
 #[test]
 fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
     let ran = ran(&Fake::new(), &[], "one");

@@ -77,7 +77,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
         let turn = (!nested).then(|| take_turn(&policy, caller));
         let body = |scope| body::run(case.name(), scope, case.body);
         let checked = check(session_of(case, policy, turn), body);
-        let report = |checked| outcome::conclude(&subject_of(case), checked);
+        let report = |checked| outcome::conclude(&subject_of(case), checked).0;
         outcome::end_unjudged(case, checked.map_or_else(|end| end, report))
     })
 }

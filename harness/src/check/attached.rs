@@ -334,6 +334,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
             handed_over.add(record.made.bytes);
         }
     }
+    let (peaks, graphs) = log.map(PeakLog::read_peaks).unwrap_or_default();
     RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
@@ -341,7 +342,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         end: sources::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
-        peaks: log.map(PeakLog::read_peaks).unwrap_or_default(),
+        peaks,
+        graphs,
         freed_by_shutdown,
         anomalies,
         handed_over,

@@ -12,6 +12,7 @@ use super::session::{Checked, Session, check, check_async, subject_at};
 use crate::config::{self, Mode, Policy};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
+use crate::report::check_report::{CheckStatus, Report};
 
 /// A check of a block inside a test or in a program without tests.
 ///
@@ -114,7 +115,31 @@ impl Check {
     ///
     /// If the block panics, if it leaked (with the report), or if the run's settings are wrong.
     pub fn run<T>(self, block: impl FnMut() -> T) -> T {
-        self.run_by(|_| {}, block)
+        self.run_by(|_| {}, block).0
+    }
+
+    /// Like [`run`](Self::run), and also returns the report of a check that did not fail.
+    ///
+    /// ```
+    /// use gpu_leak_check::Check;
+    ///
+    /// let ((), report) = Check::new("one step").peaks(true).run_reporting(|| { /* … */ });
+    /// for peak in &report.peaks {
+    ///     println!("{}", peak.sentence());
+    ///     for line in &peak.lines {
+    ///         println!("{} bytes at {}", line.bytes, line.at);
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// Like [`run`](Self::run).
+    pub fn run_reporting<T>(self, block: impl FnMut() -> T) -> (T, Report) {
+        let about = subject_at(&self.name, self.at);
+        let (value, report) = self.run_by(|_| {}, block);
+        let not_judged = || Report::about(about, CheckStatus::NotMeasured);
+        (value, report.unwrap_or_else(not_judged))
     }
 
     /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
@@ -139,17 +164,23 @@ impl Check {
         };
         let mut block = Some(block);
         self.run_by(once, || block.take().expect("it runs once")())
+            .0
     }
 
-    /// Runs the block by a policy that `adapt` may change.
-    fn run_by<T>(self, adapt: impl FnOnce(&mut Policy), mut block: impl FnMut() -> T) -> T {
+    /// Runs the block by a policy that `adapt` may change. Without a report if checks are switched off.
+    fn run_by<T>(
+        self,
+        adapt: impl FnOnce(&mut Policy),
+        mut block: impl FnMut() -> T,
+    ) -> (T, Option<Report>) {
         let mut returned = None;
         let Some((subject, session)) = self.begin(adapt) else {
-            return block();
+            return (block(), None);
         };
         let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
-        conclude(&subject, check(session, body));
-        returned.expect("a block that did not panic has returned")
+        let report = conclude(&subject, check(session, body));
+        let value = returned.expect("a block that did not panic has returned");
+        (value, report)
     }
 
     /// Like [`run`](Self::run), for an async block. The block runs on the task that awaits this
@@ -195,9 +226,16 @@ impl Check {
     }
 }
 
-/// Reports the check of a block, and resumes the block's own panic, if it panicked.
-fn conclude(subject: &Subject, checked: Result<Checked, End>) {
-    let end = checked.map_or_else(|end| end, |checked| outcome::conclude(subject, checked));
+/// Reports the check of a block, and resumes the block's own panic, if it panicked. Returns the report,
+/// if there is one.
+fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
+    let (end, report) = match checked {
+        Ok(checked) => {
+            let (end, report) = outcome::conclude(subject, checked);
+            (end, Some(report))
+        }
+        Err(end) => (end, None),
+    };
     match end {
         End::Passed => {}
         End::Panicked(payload) => resume_unwind(payload),

@@ -79,6 +79,9 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
             add_stack(names, stack);
         }
     }
+    for site in run.graphs.iter().flat_map(|graph| &graph.sites) {
+        add_stack(names, site.stack);
+    }
     let broken = run.broken_before.or(run.broken_inside);
     if let Some(broken) = broken {
         add_error(names, broken.error);

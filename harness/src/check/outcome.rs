@@ -47,17 +47,17 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     }
 }
 
-/// Reports a check that is over, and returns how its body has ended.
+/// Reports a check that is over, and returns how its body has ended and the report.
 ///
 /// # Panics
 ///
 /// If the check fails its test.
-pub(crate) fn conclude(subject: &Subject, checked: Checked) -> End {
+pub(crate) fn conclude(subject: &Subject, checked: Checked) -> (End, Report) {
     if let Some(failed) = checked.failed {
         fail_at(subject, failed, &story(&checked.report));
     }
     tell_beside(&checked.report, checked.outcome);
-    checked.end
+    (checked.end, checked.report)
 }
 
 /// Ends the test as its body requires.

@@ -18,7 +18,9 @@ use crate::judge::{
     ContextError, Freed, FreedAt, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap,
     Usage, is_more_reserved, timeline,
 };
-use crate::ledger::{self, Anomaly, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch};
+use crate::ledger::{
+    self, Anomaly, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch,
+};
 use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
 
@@ -53,16 +55,16 @@ impl PeakLog {
         Self(scope)
     }
 
-    /// Returns what it has read of each layer at each place.
-    fn read(&self) -> Vec<MeterReading> {
+    /// Returns what it has read of each layer at each place, and of graphs.
+    fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         ledger::live().log(self.0)
     }
 
     /// The same without the lifetimes, which only a timeline shows.
-    pub(super) fn read_peaks(&self) -> Vec<MeterReading> {
-        let mut readings = self.read();
+    pub(super) fn read_peaks(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
+        let (mut readings, graphs) = self.read();
         readings.iter_mut().for_each(|it| it.lifetimes.clear());
-        readings
+        (readings, graphs)
     }
 }
 
@@ -435,7 +437,7 @@ impl Run {
         let over = ledger.now();
         let curves = ledger.curves(&self.watch, self.began);
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
-        input.peaks = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
+        (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }
 }
 

@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Course, DeviceTable,
-    FailedRelease, Figure, Finding, FindingKind, Frame, Holder, HolderKind, HolderRoot, Known,
-    Language, Library, Limit, LoggedAllocation, MeantToStay, Outcome, Owner, Part, Peak, Point,
-    PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose, Share, Sibling, Site, Timeline,
-    TimelineRun, When, WholeDevice,
+    FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory, Holder, HolderKind,
+    HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay, Outcome, Owner,
+    Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose, Share, Sibling,
+    Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
 use crate::judge::{
-    CheckInput, CheckResult, Subject, device_tables, meant_to_stay, peaks, timeline,
+    CheckInput, CheckResult, Subject, device_tables, graph_memory, meant_to_stay, peaks, timeline,
 };
+use crate::ledger::Place;
 
 /// The result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -70,6 +71,10 @@ pub struct Report {
     /// What was live at the peak of each layer; empty unless the option `peaks` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<Peak>,
+    /// With the option `peaks`, the graphs that hold more memory at once than they need in the order of
+    /// their nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graphs: Vec<GraphMemory>,
 }
 
 impl Report {
@@ -103,6 +108,7 @@ impl Report {
             overhead_ms: 0.0,
             timeline: None,
             peaks: Vec::new(),
+            graphs: Vec::new(),
         }
     }
 
@@ -138,8 +144,24 @@ impl Report {
             primaries: input.first().primaries.clone(),
             timeline: timeline::of_check(input),
             peaks: peaks(input),
+            graphs: graph_memory(input),
             ..Self::about(input.subject.clone(), result.status)
         }
+    }
+
+    /// Returns what was live at the peak of this layer, as the tables call it, on this device or the
+    /// host; `None` without the option `peaks`, and if the check allocated nothing there.
+    ///
+    /// ```
+    /// use gpu_leak_check::{Check, Place};
+    ///
+    /// let ((), report) = Check::new("one step").peaks(true).run_reporting(|| { /* … */ });
+    /// assert_eq!(report.peak(Place::cuda(0), "driver"), None);
+    /// ```
+    #[must_use]
+    pub fn peak(&self, place: Place, layer: &str) -> Option<&Peak> {
+        let mut peaks = self.peaks.iter();
+        peaks.find(|peak| peak.place == place && peak.layer == layer)
     }
 
     /// Returns the configuration file as a note: `configured by gpu-leak-check.toml`.

@@ -86,6 +86,9 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
             writeln!(out, "{line}")?;
         }
     }
+    for graph in &report.graphs {
+        writeln!(out, "\n{}", escape::sentence(&graph.sentence()))?;
+    }
 
     let notes = notes(report);
     let help = help(report);

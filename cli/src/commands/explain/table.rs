@@ -228,6 +228,11 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "Allocate less there, or raise the limit.",
     ),
     explanation(
+        "reuse",
+        "Allocations of one size at one line, each of which was freed before the next was made. They do not raise the peak, but each costs a call.",
+        "Allocate one buffer before the loop and use it each time: the report says how many allocations that saves.",
+    ),
+    explanation(
         "thread",
         "What is left was allocated by a thread that does not belong to the test, while nothing else could run.",
         "Join the thread before the test ends, or assign its allocations to the right test with `Scope`.",
@@ -280,8 +285,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "peak",
-        "In the table of a report: the most that a layer held at any one time during the test, with what it held before.",
-        "To limit it: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
+        "In the table of a report: the most that a layer held at any one time during the test, with what it held before. At an exceeded limit: the call that reached the peak, where the listed lines were live at once.",
+        "To list what was live then, line by line: `cargo gpu-leak test --peaks`. To limit it: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
     ),
     explanation(
         "reserved",

@@ -33,6 +33,8 @@ pub(super) struct Test {
     pub(super) plots: Vec<Plot>,
     pub(super) devices: Vec<Device>,
     pub(super) peaks: Vec<PeakTable>,
+    /// A sentence for each graph that holds more memory than it needs.
+    pub(super) graphs: Vec<String>,
     /// What to do about its findings, or so that it can be measured.
     pub(super) help: Vec<String>,
     pub(super) notes: Vec<String>,
@@ -124,6 +126,9 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
                 true => report.peaks.iter().map(peak_table).collect(),
                 false => Vec::new(),
             },
+            graphs: (report.graphs.iter())
+                .map(|graph| escape::sentence(&graph.sentence()))
+                .collect(),
             help: match is_detailed {
                 true => help(report).iter().map(|it| escape::sentence(it)).collect(),
                 false => Vec::new(),

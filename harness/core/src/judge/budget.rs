@@ -293,7 +293,8 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
     let is_bound = input
         .runs
         .iter()
-        .any(|run| usages(&run.baseline) || usages(&run.end));
+        // An allocator that ended with its device is in no usage.
+        .any(|run| usages(&run.baseline) || usages(&run.end) || !run.over_budget.is_empty());
     if stated.is_empty() || is_bound {
         return None;
     }

@@ -13,7 +13,9 @@ use super::segments::SegmentMap;
 use super::trend::Trend;
 use super::usage::{Amount, LayerName, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
-use crate::ledger::{Anomaly, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId};
+use crate::ledger::{
+    Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId,
+};
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
 
@@ -151,6 +153,10 @@ pub struct RunInput {
     /// What a log of all allocations has read, in runs that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<MeterReading>,
+    /// The graphs that were instantiated meanwhile and hold more memory than they need in the order of
+    /// their nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub graphs: Vec<GraphUsage>,
 }
 
 /// A record that the run freed, and where.

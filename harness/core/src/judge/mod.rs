@@ -41,7 +41,7 @@ pub use input::{
     Ownership, RunInput, Subject, Untraced,
 };
 pub use names::{DeviceName, NameTable};
-pub use peaks::peaks;
+pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};
 pub use tables::device_tables;

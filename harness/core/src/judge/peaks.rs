@@ -6,8 +6,8 @@ use std::collections::btree_map::Entry;
 
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
-use crate::ledger::{InTurn, Kind, MeterReading, SiteUsage, StackId};
-use crate::report::{Peak, Reusable, Share, When};
+use crate::ledger::{GraphUsage, InTurn, Kind, MeterReading, SiteUsage, StackId};
+use crate::report::{GraphMemory, Peak, Reusable, Share, When};
 use crate::units::quantity;
 
 /// How many source lines of a peak are listed.
@@ -50,6 +50,28 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
         }
     };
     highest.into_iter().map(peak).collect()
+}
+
+/// Returns the graphs of the check that hold more memory at once than they need in the order of their
+/// nodes.
+#[must_use]
+pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
+    let Some(run) = input.runs.iter().find(|run| !run.graphs.is_empty()) else {
+        return Vec::new();
+    };
+    let memory = |usage: &GraphUsage| GraphMemory {
+        place: usage.place,
+        bytes: usage.bytes,
+        in_order: usage.in_order,
+        lines: shares(&usage.sites, run, &input.names, MAX_LINES)
+            .into_iter()
+            .map(|share| Share {
+                earlier: 0,
+                ..share
+            })
+            .collect(),
+    };
+    run.graphs.iter().map(memory).collect()
 }
 
 /// Returns the number of an event as a call of the run, from 1; 0 if it was before the run.

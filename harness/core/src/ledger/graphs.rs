@@ -6,12 +6,16 @@
 //! graph's end frees it. So a graph stores what a launch will allocate and free, and passes it on
 //! to what is made from it.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
 use rustc_hash::FxHashMap;
 
-use super::event::{Creation, Key};
+use super::event::{Creation, Key, StackId};
+use super::meter::{GraphUsage, SiteUsage};
+use super::name::Place;
+use super::scopes::Amount;
 
 /// Graphs, executable graphs, and streams whose capture does not have a graph handle yet.
 #[derive(Debug, Default)]
@@ -28,6 +32,15 @@ pub(super) struct Graph {
     frees: Vec<u64>,
     /// Whether a launch frees what the previous launch left.
     auto_free: bool,
+    /// The nodes that allocate and free, in the order in which they were added, if a log is kept.
+    nodes: Vec<Node>,
+}
+
+/// A node that allocates or frees.
+#[derive(Clone, Copy, Debug)]
+enum Node {
+    Allocates(Creation),
+    Frees(u64),
 }
 
 /// The allocations of nodes, in order. A graph may have thousands, and free each of them.
@@ -80,6 +93,64 @@ impl Graph {
     pub(super) fn objects(&self) -> impl Iterator<Item = (&Key, &u64)> {
         self.objects.iter()
     }
+
+    /// Returns the memory of its nodes at each place, as far as they were logged.
+    pub(super) fn usage(&self) -> Vec<GraphUsage> {
+        let mut places: BTreeMap<Place, Vec<Node>> = BTreeMap::new();
+        let mut place_of: FxHashMap<u64, Place> = FxHashMap::default();
+        for node in &self.nodes {
+            let place = match node {
+                Node::Allocates(made) => {
+                    place_of.insert(made.key.value, made.place);
+                    Some(made.place)
+                }
+                Node::Frees(address) => place_of.get(address).copied(),
+            };
+            if let Some(place) = place {
+                places.entry(place).or_default().push(*node);
+            }
+        }
+        let usage = places
+            .into_iter()
+            .map(|(place, nodes)| usage_of(place, &nodes));
+        usage.collect()
+    }
+}
+
+fn usage_of(place: Place, nodes: &[Node]) -> GraphUsage {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let mut sites: BTreeMap<StackId, Amount> = BTreeMap::new();
+    let mut held: FxHashMap<u64, u64> = FxHashMap::default();
+    let (mut live, mut in_order): (u64, u64) = (0, 0);
+    for node in nodes {
+        match node {
+            Node::Allocates(made) => {
+                let (address, bytes) = (made.key.value, made.bytes);
+                ranges.push((address, address.saturating_add(bytes)));
+                sites.entry(made.caller.stack).or_default().add(bytes);
+                live = live.saturating_add(bytes);
+                live = live.saturating_sub(held.insert(address, bytes).unwrap_or(0));
+                in_order = in_order.max(live);
+            }
+            Node::Frees(address) => live = live.saturating_sub(held.remove(address).unwrap_or(0)),
+        }
+    }
+    ranges.sort_unstable();
+    let (mut bytes, mut covered) = (0, 0);
+    for (begin, end) in ranges {
+        bytes += end.saturating_sub(begin.max(covered));
+        covered = covered.max(end);
+    }
+    let mut sites: Vec<_> = (sites.into_iter())
+        .map(|(stack, amount)| SiteUsage::of(stack, amount))
+        .collect();
+    sites.sort_by_key(|site| Reverse(site.bytes));
+    GraphUsage {
+        place,
+        bytes,
+        in_order,
+        sites,
+    }
 }
 
 impl Graphs {
@@ -102,13 +173,20 @@ impl Graphs {
     }
 
     /// Adds a node to `graph` that allocates.
-    pub(super) fn allocates(&mut self, graph: Key, made: Creation) {
-        self.0.entry(graph).or_default().allocations.push(made);
+    pub(super) fn allocates(&mut self, graph: Key, made: Creation, is_logged: bool) {
+        let graph = self.0.entry(graph).or_default();
+        graph.allocations.push(made);
+        if is_logged {
+            graph.nodes.push(Node::Allocates(made));
+        }
     }
 
     /// Adds a node to `graph` that frees.
     pub(super) fn frees(&mut self, graph: Key, address: u64) {
         let graph = self.0.entry(graph).or_default();
+        if !graph.nodes.is_empty() {
+            graph.nodes.push(Node::Frees(address));
+        }
         if !graph.allocations.remove(address) {
             graph.frees.push(address);
         }
@@ -161,6 +239,7 @@ impl Graphs {
             for address in captured.frees {
                 graph.frees.push(address);
             }
+            graph.nodes.extend(captured.nodes);
         }
     }
 

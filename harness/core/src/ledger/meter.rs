@@ -26,11 +26,15 @@ use super::name::{Layer, Place};
 const MAX_LIFETIMES: usize = 2048;
 /// How many different buffers are counted of each layer at each place.
 const MAX_BUFFERS: usize = 4096;
+/// How many graphs are kept.
+const MAX_GRAPHS: usize = 16;
 
 /// The active meters.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     running: AtomicUsize,
+    /// How many of them are logs.
+    logs: AtomicUsize,
     meters: Mutex<Running>,
 }
 
@@ -42,7 +46,15 @@ pub(super) struct Running {
     /// active.
     counted_by: FxHashMap<ScopeId, Vec<ScopeId>>,
     /// The logs, by the scope that asked for each.
-    logs: FxHashMap<ScopeId, Flows>,
+    logs: FxHashMap<ScopeId, Log>,
+}
+
+/// A log of everything.
+#[derive(Debug, Default)]
+struct Log {
+    flows: Flows,
+    /// The graphs that were instantiated and hold more than their nodes need in their order.
+    graphs: Vec<GraphUsage>,
 }
 
 type Flows = BTreeMap<(Layer, Place), Flow>;
@@ -167,6 +179,21 @@ pub struct SiteUsage {
     pub allocated: (u64, u64),
 }
 
+/// The memory of a graph's nodes at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphUsage {
+    /// The place.
+    pub place: Place,
+    /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the addresses
+    /// of an earlier one if it knows that the earlier one is freed by then; memory with addresses of its
+    /// own is held at once.
+    pub bytes: u64,
+    /// The most that is allocated and not freed, in the order in which the nodes were added.
+    pub in_order: u64,
+    /// The nodes that allocate, largest first.
+    pub sites: Vec<SiteUsage>,
+}
+
 /// Allocations of one size by one thread at one stack, each of which was freed before the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InTurn {
@@ -199,11 +226,12 @@ impl Meters {
     /// Begins a log of everything for `scope`, with what is live now. The caller holds the locks of
     /// all records.
     pub(super) fn begin_log<'a>(&self, scope: ScopeId, live: impl Iterator<Item = &'a Record>) {
-        let mut flows = Flows::new();
+        let mut log = Log::default();
         for record in live.filter(|record| !record.made.kind.is_handle()) {
-            flow_of_log(&mut flows, record).held_before(record);
+            log.flow(record).held_before(record);
         }
-        self.lock().logs.insert(scope, flows);
+        self.lock().logs.insert(scope, log);
+        self.logs.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -247,14 +275,36 @@ impl Meters {
     }
 
     /// Reads a scope's log, which goes on.
-    pub(super) fn log(&self, scope: ScopeId) -> Vec<MeterReading> {
+    pub(super) fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let running = self.lock();
-        running.logs.get(&scope).map(readings).unwrap_or_default()
+        let log = running.logs.get(&scope);
+        log.map(|log| (readings(&log.flows), log.graphs.clone()))
+            .unwrap_or_default()
+    }
+
+    /// Whether there is a log.
+    pub(super) fn has_log(&self) -> bool {
+        self.logs.load(Ordering::Relaxed) != 0
+    }
+
+    /// Records that a graph with this memory was instantiated.
+    pub(super) fn instantiated(&self, usage: Vec<GraphUsage>) {
+        for usage in usage
+            .into_iter()
+            .filter(|usage| usage.bytes > usage.in_order)
+        {
+            for log in self.lock().logs.values_mut() {
+                if log.graphs.len() < MAX_GRAPHS && !log.graphs.contains(&usage) {
+                    log.graphs.push(usage.clone());
+                }
+            }
+        }
     }
 
     /// Ends a scope's log, if it has one.
     pub(super) fn end_log(&self, scope: ScopeId) {
         if self.running.load(Ordering::Relaxed) != 0 && self.lock().logs.remove(&scope).is_some() {
+            self.logs.fetch_sub(1, Ordering::Relaxed);
             self.running.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -270,16 +320,16 @@ impl Running {
     /// Records that the event `at` made a record live, which is new or was put back.
     pub(super) fn gained(&mut self, record: &Record, at: u64, is_new: bool) {
         self.for_each_budget(record, |flow| flow.gain(record, at, is_new));
-        for flows in self.logs.values_mut() {
-            flow_of_log(flows, record).gain(record, at, is_new);
+        for log in self.logs.values_mut() {
+            log.flow(record).gain(record, at, is_new);
         }
     }
 
     /// Records that a record is gone with the event `at`.
     pub(super) fn lost(&mut self, record: &Record, at: u64) {
         self.disowned(record, at);
-        for flows in self.logs.values_mut() {
-            flow_of_log(flows, record).lose(record, at);
+        for log in self.logs.values_mut() {
+            log.flow(record).lose(record, at);
         }
     }
 
@@ -305,13 +355,15 @@ impl Running {
     }
 }
 
-fn flow_of_log<'a>(flows: &'a mut Flows, record: &Record) -> &'a mut Flow {
-    let log = || Flow {
-        log: Some(LifetimeLog::default()),
-        ..Flow::default()
-    };
-    let key = (record.made.layer, record.made.place);
-    flows.entry(key).or_insert_with(log)
+impl Log {
+    fn flow(&mut self, record: &Record) -> &mut Flow {
+        let new = || Flow {
+            log: Some(LifetimeLog::default()),
+            ..Flow::default()
+        };
+        let key = (record.made.layer, record.made.place);
+        self.flows.entry(key).or_insert_with(new)
+    }
 }
 
 fn readings(flows: &Flows) -> Vec<MeterReading> {
@@ -476,7 +528,7 @@ impl Flow {
 }
 
 impl SiteUsage {
-    fn of(stack: StackId, amount: Amount) -> Self {
+    pub(super) fn of(stack: StackId, amount: Amount) -> Self {
         Self {
             stack,
             count: amount.count,
@@ -605,11 +657,11 @@ mod tests {
                 meters.took(&new);
                 live.push(new);
             }
-            let read = only(meters.log(ScopeId(1)));
+            let read = only(meters.log(ScopeId(1)).0);
             let told: u64 = read.at_peak.iter().map(|site| site.bytes).sum();
             assert_eq!(told, read.peak, "after {now}");
         }
-        let read = only(meters.log(ScopeId(1)));
+        let read = only(meters.log(ScopeId(1)).0);
         assert_eq!(read.lost, 0);
         let is_live = |life: &&Lifetime| {
             life.allocated <= read.peak_at && (life.freed == 0 || life.freed > read.peak_at)
@@ -617,7 +669,7 @@ mod tests {
         let live = read.lifetimes.iter().filter(is_live).map(|life| life.bytes);
         assert_eq!(live.sum::<u64>(), read.peak);
         meters.end_log(ScopeId(1));
-        assert_eq!(meters.log(ScopeId(1)), []);
+        assert_eq!(meters.log(ScopeId(1)).0, []);
     }
 
     #[test]
@@ -632,7 +684,7 @@ mod tests {
             meters.took(&short);
             meters.gave_back(&short, 2 * number + 1);
         }
-        let read = only(meters.log(ScopeId(1)));
+        let read = only(meters.log(ScopeId(1)).0);
         assert_eq!(read.peak, (1 << 20) + 7);
         assert_eq!(
             read.at_peak.iter().map(|site| site.bytes).sum::<u64>(),

@@ -30,7 +30,7 @@ pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};
 pub use free_log::Released;
 pub use kind::Kind;
-pub use meter::{InTurn, Lifetime, MeterReading, SiteUsage};
+pub use meter::{GraphUsage, InTurn, Lifetime, MeterReading, SiteUsage};
 pub use name::{Layer, Place, PoolName};
 pub use physical::Holding;
 pub use scopes::Amount;

@@ -19,7 +19,7 @@ pub use finding::{
 #[doc(hidden)]
 pub use location::full;
 pub use meant_to_stay::MeantToStay;
-pub use peak::{Peak, Reusable};
+pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};
 pub use site::{Frame, Known, Language, Library, Owner, Site};
 pub use status::{CheckStatus, FindingKind, Outcome};

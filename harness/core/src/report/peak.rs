@@ -48,6 +48,43 @@ pub struct Reusable {
     pub buffers: u64,
 }
 
+/// The memory of a graph whose allocations follow one another, but have addresses of their own: the graph
+/// holds all of it at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct GraphMemory {
+    /// The device.
+    pub place: Place,
+    /// The bytes of all addresses that its nodes allocate.
+    pub bytes: u64,
+    /// The most that is allocated and not yet freed, in the order in which its nodes were added.
+    pub in_order: u64,
+    /// The nodes that allocate, by source line.
+    pub lines: Vec<Share>,
+}
+
+impl GraphMemory {
+    /// Returns for example `a graph on cuda:0 holds 3.00 GiB at once, although at most 1.00 GiB of it is
+    /// allocated and not yet freed in the order in which its nodes were added: …`.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let lines = self.lines.iter().map(|share| {
+            let allocations = quantity(share.count, "allocation");
+            format!("{allocations}, {} at {}", exact_size(share.bytes), share.at)
+        });
+        let lines: Vec<_> = lines.collect();
+        format!(
+            "a graph on {} holds {} at once, although at most {} of it is allocated and not yet freed in \
+             the order in which its nodes were added; the driver reuses memory only for a node that \
+             depends on the free: {}",
+            self.place,
+            exact_size(self.bytes),
+            exact_size(self.in_order),
+            lines.join("; ")
+        )
+    }
+}
+
 impl Reusable {
     /// Returns how many allocations fewer there are if buffers are reused.
     #[must_use]

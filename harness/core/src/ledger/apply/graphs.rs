@@ -4,6 +4,7 @@ use crate::sync::atomic::Ordering;
 
 use super::{Caller, Creation, CuResult, Kind, Ledger, Place, Record, Ticket, succeeded};
 use crate::ledger::event::{Key, Space};
+use crate::ledger::graphs::Graph;
 use crate::ledger::shared::SharedFree;
 
 impl Ledger {
@@ -15,7 +16,16 @@ impl Ledger {
     }
 
     pub(super) fn graph_copied(&self, from: Key, to: Key, auto_free: bool) {
-        self.change(|shared, changes| shared.graph_copied(&from, to, auto_free, changes));
+        let is_logged = self.table.meters.has_log();
+        let usage = self.change(|shared, changes| {
+            shared.graph_copied(&from, to, auto_free, changes);
+            let graph = shared.graphs.get(&to).filter(|_| is_logged);
+            graph.map(Graph::usage).unwrap_or_default()
+        });
+        // A graph is complete when it is instantiated.
+        if to.space == Space::Handle(Kind::ExecGraph) {
+            self.table.meters.instantiated(usage);
+        }
     }
 
     pub(super) fn graph_updated(&self, exec: Key, graph: Key) {
@@ -40,7 +50,8 @@ impl Ledger {
             pool: 0,
             ..made
         };
-        self.change(|shared, _| shared.graphs.allocates(graph, made));
+        let is_logged = self.table.meters.has_log();
+        self.change(|shared, _| shared.graphs.allocates(graph, made, is_logged));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 

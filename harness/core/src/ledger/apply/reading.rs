@@ -2,7 +2,7 @@
 
 use super::Ledger;
 use crate::ledger::event::{Key, ScopeId, StackId};
-use crate::ledger::meter::MeterReading;
+use crate::ledger::meter::{GraphUsage, MeterReading};
 use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
     Stacks, UsageKey, Watch,
@@ -99,9 +99,10 @@ impl Ledger {
         self.table.begin_log(scope);
     }
 
-    /// Reads the log that began for `scope`, by layer and place; empty if there is none.
+    /// Reads the log that began for `scope`, by layer and place, and the graphs that hold more memory
+    /// than they need in the order of their nodes; empty if there is none.
     #[must_use]
-    pub fn log(&self, scope: ScopeId) -> Vec<MeterReading> {
+    pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let _quiet = quiet();
         self.table.meters.log(scope)
     }
