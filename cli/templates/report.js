@@ -209,7 +209,7 @@
     const tables = courses.filter((course) => course.run === run).flatMap((course) => {
       const { rows, total } = liveIn(course, call, lines);
       const when = call === 0 ? "before the first call" : `after call ${grouped(call)} of ${grouped(span.calls)}`;
-      const title = `${total} bytes of ${course.layer} live ${when}, ${span.name}`;
+      const title = `${total} bytes of ${course.layer} were live ${when}, ${span.name}`;
       const table = document.createElement("table");
       table.createTHead().append(rowOf("th", ["bytes", "allocations", "line", "allocated by"]));
       table.createTBody().append(...rows.map((cells) => rowOf("td", cells)));

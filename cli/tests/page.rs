@@ -274,7 +274,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
             ),
             _ => value,
         };
-        let title = format!("{value} bytes of {layer} live after call {call} of");
+        let title = format!("{value} bytes of {layer} were live after call {call} of");
         assert!(live.contains(&title), "{title}: {live}");
         // The lines add up to it.
         let sum = format!(

@@ -106,6 +106,8 @@ fn a_peak_above_a_budget_is_not_in_the_graph_of_what_was_left() {
             limit: Limit::MaxAllocated,
             allowed: 1,
             reached: MIB,
+            when: None,
+            reusable: Vec::new(),
             shares: Vec::new(),
         }),
         ..sample::finding(FindingKind::OverBudget, "peak", 1, MIB)

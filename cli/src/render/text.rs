@@ -1,7 +1,7 @@
 //! Text for a terminal.
 
 use gpu_leak_check::report::check_report::Finding;
-use gpu_leak_check::report::{details, escape, peak_lines};
+use gpu_leak_check::report::{at_its_line, details, escape, peak_lines};
 use gpu_leak_check::units::{quantity, size};
 
 use super::{Rendering, title};
@@ -79,6 +79,13 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     detail("on", &escape::name(&finding.place.to_string()));
     detail("at", &place(finding));
     detail("in", &test_names(&group.tests, MAX_NAMES));
+    if finding
+        .budget
+        .as_ref()
+        .is_some_and(|budget| !budget.shares.is_empty())
+    {
+        detail("this line", &at_its_line(finding));
+    }
     for (label, text) in details(finding, group.tests.first().unwrap_or(&"")) {
         detail(label, &text);
     }

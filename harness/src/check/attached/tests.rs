@@ -5,6 +5,7 @@ use super::{Attached, AttachedState, Cause, shortened};
 
 fn attached() -> Attached {
     Attached {
+        log: None,
         every: None,
         is_test: false,
         began: Instant::now(),
