@@ -70,7 +70,7 @@ pub struct Course {
     /// If the run had a log, what was allocated and freed, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<LoggedAllocation>,
-    /// How many more there were, none of them larger.
+    /// How many others there were: a log that is full loses the smaller half.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub lost: u64,
 }
