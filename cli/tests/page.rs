@@ -228,10 +228,9 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     );
     assert_eq!(told.code, Some(0), "{told:?}");
     let text = fs::read_to_string(file_of(&run)).expect("the file");
-    let verdicts = text
-        .lines()
-        .filter(|line| line.contains("\"record\":\"verdict\""));
-    let verdict: Value = serde_json::from_str(verdicts.last().expect("a verdict")).expect("JSON");
+    let is_verdict = |line: &&str| line.contains("\"record\":\"verdict\"");
+    let verdict = text.lines().find(is_verdict).expect("a verdict");
+    let verdict: Value = serde_json::from_str(verdict).expect("JSON");
     let curves = verdict["timeline"]["runs"][0]["curves"]
         .as_array()
         .expect("curves");
