@@ -241,6 +241,7 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> 
         End::Panicked(payload) => resume_unwind(payload),
         End::Failed(code) => debug_assert_ne!(code, ExitCode::SUCCESS, "a block returns no code"),
     }
+    report
 }
 
 /// Runs `body` up to `rounds` times and fails if a call site holds more after every round.
