@@ -92,12 +92,14 @@ impl<'run> Overview<'run> {
         }
         aborted.sort_unstable();
         aborted.dedup();
+        let mut groups = merged(run, |report, finding| {
+            (finding.kind, place(report, finding))
+        });
+        groups.retain(|group| !group.members.iter().all(|it| it.is_consequence));
         Self {
             run,
             summary,
-            groups: merged(run, |report, finding| {
-                (finding.kind, place(report, finding))
-            }),
+            groups,
             aborted,
             unmeasured: run
                 .reports()

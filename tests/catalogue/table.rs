@@ -32,8 +32,6 @@ pub(crate) enum Held {
     Nowhere,
     /// A static, or a function on a stack, whose path ends like this.
     By(&'static str),
-    /// Something, of which the report sometimes names another.
-    Any,
 }
 
 /// The shape of a mistake.
@@ -139,12 +137,6 @@ impl Row {
         Self { held, ..self }
     }
 
-    /// Something leads to what is left, and the report may name another.
-    pub(crate) const fn held_by_any(self) -> Self {
-        let held = Held::Any;
-        Self { held, ..self }
-    }
-
     /// The report names the mistake like this.
     pub(crate) const fn named(self, named: Named) -> Self {
         Self { named, ..self }
@@ -184,7 +176,7 @@ programs! { ""
         .freed_in(&["Screen::drop"])
         .named(Named::Line),
     drops::export: faulty(Shape::Forgotten, "Exported::from", &[(Leaked, StreamOrdered, 2, 4096)])
-        .named(Named::Nowhere),
+        .named(Named::Line),
     drops::handle: correct(&[]),
     branches::decoder: faulty(Shape::Skipped, "decode", &[(Leaked, Block, 1, 4096)])
         .freed_in(&["decode"])
@@ -214,10 +206,10 @@ programs! { ""
     containers::frames: correct(&[]),
     containers::shaders: correct(&[]),
     sharing::scene: faulty(Shape::Cycle, "Part::attach", &[(Leaked, Linear, 3, 192)])
-        .named(Named::Nowhere),
+        .named(Named::Function),
     sharing::views: faulty(Shape::Cycle, "View::open", &[(Leaked, Block, 2, 4096)])
         .freed_in(&["Model::drop"])
-        .named(Named::Nowhere),
+        .named(Named::Line),
     sharing::telemetry: faulty(Shape::Thread, "Collector::collect", &[(Leaked, StreamOrdered, 1, 320)])
         .freed_in(&["Collector::collect"])
         .named(Named::Function),
@@ -226,7 +218,7 @@ programs! { ""
         .named(Named::Function),
     statics::palette: faulty(Shape::Static, "Picture::is_plain", &[(FirstUse, Block, 1, 64)])
         .held_by("palette::DEFAULT")
-        .named(Named::Nowhere),
+        .named(Named::Line),
     sharing::worker: correct(&[]),
     sharing::folders: correct(&[]),
     statics::table: correct(&[(FirstUse, Linear, 1, 4096)]).held_by("sines::SINES"),

@@ -2,7 +2,7 @@
 
 mod planted;
 
-use gpu_leak_check::report::check_report::{Finding, FindingKind, Holder, HolderKind, HolderRoot};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Holder, HolderKind};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -42,16 +42,17 @@ fn only(checked: &Checked) -> &Holder {
 /// Fails unless exactly this static leads to it, through this number of blocks.
 fn assert_static(test: &str, name: &str, blocks: u32) {
     let checked = run(test);
-    let expected = Holder {
-        root: HolderRoot {
-            kind: HolderKind::Static,
-            name: Some(format!("main::holders::planted::{name}")),
-            thread: None,
-            module: None,
-        },
-        blocks,
-    };
-    assert_eq!(*only(&checked), expected, "{}", checked.story());
+    let Holder {
+        root, blocks: on, ..
+    } = only(&checked);
+    let path = format!("main::holders::planted::{name}");
+    assert_eq!(
+        (root.kind, root.name.as_ref(), *on),
+        (HolderKind::Static, Some(&path), blocks),
+        "{}",
+        checked.story()
+    );
+    assert_eq!((&root.thread, &root.module), (&None, &None));
     let told = format!("held by    static main::holders::planted::{name}");
     assert!(checked.child.stderr.contains(&told), "{}", checked.story());
 }
@@ -101,6 +102,100 @@ fn a_thread_that_waits_is_named_with_its_function() {
     assert_eq!(root.thread.as_deref(), Some("worker-3"));
     let function = root.name.as_deref().expect("a function");
     assert!(function.contains("planted::"), "{function}");
+}
+
+/// Whether one of these places is in this function of the planted leaks.
+fn is_in(places: &[String], function: &str) -> bool {
+    let start = format!("main::holders::planted::{function} (tests/holders/planted.rs:");
+    places.iter().any(|place| place.starts_with(&start))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_functions_that_use_a_static_are_named() {
+    let checked = run("kept_in_a_static");
+    let root = &only(&checked).root;
+    assert!(is_in(&root.used_in, "keep"), "{}", checked.story());
+    let told = "held by    static main::holders::planted::STATIC; used in main::holders::planted::";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+}
+
+#[test]
+fn the_blocks_on_the_way_from_a_static_are_named_by_where_they_were_allocated() {
+    let checked = run("kept_in_a_new_block_each_time");
+    let holder = only(&checked);
+    assert_eq!(holder.blocks, 1, "{}", checked.story());
+    assert!(
+        is_in(&holder.allocated_in, "in_a_new_block"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[test]
+fn blocks_that_lead_to_each_other_are_named_by_where_they_were_allocated() {
+    let checked = run("kept_by_a_cycle");
+    if leak(&checked).holders.is_none() {
+        return assert!(gpu::is_present() || std_keeps_frame_pointers());
+    }
+    let enclosing = leak(&checked).enclosing.as_ref();
+    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.story()));
+    assert_eq!((enclosing.blocks, enclosing.is_cycle), (2, true));
+    assert!(
+        is_in(&enclosing.allocated_in, "node"),
+        "{}",
+        checked.story()
+    );
+    let told = "held by    only a cycle of 2 heap blocks, to which nothing else leads, allocated in \
+                main::holders::planted::node";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+}
+
+#[test]
+fn a_block_to_which_nothing_leads_is_named_by_where_it_was_allocated() {
+    let checked = run("forgotten_with_its_box");
+    if leak(&checked).holders.is_none() {
+        return assert!(gpu::is_present() || std_keeps_frame_pointers());
+    }
+    let enclosing = leak(&checked).enclosing.as_ref();
+    let enclosing = enclosing.unwrap_or_else(|| panic!("{}", checked.story()));
+    assert_eq!((enclosing.blocks, enclosing.is_cycle), (1, false));
+    assert!(is_in(&enclosing.allocated_in, "forget_a_box"));
+}
+
+#[test]
+fn where_the_block_was_freed_that_contained_a_leak_is_named() {
+    let checked = run("discarded_with_its_box");
+    let leak = leak(&checked);
+    if leak.holders.is_none() {
+        return assert!(gpu::is_present() || std_keeps_frame_pointers());
+    }
+    assert!(is_in(&leak.outlived, "discard"), "{}", checked.story());
+    let told = "was in     a heap block that was freed in main::holders::planted::discard (";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_that_nobody_joined_is_told_with_where_it_was_started_and_detached() {
+    let checked = run("kept_by_a_detached_thread");
+    let root = &only(&checked).root;
+    assert_eq!(root.thread, None, "it has no name\n{}", checked.story());
+    let at = |place: &Option<String>| Vec::from_iter(place.clone());
+    assert!(
+        is_in(&at(&root.started_in), "start_a_thread"),
+        "{}",
+        checked.story()
+    );
+    assert!(
+        is_in(&at(&root.detached_in), "abandon"),
+        "{}",
+        checked.story()
+    );
+    let waits = root.waits_in.as_deref().unwrap_or_default();
+    assert!(waits.contains("planted"), "{}", checked.story());
+    let told = "; that thread still runs: it was started in main::holders::planted::start_a_thread";
+    assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }
 
 /// The value is in unused space of another one.

@@ -4,10 +4,11 @@
 
 #![expect(unsafe_code, reason = "mappings that cannot be read are made by hand")]
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -182,6 +183,101 @@ fn kept_in_a_thread_local() {
 fn forgotten() {
     keep();
     black_box(taken());
+}
+
+#[inline(never)]
+fn in_a_new_block(pointer: Pointer) -> Box<Pointer> {
+    Box::new(pointer)
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_new_block_each_time() {
+    static BOXED: Mutex<Option<Box<Pointer>>> = Mutex::new(None);
+    let before = BOXED.lock().unwrap().replace(in_a_new_block(taken()));
+    drop(before);
+}
+
+struct Node {
+    _pointer: Pointer,
+    next: RefCell<Option<Rc<Node>>>,
+}
+
+#[inline(never)]
+fn node(pointer: Pointer) -> Rc<Node> {
+    Rc::new(Node {
+        _pointer: pointer,
+        next: RefCell::default(),
+    })
+}
+
+#[inline(never)]
+fn tie() {
+    let first = node(taken());
+    let second = node(0);
+    second.next.replace(Some(Rc::clone(&first)));
+    first.next.replace(Some(second));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_cycle() {
+    tie();
+}
+
+#[inline(never)]
+fn forget_a_box() {
+    std::mem::forget(black_box(Box::new([0, taken()])));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn forgotten_with_its_box() {
+    forget_a_box();
+}
+
+#[inline(never)]
+fn discard(boxed: Box<[Pointer; 4]>) {
+    drop(black_box(boxed));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn discarded_with_its_box() {
+    discard(Box::new([0, 0, taken(), 0]));
+}
+
+#[inline(never)]
+fn start_a_thread(ready: Sender<()>, stopped: Receiver<()>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        let kept = Cell::new(taken());
+        black_box(&kept);
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+        black_box(&kept);
+    })
+}
+
+#[inline(never)]
+fn abandon(thread: thread::JoinHandle<()>) {
+    drop(thread);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_detached_thread() {
+    context();
+    let (ready, is_ready) = channel();
+    let (stop, stopped) = channel();
+    let thread = start_a_thread(ready, stopped);
+    is_ready.recv().unwrap();
+    abandon(thread);
+    std::mem::forget(stop);
 }
 
 #[gpu_leak_check]

@@ -83,6 +83,8 @@ fn comparable(report: &Report) -> Report {
     for finding in &mut report.findings {
         shorten(&mut finding.site);
         finding.holders = None;
+        finding.enclosing = None;
+        finding.outlived.clear();
         if let Some(failed) = &mut finding.failed {
             shorten(&mut failed.site);
         }

@@ -243,6 +243,7 @@ mod tests {
             "called by",
             "allocated",
             "others",
+            "was in",
             "with it",
             "also",
             "reuse",

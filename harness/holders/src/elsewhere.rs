@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{DriverObjects, Holder, Program, Target};
+use super::{DriverObjects, Enclosing, Holder, Program, Target};
 
 /// Finds nothing.
 pub(super) fn find(
@@ -19,4 +19,14 @@ pub(super) fn find(
 /// Finds nothing.
 pub(super) const fn words_with(_: u64, _: &[Range<u64>], _: Duration) -> Vec<u64> {
     Vec::new()
+}
+
+/// Finds nothing.
+pub(super) fn enclosing(
+    _: Vec<Target>,
+    _: usize,
+    _: &[Range<u64>],
+    _: Duration,
+) -> Option<Vec<Option<Enclosing>>> {
+    None
 }

@@ -55,6 +55,24 @@ pub struct Holder {
     pub root: Root,
     /// How many heap blocks are in between; 0 if the place itself contains the address.
     pub blocks: u32,
+    /// The addresses of these blocks, beginning with the one that the place leads to.
+    pub path: Vec<u64>,
+    /// Addresses behind instructions that use this static, one for each function of its crate; empty where
+    /// that is not known.
+    pub used_at: Vec<u64>,
+    /// The return addresses of the thread that it belongs to, innermost first, if that waits for something
+    /// else than the search; empty if they are not all known.
+    pub waits_at: Vec<u64>,
+}
+
+/// Heap blocks that lead to a target although nothing leads to them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Enclosing {
+    /// The addresses of the blocks: the first contains the target, and each of the others leads to the one
+    /// before it.
+    pub blocks: Vec<u64>,
+    /// Whether the first block leads to the last, so that each holds the others.
+    pub is_cycle: bool,
 }
 
 /// A place from which a program's data is reachable.
@@ -64,8 +82,11 @@ pub struct Root {
     pub kind: RootKind,
     /// The variable: `optim::STATE`; for a stack, the function of the frame.
     pub name: Option<String>,
-    /// The thread that it belongs to: `worker-3`; `None` for a static.
+    /// The thread that it belongs to: `worker-3`, of a longer name only the first 15 bytes; `None` for a
+    /// static.
     pub thread: Option<String>,
+    /// That thread's id in `/proc/self/task`.
+    pub thread_id: Option<u32>,
     /// The library that contains it; `None` for the program itself.
     pub module: Option<String>,
 }
@@ -187,4 +208,17 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
 #[must_use]
 pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     glibc::words_with(value, ranges, time)
+}
+
+/// Returns for each of `groups` groups of targets, to which no place leads, which of the program's `blocks`
+/// still contain one of them, and which lead to those blocks. `blocks` are live, in the order of their
+/// addresses.
+#[must_use]
+pub fn enclosing(
+    targets: Vec<Target>,
+    groups: usize,
+    blocks: &[Range<u64>],
+    time: Duration,
+) -> Vec<Option<Enclosing>> {
+    glibc::enclosing(targets, groups, blocks, time).unwrap_or_else(|| vec![None; groups])
 }

@@ -226,6 +226,51 @@ pub struct Trampolines {
 // SAFETY: the pointers come from references to shared statics and from functions.
 unsafe impl Sync for Trampolines {}
 
+/// Who is told of the program's heap blocks, on the thread that allocates or frees one.
+///
+/// The functions must not panic. What they allocate and free themselves is reported as well.
+#[derive(Clone, Copy, Debug)]
+pub struct HeapWatch {
+    /// Gets the address and the size of a block that was allocated. Returns whether it is interested: then
+    /// what earlier owners left in the block is overwritten with zeros, in its first [`CLEARED`] bytes.
+    pub allocated: fn(usize, usize) -> bool,
+    /// Gets a block that is about to be freed, and whether its content is moved to another one. Returns
+    /// whether it was interested in the block.
+    pub freed: fn(&FreedBlock, bool) -> bool,
+}
+
+/// How much of a block is overwritten with zeros: a larger one may not be used as a whole.
+pub const CLEARED: usize = 1 << 20;
+
+/// A heap block that is about to be freed.
+#[derive(Debug)]
+pub struct FreedBlock(*mut c_void);
+
+impl FreedBlock {
+    #[cfg(lookups)]
+    pub(crate) fn new(block: *mut c_void) -> Self {
+        Self(block)
+    }
+
+    /// Returns its address.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.0.addr()
+    }
+
+    /// Returns the words in its first `bytes` bytes.
+    pub fn words(&self, bytes: usize) -> impl Iterator<Item = u64> {
+        #[cfg(lookups)]
+        let bytes = bytes.min(crate::heap::usable_size(self.0));
+        #[cfg(not(lookups))]
+        let bytes = bytes.min(0);
+        let words = self.0.cast_const().cast::<u64>();
+        // SAFETY: inside the block, which is not freed before the watcher returns. Volatile, because it
+        // may not have been written to.
+        (0..bytes / size_of::<u64>()).map(move |at| unsafe { words.add(at).read_volatile() })
+    }
+}
+
 /// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {

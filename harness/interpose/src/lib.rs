@@ -20,7 +20,13 @@
 //!
 //! # Threads
 //!
-//! This crate also defines `pthread_create`, so that threads inherit a [`token()`].
+//! This crate also defines `pthread_create`, so that threads inherit a [`token()`], and `pthread_detach`, so
+//! that it is known where a thread was detached.
+//!
+//! # The heap
+//!
+//! While somebody [watches](watch_heap), the program's own calls of `malloc` and its relatives are
+//! redirected. No symbol is defined for that.
 //!
 //! # Where
 //!
@@ -37,6 +43,8 @@ mod bindings;
 mod dlsym;
 #[cfg(lookups)]
 mod flagging;
+#[cfg(lookups)]
+mod heap;
 mod interface;
 #[cfg(target_os = "linux")]
 mod loader;
@@ -50,16 +58,20 @@ mod threads;
 #[cfg(lookups)]
 mod trampoline;
 
+#[cfg(lookups)]
+pub use heap::watch_heap;
 pub use interface::{
-    BindingPastUs, BindingsPastUs, OnLookup, Reach, Registration, Slot, Trampoline, Trampolines,
-    UnheardCalls, WatchedFunction,
+    BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, OnLookup, Reach, Registration,
+    Slot, Trampoline, Trampolines, UnheardCalls, WatchedFunction,
 };
 #[cfg(target_os = "linux")]
 pub use loader::{object_changes, visit_objects};
+#[cfg(not(lookups))]
+pub use process::watch_heap;
 pub use process::{
     bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
 };
 pub use threads::{
-    before_next_thread, inherits, is_starting, live, set_token, started_without_token,
-    threads_with_token, token,
+    MarkedThread, before_next_thread, inherits, is_starting, live, mark_threads, marked_threads,
+    set_token, started_without_token, threads_with_token, token,
 };

@@ -8,7 +8,7 @@
 
 use std::ffi::{CStr, c_void};
 
-use crate::interface::{BindingsPastUs, Reach, Registration, UnheardCalls};
+use crate::interface::{BindingsPastUs, HeapWatch, Reach, Registration, UnheardCalls};
 
 pub fn register(_table: &'static Registration) -> Reach {
     Reach::Nothing
@@ -46,4 +46,8 @@ pub fn unheard_calls() -> Vec<UnheardCalls> {
 #[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
     Vec::new()
+}
+
+pub fn watch_heap(_watch: Option<&'static HeapWatch>) -> bool {
+    false
 }

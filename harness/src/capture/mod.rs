@@ -4,6 +4,8 @@
 //! until the ledger has its event, because allocations made while handling an event must not become
 //! events.
 
+#[cfg(feature = "holders")]
+pub(crate) mod heap;
 pub(crate) mod history;
 pub(crate) mod mappings;
 pub(crate) mod modules;
@@ -85,7 +87,9 @@ pub(crate) fn stack() -> StackId {
     unwind::stack(ledger::live().stacks())
 }
 
-/// Captures it with the exact unwinder alone, for a benchmark to compare with.
+/// Captures it with the exact unwinder alone, which needs little of the stack: the quick one first makes a
+/// large cache. Also for a benchmark to compare with.
 pub(crate) fn exact_stack() -> StackId {
+    let _quiet = quiet();
     unwind::exact_stack(ledger::live().stacks())
 }

@@ -1,41 +1,61 @@
 //! Finds which places of the program still refer to what a check found. Only what fails and what is first
 //! use is searched for.
 
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::time::Duration;
 use std::{fs, thread};
 
 use gpu_leak_holders::{
-    DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, find, nearest,
+    DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, enclosing, find, nearest,
 };
+use gpu_leak_interpose::MarkedThread;
 use rustc_hash::FxHashMap;
 
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
+pub(super) use crate::capture::heap::{Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
+use crate::judge::shown_up_to;
 use crate::ledger::event::Space;
-use crate::ledger::{self, Kind, Record};
+use crate::ledger::{self, Kind, Record, StackId};
+use crate::observe;
 use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
-    CheckStatus, Confirmation, FindingKind, Holder, HolderKind, HolderRoot, Report,
+    CheckStatus, Confirmation, Enclosing, Finding, FindingKind, Frame, Holder, HolderKind,
+    HolderRoot, Report, Site,
 };
+use crate::report::symbols;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
+/// How many places are named where blocks were freed that contained an address.
+const MOST_PLACES: usize = 2;
+/// How many functions are named that use a static.
+const MOST_USES: usize = 3;
+/// How many bytes of a thread's name Linux keeps.
+const KEPT: usize = 15;
 /// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
-/// records of each.
+/// records of each, and `heap` what is known of the program's heap blocks.
 ///
 /// `at_the_end`: whether the process is ending. Then a leak is taken for first use if a static or a
 /// thread-local of the first thread leads to everything that is left of it, since those are never dropped;
 /// the status of `report` changes with its findings. A block of an allocator that reports it must stand in
 /// the static itself: an allocator's own table, which is often a map in a static, leads to each block, also
 /// to those that the program has forgotten.
-pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration, at_the_end: bool) {
+pub(crate) fn add(
+    report: &mut Report,
+    records: &[Vec<u64>],
+    time: Duration,
+    at_the_end: bool,
+    heap: Option<&Watching>,
+) {
     // The group of each record: its finding or, at the end, the record itself.
     let mut groups = FxHashMap::default();
     for (at, (finding, records)) in report.findings.iter().zip(records).enumerate() {
@@ -53,6 +73,9 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration, at_
     let Some(found) = search(count, time, |record| groups.get(&record).copied()) else {
         return;
     };
+    let blocks = heap.map(|heap| KnownBlocks(heap.live()));
+    let blocks = blocks.unwrap_or_default();
+    let started = started_threads();
     for (finding, records) in report.findings.iter_mut().zip(records) {
         let mut of_records: Vec<usize> = records
             .iter()
@@ -81,13 +104,106 @@ pub(crate) fn add(report: &mut Report, records: &[Vec<u64>], time: Duration, at_
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
         let holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
-        finding.holders = (may_be_none || !holders.is_empty())
-            .then(|| nearest(holders).into_iter().map(holder).collect());
+        let holder = |found| holder(found, &blocks, &started, &report.test);
+        finding.holders = (may_be_none || !holders.is_empty()).then(|| {
+            let mut holders: Vec<_> = nearest(holders).into_iter().map(holder).collect();
+            // Threads without a name may run the same function.
+            holders.dedup();
+            holders
+        });
+    }
+    if let Some(heap) = heap {
+        add_blocks(report, records, &blocks, heap, time);
     }
     if at_the_end && matches!(report.status, CheckStatus::Found(_)) {
         let worst = report.findings.iter().map(|finding| finding.kind).min();
         report.status = worst.map_or(CheckStatus::Clean, CheckStatus::Found);
     }
+}
+
+/// Adds to each finding to which nothing leads which blocks still contain one of its addresses, or where
+/// blocks were freed that did.
+fn add_blocks(
+    report: &mut Report,
+    records: &[Vec<u64>],
+    blocks: &KnownBlocks,
+    heap: &Watching,
+    time: Duration,
+) {
+    let is_forgotten = |finding: &Finding| finding.holders.as_ref().is_some_and(Vec::is_empty);
+    let forgotten = report.findings.iter().zip(records).enumerate();
+    let forgotten = forgotten.filter(|(_, (finding, _))| is_forgotten(finding));
+    let wanted = forgotten.flat_map(|(at, (_, records))| {
+        let records = records.iter().take(MAX_SEARCHED);
+        records.map(move |record| (*record, at))
+    });
+    let wanted: FxHashMap<u64, usize> = wanted.collect();
+    if wanted.is_empty() {
+        return;
+    }
+    let _quiet = quiet();
+    let live = ledger::live().select(|record| wanted.contains_key(&record.sequence));
+    let targets = live.iter().filter_map(|record| {
+        let target = target(record, wanted[&record.sequence])?;
+        Some((target, record.sequence))
+    });
+    let (targets, since): (Vec<Target>, Vec<u64>) = targets.unzip();
+    let ranges = targets.iter().map(|target| target.values.clone());
+    let ranges: Vec<_> = ranges.zip(since).collect();
+    let freed = heap.last_freed(&ranges);
+    let freed: Vec<_> = targets
+        .iter()
+        .map(|target| target.group)
+        .zip(freed)
+        .collect();
+    let groups = report.findings.len();
+    let ranges: Vec<_> = blocks.0.iter().map(|(block, _)| block.clone()).collect();
+    let found = enclosing(targets, groups, &ranges, time);
+    for (at, (finding, found)) in report.findings.iter_mut().zip(found).enumerate() {
+        match found {
+            Some(found) => {
+                finding.enclosing = Some(Enclosing {
+                    blocks: found.blocks.len() as u32,
+                    is_cycle: found.is_cycle,
+                    allocated_in: blocks.allocated_in(&found.blocks),
+                });
+            }
+            None => {
+                let of_finding = freed.iter().filter(|(group, _)| *group == at);
+                let stacks = of_finding.filter_map(|(_, stack)| *stack);
+                let stacks: BTreeSet<StackId> = stacks.collect();
+                let shown = stacks.into_iter().map(site);
+                let shown = shown.filter(|site| site.user_frame().is_some());
+                let shown = shown.map(|it| shown_up_to(&finding.site, &it, &report.test));
+                let shown: BTreeSet<String> = shown.collect();
+                finding.outlived = shown.into_iter().take(MOST_PLACES).collect();
+            }
+        }
+    }
+}
+
+/// The live heap blocks of which it is known where they were allocated, by address.
+#[derive(Debug, Default)]
+struct KnownBlocks(Vec<(Range<u64>, StackId)>);
+
+impl KnownBlocks {
+    /// Returns the functions and lines where those of `blocks` were allocated that are known, each once.
+    fn allocated_in(&self, blocks: &[u64]) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for block in blocks {
+            let known = self.0.binary_search_by_key(block, |(known, _)| known.start);
+            let known = known.ok().map(|at| site(self.0[at].1));
+            let shown = known.and_then(|site| Some(site.user_frame()?.shown()));
+            all.extend(shown.filter(|shown| !all.contains(shown)));
+        }
+        all
+    }
+}
+
+/// Returns the call site where a heap block was allocated or freed.
+fn site(stack: StackId) -> Site {
+    let frames = ledger::live().stacks().frames(stack);
+    symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
 /// Searches for the live records that have a group, within `time`. Returns the holders of each of the
@@ -223,14 +339,33 @@ fn own_stack() -> Vec<(u64, u64)> {
 }
 
 /// Converts a holder to the form of reports.
-fn holder(holder: gpu_leak_holders::Holder) -> Holder {
-    let gpu_leak_holders::Holder { root, blocks } = holder;
+fn holder(
+    holder: gpu_leak_holders::Holder,
+    known: &KnownBlocks,
+    started: &FxHashMap<u32, MarkedThread>,
+    test: &str,
+) -> Holder {
+    let gpu_leak_holders::Holder {
+        root,
+        blocks,
+        path,
+        used_at,
+        waits_at,
+    } = holder;
     let Root {
         kind,
         name,
         thread,
+        thread_id,
         module,
     } = root;
+    let started = thread_id.and_then(|id| started.get(&id));
+    let line = |site: Site| Some(site.user_frame()?.shown());
+    let marked = |mark: u64| {
+        let stack = u32::try_from(mark).ok().filter(|stack| *stack != 0)?;
+        line(site(StackId(stack)))
+    };
+    let waits_at: Vec<usize> = waits_at.into_iter().map(|it| it as usize).collect();
     Holder {
         root: HolderRoot {
             kind: match kind {
@@ -239,9 +374,49 @@ fn holder(holder: gpu_leak_holders::Holder) -> Holder {
                 RootKind::Stack => HolderKind::Stack,
             },
             name,
-            thread,
+            thread: thread.and_then(|name| thread_name(name, started.is_some(), test)),
+            used_in: used_in(&used_at),
+            started_in: started.and_then(|thread| marked(thread.started)),
+            detached_in: started.and_then(|thread| marked(thread.detached)),
+            waits_in: line(symbols::site(
+                &waits_at,
+                Kind::Block,
+                &observe::own_sources(),
+            )),
             module,
         },
         blocks,
+        allocated_in: known.allocated_in(&path),
     }
+}
+
+/// Returns the functions and lines of the program with these addresses of code.
+fn used_in(addresses: &[u64]) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for address in addresses {
+        let site = symbols::site(&[*address as usize], Kind::Block, &observe::own_sources());
+        let shown = site.user_frame().map(Frame::shown);
+        all.extend(shown.filter(|shown| !all.contains(shown)));
+        if all.len() == MOST_USES {
+            break;
+        }
+    }
+    all
+}
+
+/// Returns the name of a thread of which the system keeps the beginning. A thread that the test starts
+/// without a name has the test's.
+fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<String> {
+    match kept.len() {
+        ..KEPT => Some(kept),
+        _ if !test.starts_with(&kept) => Some(kept + "…"),
+        _ => (!is_started_by_a_test).then(|| test.to_owned()),
+    }
+}
+
+/// Returns the live threads that a check's own threads have started, by their ids.
+fn started_threads() -> FxHashMap<u32, MarkedThread> {
+    let threads = gpu_leak_interpose::marked_threads().into_iter();
+    let started = threads.filter_map(|thread| Some((u32::try_from(thread.id).ok()?, thread)));
+    started.collect()
 }

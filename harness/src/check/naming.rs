@@ -32,6 +32,9 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         add_stack(names, freed.record.made.caller.stack);
         add_stack(names, freed.stack);
     }
+    for free in &run.freed_inside {
+        add_stack(names, free.stack);
+    }
     for freed in &run.freed_of_run {
         add_stack(names, freed.allocated);
         add_stack(names, freed.freed);

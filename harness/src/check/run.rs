@@ -15,8 +15,8 @@ use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Freed, FreedAt, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap,
-    Usage, is_more_reserved, timeline,
+    ContextError, Freed, FreedAt, FreedInside, Limits, LiveRecord, Others, Ownership, RunInput,
+    SegmentMap, Usage, is_more_reserved, timeline,
 };
 use crate::ledger::{
     self, Anomaly, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch,
@@ -427,6 +427,7 @@ impl Run {
         }
         if !input.live.is_empty() {
             input.freed_of_run = freed_by_stack(self.scope());
+            input.freed_inside = freed_inside(self.scope(), &input.live);
         }
         let kept = ledger.primaries_kept(|scope| lineage.has(scope));
         let kept = kept.into_iter();
@@ -464,6 +465,28 @@ fn freed_by_stack(scope: ScopeId) -> Vec<FreedAt> {
     freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));
     freed.truncate(MOST_FREED);
     freed
+}
+
+/// Returns the frees that named an address inside one of the `live` records.
+fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
+    let unknown = ledger::live().freed_unknown(scope);
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let of_key = |record: &Record| (record.key().space, record.key().value);
+    let mut live: Vec<_> = live.iter().map(|live| &live.record).collect();
+    live.sort_unstable_by_key(|record| of_key(record));
+    let inside = unknown.into_iter().filter_map(|(key, by)| {
+        let before = live.partition_point(|record| of_key(record) <= (key.space, key.value));
+        let record = live.get(before.checked_sub(1)?)?;
+        let record = Some(record).filter(|record| record.contains(key))?;
+        Some(FreedInside {
+            record: record.sequence,
+            offset: key.value - record.made.key.value,
+            stack: by.stack,
+        })
+    });
+    inside.collect()
 }
 
 /// Whether this record is live.

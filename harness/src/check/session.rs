@@ -58,6 +58,8 @@ pub(crate) struct Session<'gate> {
     /// its findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
+    /// Notes the program's heap blocks from the last run that confirms findings on.
+    heap: Option<holders::Watching>,
     /// Until its verdict is in the run file, if it gets there.
     under_way: Option<UnderWay>,
 }
@@ -141,6 +143,7 @@ impl<'gate> Session<'gate> {
             body_time: Duration::ZERO,
             end: None,
             is_confirming: is_confirming && policy.facts.confirm,
+            heap: None,
             is_filed: true,
             policy,
             under_way: None,
@@ -228,9 +231,14 @@ impl<'gate> Session<'gate> {
     }
 
     /// Begins the next run.
-    pub(crate) fn begin_run(&self) -> Run {
+    pub(crate) fn begin_run(&mut self) -> Run {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
+        if confirms && !self.policy.held_by.is_zero() {
+            // What an earlier run left is not searched for in blocks.
+            self.heap = None;
+            self.heap = holders::watch_heap();
+        }
         let run = Run::begin(
             self.turn.as_ref(),
             (self.input.facts.budget, self.policy.peaks),
@@ -334,7 +342,13 @@ impl<'gate> Session<'gate> {
             ledger::live().forget_releases(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);
-        holders::add(report, &result.records, time, whole_program);
+        holders::add(
+            report,
+            &result.records,
+            time,
+            whole_program,
+            self.heap.as_ref(),
+        );
         report.waited_ms = self
             .turn
             .as_ref()

@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 /// What a call site had left after a round.
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
-    AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Course, DeviceTable,
-    FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory, Holder, HolderKind,
-    HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay, Outcome, Owner,
-    Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose, Share, Sibling,
-    Site, Timeline, TimelineRun, When, WholeDevice,
+    AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
+    DeviceTable, Enclosing, FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory,
+    Holder, HolderKind, HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay,
+    Outcome, Owner, Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose,
+    Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
 };
 
 use crate::judge::{
@@ -40,7 +40,7 @@ pub struct Report {
     pub failed_inside: Option<String>,
     /// Why, for `inconclusive` and `not-measured`.
     pub reason: Option<Reason>,
-    /// Worst first, then largest.
+    /// Worst first, then those of the program's own code, then largest.
     pub findings: Vec<Finding>,
     /// What each device held before and after.
     pub devices: Vec<DeviceTable>,

@@ -71,12 +71,13 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let lines: [(_, Vec<String>); 15] = [
+    let lines: [(_, Vec<String>); 16] = [
         (
             "held by",
             library.map(held_by_library).into_iter().collect(),
         ),
         ("held by", held_by(finding).into_iter().collect()),
+        ("was in", finding.outlived.iter().map(outlived).collect()),
         ("called by", site.callers(test).into_iter().collect()),
         (
             "allocated",
@@ -86,10 +87,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
             "others",
             others.map(|others| sibling(others, finding)).collect(),
         ),
-        (
-            "with it",
-            finding.companions.iter().map(companion).collect(),
-        ),
+        ("with it", with_it(finding)),
         ("also", also.collect()),
         ("peak", peak(finding).into_iter().collect()),
         ("reuse", reusable.map(|it| escape::sentence(&it)).collect()),
@@ -117,6 +115,11 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     let callers = finding.site.callers(test);
     let callers = callers.map_or_else(String::new, |callers| format!(" ← {callers}"));
     Some(format!("at {}{callers}", finding.site.location()))
+}
+
+/// For example `a heap block that was freed in Cache::evict (src/cache.rs:37)`.
+fn outlived(freed_at: &String) -> String {
+    format!("a heap block that was freed in {freed_at}")
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -193,6 +196,14 @@ fn sibling(others: &Sibling, finding: &Finding) -> String {
         count(others.count),
         others.freed_at
     )
+}
+
+/// Returns what is left as well because the same calls created it, and what else the same function created.
+fn with_it(finding: &Finding) -> Vec<String> {
+    let left = finding.consequences.iter();
+    let left = left.map(|it| format!("{}, which the same calls created", it.what()));
+    left.chain(finding.companions.iter().map(companion))
+        .collect()
 }
 
 /// For example `1 stream, created in Texture::new (src/a.rs:20), was destroyed in Texture::drop (src/a.rs:31)`.

@@ -1,6 +1,6 @@
 //! Describes the places of the program that still refer to a leaked resource.
 
-use super::check_report::{Finding, Holder, HolderKind, HolderRoot};
+use super::check_report::{Enclosing, Finding, Holder, HolderKind, HolderRoot};
 use super::escape;
 use crate::units::quantity;
 
@@ -10,6 +10,9 @@ use crate::units::quantity;
 pub fn held_by(finding: &Finding) -> Option<String> {
     let holders = finding.holders.as_ref()?;
     if holders.is_empty() {
+        if let Some(blocks) = &finding.enclosing {
+            return Some(only(blocks));
+        }
         let it = if finding.count == 1 { "it" } else { "them" };
         return Some(format!(
             "nothing any more: no static, thread-local or stack leads to {it}"
@@ -23,9 +26,52 @@ fn described(holder: &Holder) -> String {
     let mut text = root(&holder.root);
     if holder.blocks != 0 {
         let blocks = quantity(holder.blocks.into(), "heap block");
-        text += &format!(", through {blocks}");
+        text += &format!(", through {blocks}{}", allocated_in(&holder.allocated_in));
     }
-    text
+    text + &facts(&holder.root)
+}
+
+/// Says what uses a static, or what the thread does that has a stack.
+fn facts(root: &HolderRoot) -> String {
+    if !root.used_in.is_empty() {
+        return format!("; used in {}", root.used_in.join(", "));
+    }
+    let facts = [
+        ("was started in", &root.started_in),
+        ("was detached in", &root.detached_in),
+        ("waits in", &root.waits_in),
+    ];
+    let facts = facts.into_iter();
+    let facts = facts.filter_map(|(verb, at)| Some(format!("{verb} {}", at.as_ref()?)));
+    let facts: Vec<_> = facts.collect();
+    match facts.as_slice() {
+        [] => String::new(),
+        [fact] => format!("; that thread still runs: it {fact}"),
+        [facts @ .., last] => {
+            format!(
+                "; that thread still runs: it {} and {last}",
+                facts.join(", ")
+            )
+        }
+    }
+}
+
+/// For example `only a cycle of 2 heap blocks, to which nothing else leads, allocated in Node::new
+/// (src/node.rs:20)`.
+fn only(enclosing: &Enclosing) -> String {
+    let blocks = quantity(enclosing.blocks.into(), "heap block");
+    let places = allocated_in(&enclosing.allocated_in);
+    match enclosing.is_cycle {
+        true => format!("only a cycle of {blocks}, to which nothing else leads{places}"),
+        false => format!("only {blocks}, to which nothing leads{places}"),
+    }
+}
+
+fn allocated_in(places: &[String]) -> String {
+    match places {
+        [] => String::new(),
+        places => format!(", allocated in {}", places.join(", ")),
+    }
 }
 
 fn root(root: &HolderRoot) -> String {
@@ -58,8 +104,13 @@ mod tests {
                     name: Some("optim::STATE".to_owned()),
                     thread: thread.map(str::to_owned),
                     module: module.map(str::to_owned),
+                    used_in: Vec::new(),
+                    started_in: None,
+                    detached_in: None,
+                    waits_in: None,
                 },
                 blocks,
+                allocated_in: vec!["Cache::new (src/a.rs:3)".to_owned(); blocks as usize / 2],
             })
         };
         let worker = Some("worker-3");
@@ -73,7 +124,8 @@ mod tests {
             [
                 "static optim::STATE",
                 "static optim::STATE of libplugin.so, through 1 heap block",
-                "thread-local optim::STATE of thread worker-3, through 2 heap blocks",
+                "thread-local optim::STATE of thread worker-3, through 2 heap blocks, allocated in \
+                 Cache::new (src/a.rs:3)",
                 "the stack of thread worker-3, in optim::STATE",
             ]
         );

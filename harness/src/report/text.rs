@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::check_report::{CheckStatus, DeviceTable, Report};
+use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
 use super::excerpt::Sources;
 use super::peak::peak_lines;
@@ -72,13 +72,18 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
             writeln!(out)?;
         }
     }
-    for (at, finding) in report.findings.iter().take(MAX_FINDINGS).enumerate() {
+    let told: Vec<_> = report
+        .findings
+        .iter()
+        .filter(|it| !it.is_consequence)
+        .collect();
+    for (at, finding) in told.iter().take(MAX_FINDINGS).enumerate() {
         if at > 0 {
             writeln!(out)?;
         }
         finding::write(finding, report, how, out)?;
     }
-    write_rest(report, out)?;
+    write_rest(told.get(MAX_FINDINGS..).unwrap_or_default(), out)?;
     table::write(&report.devices, how.style, out)?;
     for peak in &report.peaks {
         writeln!(out)?;
@@ -135,10 +140,10 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
 }
 
 /// For example `… and 4 more findings, 12.0 MiB`.
-fn write_rest(report: &Report, out: &mut dyn Write) -> fmt::Result {
-    let Some(rest @ [_, ..]) = report.findings.get(MAX_FINDINGS..) else {
+fn write_rest(rest: &[&Finding], out: &mut dyn Write) -> fmt::Result {
+    if rest.is_empty() {
         return Ok(());
-    };
+    }
     let bytes = total(rest.iter().map(|finding| finding.bytes));
     let bytes = match bytes {
         0 => String::new(),

@@ -27,7 +27,7 @@ programs! { "aside::"
         &[(Leaked, StreamOrdered, 3, 1200)],
     )
         .freed_in(&["Network::close"])
-        .named(Named::Function),
+        .named(Named::Line),
     ownership::scratch: correct(&[]),
     flow::upload: faulty(Shape::Swapped, "upload", &[(Leaked, Block, 2, 700)])
         .freed_in(&["Chunk::close"])
@@ -35,14 +35,13 @@ programs! { "aside::"
     flow::workspace: faulty(Shape::Retry, "Solver::reserve", &[(Leaked, StreamOrdered, 2, 6144)])
         .freed_in(&["Solver::solve"])
         .named(Named::Function),
-    // Nothing shows that an address inside each block was freed.
     flow::record: faulty(Shape::WrongAddress, "record_free", &[(Leaked, Block, 3, 300)])
-        .named(Named::Nowhere),
+        .named(Named::Line),
     flow::sampler: faulty(Shape::AllButOne, "Sampler::poll", &[(Leaked, Event, 1, 0)])
         .freed_in(&["Sampler::poll"])
         .named(Named::Function),
     collections::plans: faulty(Shape::NeverDrained, "Planner::finish", &[(Leaked, ExecGraph, 2, 0)])
-        .named(Named::Nowhere),
+        .named(Named::Function),
     collections::sprites: faulty(Shape::Eviction, "Sprites::next_frame", &[(Leaked, Linear, 3, 4800)])
         .freed_in(&["Sprites::unload"])
         .named(Named::Nowhere),
@@ -53,20 +52,17 @@ programs! { "aside::"
         .held_by("shapes::COMPILED")
         .named(Named::Function),
     collections::recent: correct(&[]),
-    // `serve` holds it. Once in a while the report names `STOP` instead, which is untrue: what is left of
-    // earlier contents in a block of the heap leads there. The thread that holds it is called `aside::sharing:`, a name that was cut off without a mark and
-    // that the thread has from the one that started it.
     sharing::pipeline: faulty(Shape::Thread, "Pipeline::close", &[(Leaked, Linear, 2, 3000)])
-        .held_by_any()
-        .named(Named::Nowhere),
+        .held_by("pipeline::serve")
+        .named(Named::Function),
     sharing::menu: faulty(Shape::Captured, "show", &[(Leaked, Block, 1, 96)])
         .named(Named::Function),
     sharing::session: faulty(Shape::Static, "has_moved", &[(Leaked, Linear, 1, 2400)])
         .freed_in(&["Frame::drop"])
         .held_by("session::EARLIER")
-        .named(Named::Nowhere),
+        .named(Named::Function),
     sharing::display: faulty(Shape::ParentFirst, "Display::close", &[(Leaked, Block, 2, 1000)])
-        .named(Named::Nowhere),
+        .named(Named::Function),
     sharing::background: correct(&[(FirstUse, Stream, 1, 0)]).held_by("background::STREAM"),
     sharing::volume: correct(&[]),
 }

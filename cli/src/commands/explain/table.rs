@@ -197,7 +197,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "held-by",
         "The static, thread-local or stack that still leads to what leaked, found when the check \
          failed; `nothing any more` means that nothing leads to it, so the program has lost track \
-         of it. Or the library that allocated it from the driver, with its function that was called.",
+         of it, and `only` that nothing leads to the heap blocks which contain its address, as in a cycle. \
+         Or the library that allocated it from the driver, with its function that was called.",
         "Clear that place before the test ends, or drop what it holds. A library holds it for its caller: look at what it was asked to do.",
     ),
     explanation(
@@ -217,9 +218,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "Compare the two ways: the one that leaks lacks this free.",
     ),
     explanation(
+        "was-in",
+        "The program's own heap blocks contained the address of what leaks; they were freed here, in the run that \
+         confirms the leak, and nothing leads to it since.",
+        "Look there first: whatever owned it was dropped or cleared here without the free.",
+    ),
+    explanation(
         "with-it",
         "What else the function created that created what leaks, and where that was freed, in the run that confirms \
-         the leak. It is printed if none of the same line was freed.",
+         the leak. It is printed if none of the same line was freed. Or what else is left because the same calls of \
+         a library created it, such as the events of a buffer.",
         "Look there first: a `Drop` or a `close` that frees one of two is a common mistake.",
     ),
     explanation(

@@ -4,7 +4,7 @@
 //! broken context every free fails from some point on: that is one finding, which names the first
 //! call that failed, with everything that could not be freed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::FxHashSet;
 
@@ -18,6 +18,9 @@ use crate::ledger::event::{Caller, CuResult, Key, Space};
 use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::{memory, noun, quantity, total};
+
+/// How many places of frees inside something a finding names.
+const MOST_INSIDE: usize = 3;
 
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
@@ -86,6 +89,36 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
         found.push(in_broken_context(in_broken, &broken, input, diff));
     }
     found
+}
+
+/// Notes at each leak that an address inside it was freed: an allocator that reports does not say that it
+/// refused.
+pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
+    let runs = input.judged_runs().iter().rev();
+    let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {
+        return;
+    };
+    for Found {
+        finding, records, ..
+    } in found
+    {
+        let mut frees: BTreeMap<(StackId, u64), u64> = BTreeMap::new();
+        let inside = run.freed_inside.iter();
+        for free in inside.filter(|free| records.binary_search(&free.record).is_ok()) {
+            *frees.entry((free.stack, free.offset)).or_default() += 1;
+        }
+        for ((stack, offset), count) in frees.into_iter().take(MOST_INSIDE) {
+            let site = input
+                .names
+                .site(stack, finding.resource.unwrap_or(Kind::Block));
+            finding.notes.push(format!(
+                "{} in {} named an address {offset} bytes behind the beginning: free the address that \
+                 the allocation returned",
+                quantity(count, "free"),
+                site.shown(&input.subject.test)
+            ));
+        }
+    }
 }
 
 /// A call that failed.

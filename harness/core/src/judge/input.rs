@@ -109,6 +109,10 @@ pub struct RunInput {
     /// What the run freed that a failing free was about, in runs that keep note of it.
     #[serde(default)]
     pub freed_before: Vec<Freed>,
+    /// Frees in which an allocator was given an address inside something that is live, in runs that keep
+    /// note of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub freed_inside: Vec<FreedInside>,
     /// What the run allocated and freed, by the stacks of both, in runs that keep note of it and
     /// left something.
     #[serde(default)]
@@ -165,6 +169,17 @@ pub struct Freed {
     /// The record.
     pub record: Record,
     /// The stack of the call that freed it.
+    pub stack: StackId,
+}
+
+/// A free of an address inside a live record.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct FreedInside {
+    /// The sequence number of the record.
+    pub record: u64,
+    /// How many bytes behind its beginning.
+    pub offset: u64,
+    /// The stack of the call.
     pub stack: StackId,
 }
 

@@ -1,16 +1,22 @@
-//! What a leaked object keeps alive in a library that counts references.
+//! What a leaked object keeps alive.
 //!
-//! There an object holds its device: with a forgotten buffer its device stays as well, the instance,
-//! and everything that these created for themselves. All of that is one leak, at the line of the
-//! object that the program forgot. If nothing but the device is left, it is one leak at the line
-//! that opened the device.
+//! A call of a library creates several things at once: a buffer with its events, a handle with its workspace.
+//! If all of them are left, that is one mistake, told at the most important of them.
+//!
+//! In a library that counts references, an object holds its device: with a forgotten buffer its device stays as
+//! well, the instance, and everything that these created for themselves. All of that is one leak, at the line of
+//! the object that the program forgot. If nothing but the device is left, it is one leak at the line that opened
+//! the device.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use super::finding::Found;
 use crate::call_site::libraries::counts_references;
 use crate::ledger::Kind;
-use crate::report::{Finding, FindingKind};
+use crate::report::{Consequence, Finding, FindingKind, Frame, Owner};
 use crate::units::quantity;
 
 /// Makes one finding of those that have one cause.
@@ -54,6 +60,52 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
+/// Marks the leaks that the same calls of a library created as another one, in a multiple of its number, and
+/// tells of them at that one: the memory rather than handles, and the largest first.
+pub(crate) fn mark_consequences(found: &mut [Found]) {
+    let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
+    for (at, it) in found.iter().enumerate() {
+        if let Some(call) = library_call(&it.finding) {
+            calls.entry(call).or_default().push(at);
+        }
+    }
+    let mut calls: Vec<_> = calls.into_values().filter(|all| all.len() > 1).collect();
+    for all in &mut calls {
+        // Memory comes before handles, and of handles the fewest.
+        all.sort_by_key(|at| {
+            let finding = &found[*at].finding;
+            (Reverse(finding.bytes), finding.count)
+        });
+        let (cause, parts) = all.split_first().expect("more than one");
+        for part in parts {
+            let of_each = found[*cause].finding.count;
+            let part = &mut found[*part].finding;
+            if let Some(resource) = part.resource.filter(|_| part.count.is_multiple_of(of_each)) {
+                part.is_consequence = true;
+                let consequence = Consequence {
+                    resource,
+                    count: part.count,
+                    bytes: part.bytes,
+                };
+                found[*cause].finding.consequences.push(consequence);
+            }
+        }
+    }
+}
+
+/// Returns the function of a library that created a leak, and the line of the user that called it, with its
+/// callers.
+fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
+    let (inner, outer) = finding.site.frames.split_at_checked(finding.site.user?)?;
+    let is_known = finding.kind == FindingKind::Leaked && line_of(finding).is_some();
+    let mut of_libraries = inner.iter().rev().filter(|it| it.owner != Owner::Std);
+    let called = match of_libraries.next() {
+        Some(frame) => frame.function.as_deref(),
+        None => finding.site.library.as_ref()?.function.as_deref(),
+    };
+    Some((called.filter(|_| is_known)?, outer))
+}
+
 /// Returns the user's line, if it is known.
 fn line_of(finding: &Finding) -> Option<(String, u32)> {
     let frame = finding.site.user_frame()?;
@@ -72,7 +124,7 @@ fn opens(finding: &&Finding) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::fold;
+    use super::{fold, mark_consequences};
     use crate::judge::finding::{Found, of_sum};
     use crate::judge::recycled;
     use crate::ledger::{Kind, Layer, Place};
@@ -169,5 +221,56 @@ mod tests {
         fold(&mut found);
         assert_eq!(found.len(), 4);
         assert!(found.iter().all(|it| it.finding.notes.is_empty()));
+    }
+
+    /// A leak that `function` of a library created for line 10.
+    fn created(kind: Kind, function: &str, count: u64, bytes: u64) -> Found {
+        let records: Vec<u64> = (0..count).collect();
+        let mut found = leaked(kind, 10, "cudarc", &records);
+        found.finding.site.frames[0].function = Some(function.to_owned());
+        found.finding.bytes = bytes;
+        found
+    }
+
+    /// What is told by itself, and with how many others.
+    fn told(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
+        let told = found.iter().filter(|it| !it.finding.is_consequence);
+        let told = told.map(|it| (it.finding.resource, it.finding.consequences.len()));
+        told.collect()
+    }
+
+    #[test]
+    fn what_one_call_created_is_told_at_the_memory() {
+        let mut found = [
+            created(Kind::Linear, "alloc", 2, 64),
+            created(Kind::Event, "alloc", 4, 0),
+            created(Kind::Stream, "alloc", 2, 0),
+        ];
+        mark_consequences(&mut found);
+        assert_eq!(told(&found), [(Some(Kind::Linear), 2)]);
+        let consequences = found[0].finding.consequences.iter();
+        let consequences: Vec<_> = consequences.map(|it| it.what()).collect();
+        assert_eq!(consequences, ["2 streams", "4 events"]);
+    }
+
+    #[test]
+    fn what_other_calls_may_have_created_is_told_by_itself() {
+        let others = [
+            // Another function on the same line, and fewer than one for each.
+            created(Kind::Event, "record", 2, 0),
+            created(Kind::Stream, "alloc", 3, 0),
+            // A free that failed, and another line.
+            Found::sum(of_sum(
+                FindingKind::FailedFree,
+                Layer::DRIVER,
+                Place::HOST,
+                0,
+            )),
+            leaked(Kind::Module, 11, "cudarc", &[1, 2]),
+        ];
+        let mut found = vec![created(Kind::Linear, "alloc", 2, 64)];
+        found.extend(others);
+        mark_consequences(&mut found);
+        assert_eq!(told(&found).len(), 5);
     }
 }

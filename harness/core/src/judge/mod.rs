@@ -37,13 +37,14 @@ use std::cmp::Reverse;
 pub use advice::meant_to_stay;
 pub use budget::{Limits, UsageOverBudget};
 pub use input::{
-    CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, LiveRecord, Others,
-    Ownership, RunInput, Subject, Untraced,
+    CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, FreedInside, LiveRecord,
+    Others, Ownership, RunInput, Subject, Untraced,
 };
 pub use names::{DeviceName, NameTable};
 pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};
+pub use siblings::shown_up_to;
 pub use tables::device_tables;
 pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
@@ -62,7 +63,7 @@ pub struct CheckResult {
     pub status: CheckStatus,
     /// The reason for `inconclusive` or `not-measured`.
     pub reason: Option<Reason>,
-    /// The findings, worst first, then largest.
+    /// The findings: the worst first, then those of the program's own code, then the largest.
     pub findings: Vec<Finding>,
     /// For each finding, the sequence numbers of its records.
     pub records: Vec<Vec<u64>>,
@@ -94,6 +95,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         false => confirm::findings(&diff.groups, input),
     };
     siblings::add(&mut found, input);
+    failed_free::note_frees_inside(&mut found, input);
     found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {
         trend.mark(&mut found);
@@ -137,8 +139,11 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         let failed = finding.failed.as_ref();
         let is_broken = failed.is_some_and(|failed| Some(failed.code) == broken);
         let size = (Reverse(finding.bytes), Reverse(finding.count));
-        (!is_broken, finding.kind, size)
+        // The program's own code is a more likely cause than a library's.
+        let is_of_a_library = finding.site.library.is_some();
+        (!is_broken, finding.kind, is_of_a_library, size)
     });
+    kept_alive::mark_consequences(&mut found);
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();
     let (status, reason) = status::status(input, &diff, &findings, &mut notes);

@@ -64,7 +64,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         let of_line = line.and_then(|line| by_line.get(&line));
         let siblings = siblings(finding, of_line.into_iter().flatten(), test);
         let companions = match siblings.is_empty() {
-            true => companions(&finding.site, &by_function, test),
+            true => companions(finding, &by_function, test),
             false => Vec::new(),
         };
         (finding.siblings, finding.companions) = (siblings, companions);
@@ -105,15 +105,15 @@ fn siblings<'a>(
     siblings
 }
 
-/// Returns what the innermost possible function has created on another line than a finding's own, through
-/// the same callers, and what was freed of it, the most first. A test creates all that it uses, so it does
-/// not count.
+/// Returns what the innermost possible function has created on another line than a finding's own, or of
+/// another kind on the same line, through the same callers, and what was freed of it, the most first. A test
+/// creates all that it uses, so it does not count.
 fn companions(
-    finding: &Site,
+    finding: &Finding,
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>>,
     test: &str,
 ) -> Vec<Companion> {
-    let frames = users_frames(finding);
+    let frames = users_frames(&finding.site);
     for (at, frame) in frames.iter().enumerate() {
         let Some(function) = function(frame).filter(|_| !frame.is_of_test(test)) else {
             continue;
@@ -129,14 +129,15 @@ fn companions(
             else {
                 continue;
             };
-            let is_beside = self::function(created) == Some(function) && created.line != frame.line;
+            let is_another = created.line != frame.line || Some(one.freed.kind) != finding.resource;
+            let is_beside = self::function(created) == Some(function) && is_another;
             if is_beside
                 && outer
                     .iter()
                     .map(|it| line(it))
                     .eq(callers.iter().map(|it| line(it)))
             {
-                let freed_at = shown_up_to(finding, &one.at, test);
+                let freed_at = shown_up_to(&finding.site, &one.at, test);
                 let key = (created.shown(), freed_at, one.freed.kind.name());
                 places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
             }
@@ -159,7 +160,7 @@ fn companions(
 
 /// Shows where something was freed, with its callers up to the first function that the finding's own line
 /// has as well: the rest would only repeat how the program got there.
-fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
+pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
     let known: FxHashSet<_> = users_frames(finding)
         .into_iter()
         .filter_map(function)

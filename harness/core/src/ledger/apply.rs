@@ -220,7 +220,10 @@ impl Ledger {
         let caller = ended.caller;
         match &ended.record {
             Some(record) if succeeded(error) => self.freed(record, caller),
-            None if succeeded(error) => self.count_unknown_free(),
+            None if succeeded(error) => {
+                self.count_unknown_free();
+                self.free_log.freed_unknown(ended.key, caller);
+            }
             record => self.anomalies.push(Anomaly::FailedRelease {
                 key: ended.key,
                 record: record.filter(|record| !self.end_if_too_late(record)),

@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
-use super::event::{Record, ScopeId, StackId};
+use super::event::{Caller, Key, Record, ScopeId, StackId};
+
+/// How many frees of unknown addresses are kept: a program may have allocated any number unseen.
+const MOST_UNKNOWN: usize = 10_000;
 
 /// The free of a record of a logged scope.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +34,8 @@ pub(super) struct FreeLog {
 struct LoggedFrees {
     scopes: FxHashSet<ScopeId>,
     released: Vec<Released>,
+    /// Successful frees of unknown addresses, by callers in the logged scopes.
+    unknown: Vec<(Key, Caller)>,
 }
 
 impl FreeLog {
@@ -51,6 +56,7 @@ impl FreeLog {
         log.scopes.retain(|scope| !scopes.contains(scope));
         log.released
             .retain(|released| !scopes.contains(&released.record.made.caller.scope));
+        log.unknown.retain(|(_, by)| !scopes.contains(&by.scope));
     }
 
     /// Records that a record was freed.
@@ -65,6 +71,23 @@ impl FreeLog {
                 });
             }
         }
+    }
+
+    /// Records that an unknown address was freed.
+    pub(super) fn freed_unknown(&self, key: Key, by: Caller) {
+        if self.clock.get().is_some() {
+            let mut log = self.lock();
+            if log.scopes.contains(&by.scope) && log.unknown.len() < MOST_UNKNOWN {
+                log.unknown.push((key, by));
+            }
+        }
+    }
+
+    /// Returns the recorded frees of unknown addresses by callers in `scope`, first one first.
+    pub(super) fn unknown(&self, scope: ScopeId) -> Vec<(Key, Caller)> {
+        let log = self.lock();
+        let unknown = log.unknown.iter().filter(|(_, by)| by.scope == scope);
+        unknown.copied().collect()
     }
 
     /// Returns the recorded frees of records for which `wanted` holds, first one first.

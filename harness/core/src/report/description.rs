@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Budget, Companion, Finding, Limit, Site};
+use super::{Budget, Companion, Consequence, Finding, Limit, Site};
 use crate::escape;
 use crate::ledger::{Kind, Layer, Place};
 use crate::units::{amount, count, exact_size, noun, quantity};
@@ -115,15 +115,31 @@ impl Companion {
     /// Returns what it is about: `2 streams`, `1 allocation of pinned memory`.
     #[must_use]
     pub fn what(&self) -> String {
-        match self.resource {
-            kind if kind.is_handle() => quantity(self.count, noun(kind)),
-            Kind::Block => quantity(self.count, "allocation"),
-            kind => format!(
-                "{} of {} memory",
-                quantity(self.count, "allocation"),
-                kind.name()
-            ),
+        several(self.resource, self.count)
+    }
+}
+
+impl Consequence {
+    /// Returns what it is about: `2 streams`, `1 allocation of linear memory, 32.0 MiB`.
+    #[must_use]
+    pub fn what(&self) -> String {
+        let what = several(self.resource, self.count);
+        match self.bytes {
+            0 => what,
+            bytes => format!("{what}, {}", exact_size(bytes)),
         }
+    }
+}
+
+fn several(kind: Kind, count: u64) -> String {
+    match kind {
+        kind if kind.is_handle() => quantity(count, noun(kind)),
+        Kind::Block => quantity(count, "allocation"),
+        kind => format!(
+            "{} of {} memory",
+            quantity(count, "allocation"),
+            kind.name()
+        ),
     }
 }
 

@@ -43,6 +43,12 @@ pub struct Finding {
     /// most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<Companion>,
+    /// What else is left that the same calls created: a buffer's events, a handle's workspace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub consequences: Vec<Consequence>,
+    /// Whether this is such a consequence of another finding, with which it is told.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_consequence: bool,
     /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
@@ -69,6 +75,14 @@ pub struct Finding {
     /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
+    /// If nothing leads to them: the heap blocks that still contain the address of one. Known only of
+    /// blocks that the run allocated which confirmed the finding.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enclosing: Option<Enclosing>,
+    /// If nothing leads to them, and no such block contains one: where heap blocks were freed in that run
+    /// that contained the address of one, at most two places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outlived: Vec<String>,
     /// Further facts, one sentence each.
     pub notes: Vec<String>,
 }
@@ -94,6 +108,8 @@ impl Finding {
             freed: 0,
             siblings: Vec::new(),
             companions: Vec::new(),
+            consequences: Vec::new(),
+            is_consequence: false,
             when: None,
             confirmed: None,
             failed: None,
@@ -103,6 +119,8 @@ impl Finding {
             exceeds: None,
             foreign_thread: None,
             holders: None,
+            enclosing: None,
+            outlived: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -214,6 +232,23 @@ pub struct Holder {
     pub root: HolderRoot,
     /// The number of heap blocks in the chain; 0 if the address is stored in the place itself.
     pub blocks: u32,
+    /// Where these blocks were allocated, as far as that is known, the nearest to the place first, each
+    /// location once: `Cache::new (src/cache.rs:20)`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allocated_in: Vec<String>,
+}
+
+/// Heap blocks that lead to what a finding is about, although nothing leads to them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Enclosing {
+    /// How many blocks: one contains the address, and each of the others leads to the one before it.
+    pub blocks: u32,
+    /// Whether the first of them leads to the last, so that they lead to each other in a cycle.
+    pub is_cycle: bool,
+    /// Where they were allocated, the one with the address first, each location once:
+    /// `Node::new (src/node.rs:20)`.
+    pub allocated_in: Vec<String>,
 }
 
 /// A place where a program's own data begins.
@@ -224,8 +259,21 @@ pub struct HolderRoot {
     pub kind: HolderKind,
     /// The variable: `optim::STATE`; for a stack, the function whose frame it is.
     pub name: Option<String>,
-    /// The thread that owns it: `worker-3`; none for a static.
+    /// The thread that owns it: `worker-3`; none for a static. The system keeps the first 15 bytes of a
+    /// name: `data-loader-wor…`.
     pub thread: Option<String>,
+    /// Functions that use the static: `Cache::get (src/cache.rs:20)`; empty if they are not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub used_in: Vec<String>,
+    /// Where that thread was started, if the test did: `Loader::open (src/loader.rs:20)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_in: Option<String>,
+    /// Where it was detached, so that nobody can join it: in Rust, where its `JoinHandle` was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detached_in: Option<String>,
+    /// Where that thread waits, unless for the check: `Loader::fill (src/loader.rs:35)`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_in: Option<String>,
     /// The library that contains it; none for the program itself.
     pub module: Option<String>,
 }
@@ -269,6 +317,26 @@ pub struct Companion {
     pub created_in: String,
     /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
+}
+
+/// Something that is left because what a finding is about is left.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Consequence {
+    /// What it is.
+    pub resource: Kind,
+    /// How many.
+    pub count: u64,
+    /// The total number of bytes; 0 for handles.
+    pub bytes: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// When something was created, counted in allocating and freeing calls of the process during the

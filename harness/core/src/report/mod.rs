@@ -13,8 +13,8 @@ mod timeline;
 
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
-    AllowedBy, Budget, Companion, Confirmation, FailedRelease, Finding, Holder, HolderKind,
-    HolderRoot, Limit, Share, Sibling, When,
+    AllowedBy, Budget, Companion, Confirmation, Consequence, Enclosing, FailedRelease, Finding,
+    Holder, HolderKind, HolderRoot, Limit, Share, Sibling, When,
 };
 #[doc(hidden)]
 pub use location::full;

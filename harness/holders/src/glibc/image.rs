@@ -22,6 +22,8 @@ use crate::NameRules;
 
 /// The longest name of a symbol that is read.
 const LONGEST: usize = 16 << 10;
+/// The largest table of names that is read as a whole.
+const LARGEST_NAMES: u64 = 64 << 20;
 /// How many symbols are read at once.
 const SYMBOLS: usize = 1024;
 
@@ -62,6 +64,14 @@ struct SymbolNames {
     rules: NameRules,
     file: File,
     at: u64,
+    bytes: u64,
+}
+
+/// A function of a crate: where it begins in the file's addresses, and how long it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Code {
+    pub(super) start: u64,
+    pub(super) bytes: u32,
 }
 
 impl Image {
@@ -85,6 +95,7 @@ impl Image {
             names: SymbolNames {
                 rules,
                 at: names_section.sh_offset(endian),
+                bytes: names_section.sh_size(endian),
                 file,
             },
         };
@@ -174,6 +185,42 @@ impl Image {
             }
         }
         known().extend(found);
+    }
+
+    /// Returns the functions of the crate that a path such as `optim::STATE` begins with; none if there is no
+    /// time to find them.
+    pub(super) fn functions_of_crate(&self, path: &str, budget: Budget) -> Vec<Code> {
+        let Some((name, _)) = path.split_once("::") else {
+            return Vec::new();
+        };
+        // The names of a file come from megabytes of text: all at once, because one by one is slower.
+        let Ok(bytes) = usize::try_from(self.names.bytes.min(LARGEST_NAMES)) else {
+            return Vec::new();
+        };
+        let mut names = vec![0; bytes];
+        if self
+            .names
+            .file
+            .read_exact_at(&mut names, self.names.at)
+            .is_err()
+        {
+            return Vec::new();
+        }
+        let crate_name = names::CrateName::new(name);
+        let mut functions = Vec::new();
+        for (number, function) in self.functions.iter().enumerate() {
+            if number.is_multiple_of(SYMBOLS) && budget.is_spent() {
+                return Vec::new();
+            }
+            let name = names.get(function.name as usize..);
+            if name.is_some_and(|name| crate_name.is_of(name)) {
+                functions.push(Code {
+                    start: function.start,
+                    bytes: function.bytes,
+                });
+            }
+        }
+        functions
     }
 
     /// Returns the owner of the function at an address that was looked up; `None` if there is no

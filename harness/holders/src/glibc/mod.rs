@@ -1,6 +1,7 @@
 //! The search in this process.
 
 mod budget;
+mod enclosing;
 mod heap;
 mod image;
 mod memory;
@@ -9,6 +10,7 @@ mod roots;
 mod search;
 mod targets;
 mod threads;
+mod uses;
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +20,10 @@ use self::memory::{OwnMemory, Pages};
 use self::roots::Roots;
 use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
-use super::{DriverObjects, Holder, Program, Target, nearest};
+use super::{DriverObjects, Enclosing, Holder, Program, Target, nearest};
+
+/// The distance from which on the way from a variable is often one through old contents of a block.
+const DOUBTFUL: u32 = 4;
 
 /// Like [`find`](super::find); `None` if this process may not read its own memory.
 pub(super) fn find(
@@ -30,11 +35,11 @@ pub(super) fn find(
 ) -> Option<Vec<Option<Vec<Holder>>>> {
     let budget = Budget::new(time);
     let mut pages = Pages::new(OwnMemory::open()?, budget);
-    let roots = Roots::of_this_process(program, &mut pages, budget);
+    let mut roots = Roots::of_this_process(program, &mut pages, budget);
     let mut unknown = Targets::groups_without(&targets, groups);
     let targets = Targets::new(targets);
     let driver = Driver {
-        libraries: roots.cuda,
+        libraries: std::mem::take(&mut roots.cuda),
         contexts: objects.contexts,
         handles: objects.all.into_iter().collect(),
         functions: objects.functions,
@@ -51,21 +56,35 @@ pub(super) fn find(
     let mut found: Vec<Vec<Holder>> = vec![Vec::new(); groups];
     let mut complete = roots.complete;
     for regions in [&roots.variables, &roots.frames] {
-        if found.iter().all(|found| !found.is_empty()) {
+        let is_certain = |found: &Vec<Holder>| found.iter().any(|it| it.blocks < DOUBTFUL);
+        let settled: Vec<bool> = found.iter().map(is_certain).collect();
+        if settled.iter().all(|settled| *settled) {
             break;
         }
         let outcome = search(regions);
         complete &= outcome.complete;
-        let settled: Vec<bool> = found.iter().map(|found| !found.is_empty()).collect();
+        let mut new: Vec<Vec<Holder>> = vec![Vec::new(); groups];
         for (at, hit) in outcome.hits.iter().enumerate() {
             let group = targets.group(at);
             match hit.filter(|_| !settled[group]) {
-                Some(hit) if hit.is_near() => found[group].push(Holder {
+                Some(hit) if hit.is_near() => new[group].push(Holder {
+                    waits_at: roots.waits_at(&roots.named[hit.place]),
                     root: roots.named[hit.place].clone(),
                     blocks: hit.blocks,
+                    path: outcome.path(hit),
+                    used_at: Vec::new(),
                 }),
                 Some(_) => unknown[group] = true,
                 None => {}
+            }
+        }
+        for (found, mut new) in found.iter_mut().zip(new) {
+            if !found.is_empty() {
+                // Only a frame that contains the target itself counts more than a doubtful variable.
+                new.retain(|holder| holder.blocks == 0);
+            }
+            if !new.is_empty() {
+                *found = new;
             }
         }
     }
@@ -86,7 +105,25 @@ pub(super) fn find(
     let answers = answers.map(|(found, unknown)| {
         (!found.is_empty() || (complete && !unknown)).then(|| nearest(found))
     });
-    Some(answers.collect())
+    let mut answers: Vec<Option<Vec<Holder>>> = answers.collect();
+    if let Some(memory) = OwnMemory::open() {
+        for holder in answers.iter_mut().flatten().flatten() {
+            holder.used_at = roots.used_at(&holder.root, &memory, budget);
+        }
+    }
+    Some(answers)
+}
+
+/// Like [`enclosing`](super::enclosing); `None` if this process may not read its own memory.
+pub(super) fn enclosing(
+    targets: Vec<Target>,
+    groups: usize,
+    blocks: &[Range<u64>],
+    time: Duration,
+) -> Option<Vec<Option<Enclosing>>> {
+    let mut pages = Pages::new(OwnMemory::open()?, Budget::new(time));
+    let targets = Targets::new(targets);
+    Some(enclosing::of(&targets, groups, blocks, &mut pages))
 }
 
 /// Like [`words_with`](super::words_with).

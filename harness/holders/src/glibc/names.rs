@@ -18,6 +18,45 @@ const ALLOCATORS: [&str; 8] = [
     "_mi_", "mi_", "_rjem_", "je_", "jemalloc", "snmalloc", "sn_", "tcmalloc",
 ];
 
+/// A crate's name, as symbols begin with it.
+#[derive(Debug)]
+pub(super) struct CrateName {
+    /// `9catalogue`
+    counted: String,
+    /// `catalogue..`
+    dotted: String,
+}
+
+/// How far into a symbol of the current scheme the name of its crate begins.
+const FARTHEST: usize = 64;
+
+impl CrateName {
+    pub(super) fn new(name: &str) -> Self {
+        Self {
+            counted: format!("{}{name}", name.len()),
+            dotted: format!("{name}.."),
+        }
+    }
+
+    /// Whether a symbol belongs to this crate: `_ZN9catalogue…`, `_ZN42_$LT$catalogue..…`,
+    /// `_RNvCs1234_9catalogue…`.
+    pub(super) fn is_of(&self, symbol: &[u8]) -> bool {
+        let counted = self.counted.as_bytes();
+        if let Some(rest) = symbol.strip_prefix(b"_ZN") {
+            let length = rest.iter().take_while(|it| it.is_ascii_digit()).count();
+            let inside = rest[length..].strip_prefix(b"_$LT$");
+            return rest.starts_with(counted)
+                || inside.is_some_and(|inside| inside.starts_with(self.dotted.as_bytes()));
+        }
+        let begins = symbol.starts_with(b"_R");
+        let near = symbol.get(..symbol.len().min(FARTHEST)).unwrap_or_default();
+        begins
+            && near
+                .windows(counted.len() + 1)
+                .any(|part| part[0] == b'_' && &part[1..] == counted)
+    }
+}
+
 /// Returns the owner of the symbol `mangled`.
 pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
@@ -153,6 +192,24 @@ pub(super) mod tests {
             ("sqlite3_state", "sqlite3_state"),
         ] {
             assert_eq!(whose(mangled), program(name), "{mangled}");
+        }
+    }
+
+    #[test]
+    fn a_symbol_tells_its_crate() {
+        let optim = super::CrateName::new("optim");
+        for (symbol, expected) in [
+            ("_ZN5optim4step17h0123456789abcdefE", true),
+            (
+                "_ZN36_$LT$optim..Adam$u20$as$u20$core..Drop$GT$4drop17hE",
+                true,
+            ),
+            ("_RNvNtCsbS6ix5ipKI1_5optim4adam4step", true),
+            ("_ZN5train5optim4step17h0123456789abcdefE", false),
+            ("_RNvCsbS6ix5ipKI1_5train4step", false),
+            ("optim_step", false),
+        ] {
+            assert_eq!(optim.is_of(symbol.as_bytes()), expected, "{symbol}");
         }
     }
 

@@ -12,15 +12,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::budget::Budget;
 use super::heap::Heap;
-use super::image::Image;
+use super::image::{Code, Image};
 use super::memory::{Memory, PAGE, Pages};
 use super::names::Whose;
 use super::search::Region;
 use super::threads::{self, Thread};
+use super::uses;
 use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 
 /// The largest guard below a stack; inaccessible memory after an allocator's is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
+
+/// How much of a function is searched for uses of a static.
+const LONGEST_FUNCTION: u32 = 64 << 10;
 
 /// The places from which a search begins.
 #[derive(Debug, Default)]
@@ -39,6 +43,12 @@ pub(super) struct Roots {
     pub(super) heap: Heap,
     /// The memory of NVIDIA's libraries.
     pub(super) cuda: Heap,
+    /// The programs and libraries with variables of the program.
+    modules: Vec<Module>,
+    /// In which of them each named static is, and its addresses in its file.
+    statics: FxHashMap<usize, (usize, Range<u64>)>,
+    /// Where threads wait for something else than the search: their return addresses, innermost first.
+    waiting: FxHashMap<u32, Vec<u64>>,
     /// Whether the roots are complete.
     pub(super) complete: bool,
 }
@@ -71,8 +81,8 @@ impl Roots {
             maps.find(|addresses| addresses.contains(&address)).cloned()
         });
         roots.complete &= all;
-        for module in &modules {
-            roots.statics(module, program.allocators_words);
+        for (number, module) in modules.iter().enumerate() {
+            roots.statics(number, module, program.allocators_words);
         }
         for thread in &threads {
             for module in modules.iter().filter(|module| module.name.is_none()) {
@@ -81,6 +91,7 @@ impl Roots {
         }
         roots.stacks(&threads, &modules, program, pages, budget);
         roots.heap = heap(maps, &threads);
+        roots.modules = modules;
         roots
     }
 
@@ -121,21 +132,55 @@ impl Roots {
         modules
     }
 
-    fn statics(&mut self, module: &Module, allocators_words: &[u64]) {
+    /// Returns where the thread of a place waits; empty if it has none, or if that is unknown.
+    pub(super) fn waits_at(&self, root: &Root) -> Vec<u64> {
+        let waiting = root.thread_id.and_then(|id| self.waiting.get(&id));
+        waiting.cloned().unwrap_or_default()
+    }
+
+    /// Returns the addresses behind instructions of the static's crate that use it, one for each function.
+    pub(super) fn used_at(&self, root: &Root, memory: &impl Memory, budget: Budget) -> Vec<u64> {
+        let is_it = |place: &usize| self.named[*place] == *root;
+        let (Some(name), Some(place)) = (&root.name, self.statics.keys().copied().find(is_it))
+        else {
+            return Vec::new();
+        };
+        let (module, variable) = &self.statics[&place];
+        let module = &self.modules[*module];
+        let functions = module.image.functions_of_crate(name, budget);
+        let mut uses = Vec::new();
+        for Code { start, bytes } in functions {
+            if budget.is_spent() {
+                return Vec::new();
+            }
+            let mut code = vec![0; bytes.min(LONGEST_FUNCTION) as usize];
+            let read = memory.read(start.wrapping_add(module.bias), &mut code);
+            let found = uses::first(&code[..read], start, variable);
+            uses.extend(found.map(|behind| behind.wrapping_add(module.bias)));
+        }
+        uses
+    }
+
+    fn statics(&mut self, number: usize, module: &Module, allocators_words: &[u64]) {
         for variable in &module.image.variables {
             let addresses = moved(&variable.addresses, module.bias);
             let is_an_allocators = allocators_words.iter().any(|word| addresses.contains(word));
             match &variable.whose {
                 Whose::Program(_) if is_an_allocators => self.add_nameless(addresses),
-                Whose::Program(name) => self.add_variable(
-                    Root {
-                        kind: RootKind::Static,
-                        name: Some(name.clone()),
-                        thread: None,
-                        module: module.name.clone(),
-                    },
-                    addresses,
-                ),
+                Whose::Program(name) => {
+                    self.statics
+                        .insert(self.named.len(), (number, variable.addresses.clone()));
+                    self.add_variable(
+                        Root {
+                            kind: RootKind::Static,
+                            name: Some(name.clone()),
+                            thread: None,
+                            thread_id: None,
+                            module: module.name.clone(),
+                        },
+                        addresses,
+                    );
+                }
                 Whose::Runtime => self.add_nameless(addresses),
                 Whose::All => {}
             }
@@ -155,6 +200,7 @@ impl Roots {
                         kind: RootKind::ThreadLocal,
                         name: Some(name.clone()),
                         thread: Some(thread.name.clone()),
+                        thread_id: thread.id,
                         module: None,
                     },
                     addresses,
@@ -189,6 +235,12 @@ impl Roots {
         for (thread, walked) in threads.iter().zip(walked) {
             if budget.is_spent() {
                 return;
+            }
+            if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_asking) {
+                let returns = walked.found.iter().map(|(_, address)| *address);
+                let innermost = thread.waits_at();
+                self.waiting
+                    .insert(id, std::iter::once(innermost).chain(returns).collect());
             }
             let returns = walked
                 .found
@@ -247,6 +299,7 @@ impl Roots {
             kind: RootKind::Stack,
             name: function.map(str::to_owned),
             thread: Some(thread.name.clone()),
+            thread_id: thread.id,
             module: None,
         });
         self.frames.push(Region { addresses, place });

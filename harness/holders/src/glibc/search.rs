@@ -60,6 +60,8 @@ pub(super) struct Hit {
     pub(super) place: usize,
     /// The number of blocks in between.
     pub(super) blocks: u32,
+    /// The beginning of the block that contains it; `None` if the place itself does.
+    pub(super) inside: Option<u64>,
 }
 
 impl Hit {
@@ -76,6 +78,19 @@ pub(super) struct Outcome {
     pub(super) hits: Vec<Option<Hit>>,
     /// Whether everything reachable was searched.
     pub(super) complete: bool,
+    /// For each block that another block led to, by their beginnings, that block.
+    led_to_by: FxHashMap<u64, u64>,
+}
+
+impl Outcome {
+    /// Returns the beginnings of the blocks through which a target was reached, the one nearest to the
+    /// place first.
+    pub(super) fn path(&self, hit: Hit) -> Vec<u64> {
+        let before = |block: &u64| self.led_to_by.get(block).copied();
+        let mut path: Vec<_> = std::iter::successors(hit.inside, before).collect();
+        path.reverse();
+        path
+    }
 }
 
 /// A search in progress.
@@ -135,12 +150,13 @@ impl<M: Memory> Search<'_, M> {
         let mut outcome = Outcome {
             hits: vec![None; self.targets.len()],
             complete: true,
+            led_to_by: FxHashMap::default(),
         };
         let mut known = Known::default();
         let mut level = Vec::new();
         for region in regions {
             let found = self.look(&region.addresses, &mut outcome.complete);
-            note(&mut outcome, &found, region.place, 0);
+            note(&mut outcome, &found, region.place, 0, None);
             self.follow(found.pointers, region.place, &mut known, &mut level);
         }
         for blocks in 1.. {
@@ -155,9 +171,13 @@ impl<M: Memory> Search<'_, M> {
                 if found.is_the_driver_s {
                     continue;
                 }
-                note(&mut outcome, &found, block.place, blocks);
+                let start = block.addresses.start;
+                note(&mut outcome, &found, block.place, blocks, Some(start));
                 if !found.names_a_context {
+                    let first = next.len();
                     self.follow(found.pointers, block.place, &mut known, &mut next);
+                    let led_to = next[first..].iter().map(|it| it.addresses.start);
+                    outcome.led_to_by.extend(led_to.map(|it| (it, start)));
                 }
             }
             level = next;
@@ -260,11 +280,15 @@ impl<M: Memory> Search<'_, M> {
     }
 }
 
-fn note(outcome: &mut Outcome, found: &Found, place: usize, blocks: u32) {
+fn note(outcome: &mut Outcome, found: &Found, place: usize, blocks: u32, inside: Option<u64>) {
     for &target in &found.targets {
         let hit = &mut outcome.hits[target];
         if hit.is_none() {
-            *hit = Some(Hit { place, blocks });
+            *hit = Some(Hit {
+                place,
+                blocks,
+                inside,
+            });
         }
     }
 }

@@ -1,8 +1,9 @@
 //! The threads of this process, and the used parts of their stacks.
 
-use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
+use std::{fs, thread};
 
 use super::memory::{Memory, Pages};
 use crate::{Program, ReturnAddresses, WaitingThread};
@@ -14,6 +15,8 @@ const LARGEST: u64 = 64 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Thread {
     pub(super) name: String,
+    /// Its number in `/proc/self/task`.
+    pub(super) id: Option<u32>,
     /// The address at which it waits.
     instruction: u64,
     /// The kernel's file that describes its system call, and its content.
@@ -27,6 +30,11 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Returns the address to which its system call returns.
+    pub(super) fn waits_at(&self) -> u64 {
+        self.instruction
+    }
+
     /// Returns the stack slots with return addresses and these addresses, innermost first, and
     /// whether they are complete. Other words that look like return addresses may be left over from
     /// earlier calls.
@@ -70,6 +78,7 @@ pub(super) fn of_this_process<M: Memory>(
     };
     let this = fs::read_link("/proc/thread-self").unwrap_or_default();
     let mut complete = true;
+    let mut pauses = PAUSES;
     for entry in entries.flatten() {
         if pages.is_spent() {
             return (threads, false);
@@ -80,7 +89,9 @@ pub(super) fn of_this_process<M: Memory>(
         let task = entry.path();
         let read = |file: &str| fs::read_to_string(task.join(file));
         // A thread that has ended meanwhile has no stack.
-        let Ok(call) = read("syscall") else { continue };
+        let Some(call) = waiting_call(|| read("syscall").ok(), &mut pauses) else {
+            continue;
+        };
         let place = waits_at(&call);
         let Some((top, instruction, mapping)) =
             place.and_then(|(top, instruction)| Some((top, instruction, region(top)?)))
@@ -100,6 +111,7 @@ pub(super) fn of_this_process<M: Memory>(
             } else {
                 comm.trim_end().to_owned()
             },
+            id,
             instruction,
             call: (task.join("syscall"), call),
             stack: top..pointer.unwrap_or(end),
@@ -108,6 +120,22 @@ pub(super) fn of_this_process<M: Memory>(
         });
     }
     (threads, complete)
+}
+
+/// How often threads that run are asked again, and after how long: one that was joined may still be ending.
+const PAUSES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Returns what `read` says of a thread's system call, after as many of the `pauses` as it takes until it is
+/// in one; `None` if it has ended.
+fn waiting_call(read: impl Fn() -> Option<String>, pauses: &mut u32) -> Option<String> {
+    let mut call = read()?;
+    while *pauses > 0 && waits_at(&call).is_none() {
+        *pauses -= 1;
+        thread::sleep(PAUSE);
+        call = read()?;
+    }
+    Some(call)
 }
 
 /// Parses `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the
@@ -166,6 +194,8 @@ fn thread_pointer<M: Memory>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::super::memory::{PAGE, Pages};
     use super::{NUMBER, thread_pointer, waits_at};
@@ -178,6 +208,22 @@ mod tests {
         assert_eq!(waits_at("-1 0x7ffd3c8f1a48 0x7f0c5a2e1b6f\n"), expected);
         assert_eq!(waits_at("running\n"), None);
         assert_eq!(waits_at(""), None);
+    }
+
+    #[test]
+    fn a_thread_that_is_ending_is_asked_again() {
+        let answers = Cell::new(0);
+        let says = |last: Option<&'static str>| {
+            answers.set(0);
+            let read = || match answers.replace(answers.get() + 1) {
+                0 | 1 => Some("running\n".to_owned()),
+                _ => last.map(str::to_owned),
+            };
+            super::waiting_call(read, &mut 5)
+        };
+        assert_eq!(says(None), None, "it has ended");
+        assert_eq!(says(Some("0 0x1 0x2\n")).as_deref(), Some("0 0x1 0x2\n"));
+        assert_eq!(says(Some("running\n")).as_deref(), Some("running\n"));
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -12,6 +12,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::MarkedThread;
+
 /// Starting a thread costs far more than this lock.
 static LIVE: Mutex<Live> = Mutex::new(Live {
     counts: Vec::new(),
@@ -21,8 +23,13 @@ static LIVE: Mutex<Live> = Mutex::new(Live {
 struct Live {
     /// The tokens of live threads with their counts: only a few tokens are live at once.
     counts: Vec<(u64, usize)>,
-    /// The kernel's ids of those threads, once they run.
-    threads: Vec<libc::pid_t>,
+    /// Those threads, once they run.
+    threads: Vec<Thread>,
+}
+
+struct Thread {
+    public: MarkedThread,
+    handle: libc::pthread_t,
 }
 
 /// How many calls to start a thread without a token have begun, and how many have returned. Nothing
@@ -65,7 +72,28 @@ pub(crate) fn count(token: u64) -> usize {
 /// Returns the kernel's ids of the threads that inherited any token. One that has just begun may be
 /// missing.
 pub(crate) fn threads() -> Vec<libc::pid_t> {
-    lock().map_or_else(Vec::new, |live| live.threads.clone())
+    marked().into_iter().map(|thread| thread.id).collect()
+}
+
+/// Returns the same threads with their marks.
+pub(crate) fn marked() -> Vec<MarkedThread> {
+    let public = |live: MutexGuard<'_, Live>| live.threads.iter().map(|it| it.public).collect();
+    lock().map_or_else(Vec::new, public)
+}
+
+/// Marks the thread with this handle, which is about to be detached, if it is one of those.
+pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
+    let find = |live: &mut Live| live.threads.iter().position(|it| it.handle == handle);
+    if lock().is_none_or(|mut live| find(&mut live).is_none()) {
+        return;
+    }
+    // The lock is not held, because this calls the harness.
+    let mark = mark();
+    if let Some(mut live) = lock()
+        && let Some(at) = find(&mut live)
+    {
+        live.threads[at].public.detached = mark;
+    }
 }
 
 /// Starts a thread without a token, with `create`.
@@ -129,7 +157,7 @@ impl Live {
 }
 
 /// Makes this thread, which was counted under `token`, be removed at its end.
-pub(crate) fn remove_at_end(token: u64) {
+pub(crate) fn remove_at_end(token: u64, mark: u64) {
     if is_forked() {
         return;
     }
@@ -141,7 +169,15 @@ pub(crate) fn remove_at_end(token: u64) {
         return;
     };
     match set {
-        Some(0) => live.threads.push(this_thread()),
+        Some(0) => live.threads.push(Thread {
+            public: MarkedThread {
+                id: this_thread(),
+                started: mark,
+                detached: 0,
+            },
+            // SAFETY: only returns this thread's handle.
+            handle: unsafe { libc::pthread_self() },
+        }),
         // Its end will not be reported: it is better to wait for too few threads than forever.
         _ => live.remove(token),
     }
@@ -162,7 +198,7 @@ fn key() -> Option<libc::pthread_key_t> {
 extern "C" fn ended(token: *mut c_void) {
     if let Some(mut live) = lock() {
         let ended = this_thread();
-        live.threads.retain(|thread| *thread != ended);
+        live.threads.retain(|thread| thread.public.id != ended);
         live.remove(token.addr() as u64);
     }
 }

@@ -53,6 +53,26 @@ pub fn before_next_thread(first: fn()) {
     let _ = first;
 }
 
+/// A live thread that inherited a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkedThread {
+    /// The kernel's id of it.
+    pub id: i32,
+    /// The mark of the moment when it was started; 0 for none.
+    pub started: u64,
+    /// The mark of the moment when it was detached, so that nobody can join it; 0 if it was not.
+    pub detached: u64,
+}
+
+/// Calls `mark` from now on when a thread that inherits a token is started or detached, on the thread that
+/// does so. It must not panic or start a thread. Only the last function takes effect; without [`inherits`] none does.
+pub fn mark_threads(mark: fn() -> u64) {
+    #[cfg(interpose)]
+    pthread::mark_by(mark);
+    #[cfg(not(interpose))]
+    let _ = mark;
+}
+
 /// Whether threads inherit the token in this build.
 #[must_use]
 pub const fn inherits() -> bool {
@@ -78,6 +98,15 @@ pub fn live(token: u64) -> usize {
 pub fn threads_with_token() -> Vec<i32> {
     #[cfg(interpose)]
     return live::threads();
+    #[cfg(not(interpose))]
+    Vec::new()
+}
+
+/// Returns the threads of [`threads_with_token`] with their [marks](mark_threads).
+#[must_use]
+pub fn marked_threads() -> Vec<MarkedThread> {
+    #[cfg(interpose)]
+    return live::marked();
     #[cfg(not(interpose))]
     Vec::new()
 }

@@ -1,7 +1,7 @@
-//! `pthread_create`, which passes on the token.
+//! `pthread_create`, which passes on the token, and `pthread_detach`, which notes where it was called.
 //!
-//! The linker resolves every call in the program to the definition below; `RTLD_NEXT` is the one
-//! that would have been called without it.
+//! The linker resolves every call in the program to the definitions below; `RTLD_NEXT` is the one
+//! that would have been called without them.
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
 use std::ffi::{CStr, c_int, c_void};
@@ -21,12 +21,15 @@ type Create = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
+type Detach = unsafe extern "C" fn(libc::pthread_t) -> c_int;
+
 /// The argument of a thread that inherits.
 struct Start {
     routine: Routine,
     argument: *mut c_void,
     token: u64,
     counted_as: u64,
+    mark: u64,
 }
 
 /// Starts a thread, with the contract and result of
@@ -63,6 +66,7 @@ unsafe extern "C" fn pthread_create(
         argument,
         token,
         counted_as,
+        mark: mark(),
     }));
     // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which is
     // valid until `begin` takes it back, on whatever thread it runs.
@@ -106,10 +110,26 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
         argument,
         token,
         counted_as,
+        mark,
     } = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(token);
-    live::remove_at_end(counted_as);
+    live::remove_at_end(counted_as, mark);
     routine(argument)
+}
+
+/// The function that marks threads; null for none.
+static MARK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Calls `mark` for each thread that will inherit a token.
+pub(crate) fn mark_by(mark: fn() -> u64) {
+    MARK.store(mark as *mut c_void, Ordering::Release);
+}
+
+fn mark() -> u64 {
+    let mark = MARK.load(Ordering::Acquire);
+    // SAFETY: a null pointer is `None`; any other one comes from a function of this type.
+    let mark = unsafe { std::mem::transmute::<*mut c_void, Option<fn() -> u64>>(mark) };
+    mark.map_or(0, |mark| mark())
 }
 
 /// The function to run before the next thread begins; null for none.
@@ -133,24 +153,49 @@ fn run_first() {
     }
 }
 
+/// Detaches a thread, with the contract and result of
+/// [`pthread_detach(3)`](https://man7.org/linux/man-pages/man3/pthread_detach.3.html).
+///
+/// # Safety
+///
+/// As in the manual page: `thread` is the handle of a thread that nobody has joined or detached.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+
+    live::detached(thread, mark);
+    let next = behind(&NEXT, c"pthread_detach");
+    // SAFETY: a null pointer is `None`; any other is the function of this name.
+    let next = unsafe { std::mem::transmute::<*mut c_void, Option<Detach>>(next) };
+    // SAFETY: the caller keeps the contract.
+    next.map_or(libc::ESRCH, |next| unsafe { next(thread) })
+}
+
 /// The `pthread_create` behind ours; none if there is none.
 fn next() -> Option<Create> {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-    let mut found = NEXT.load(Ordering::Relaxed);
-    if found.is_null() {
-        // SAFETY: the name ends in a zero byte, and looking a name up has no other precondition.
-        found = unsafe { libc::dlsym(libc::RTLD_NEXT, c"pthread_create".as_ptr()) };
-        // Threads that race find the same function.
-        NEXT.store(found, Ordering::Relaxed);
-    }
+    let next = behind(&NEXT, c"pthread_create");
     // SAFETY: a null pointer is `None`; any other is the function of this name, whose type the C
     // library and every interposer share.
-    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(found) }
+    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(next) }
+}
+
+/// Returns the definition of `name` behind ours, which is looked up once and kept in `known`; null if there
+/// is none.
+fn behind(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let mut found = known.load(Ordering::Relaxed);
+    if found.is_null() {
+        // SAFETY: the name ends in a zero byte, and looking a name up has no other precondition.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        // Threads that race find the same function.
+        known.store(found, Ordering::Relaxed);
+    }
+    found
 }
 
 /// Makes the linker keep `pthread_create`: it takes an object out of a library only for a symbol
 /// that is missing at that moment, and the standard library, which calls it, comes later.
 pub(crate) fn link() {
-    std::hint::black_box(pthread_create as Create);
+    std::hint::black_box((pthread_create as Create, pthread_detach as Detach));
 }

@@ -1,7 +1,7 @@
 //! Makes a process listen: to the driver, to other sources, and for a recording.
 
 use crate::api::cuda::{self, UnheardBefore};
-use crate::capture::record;
+use crate::capture::{self, record};
 use crate::check::scopes::hooks;
 use crate::device::start::BeforeFirstThread;
 use crate::ledger::Layer;
@@ -20,6 +20,7 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> UnheardBefore {
     for probe in probe::all() {
         let _ = Layer::allocator(probe.name());
     }
+    gpu_leak_interpose::mark_threads(|| capture::exact_stack().0.into());
     observe::listen();
     hooks::install();
     let before = cuda::begin_check();

@@ -1,7 +1,7 @@
 //! The ledger's readings for the judgement.
 
 use super::Ledger;
-use crate::ledger::event::{Key, ScopeId, StackId};
+use crate::ledger::event::{Caller, Key, ScopeId, StackId};
 use crate::ledger::meter::{GraphUsage, MeterReading};
 use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
@@ -186,6 +186,13 @@ impl Ledger {
     pub fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let _quiet = quiet();
         self.free_log.released(wanted)
+    }
+
+    /// Returns the recorded frees of unknown addresses by callers in this logged scope.
+    #[must_use]
+    pub fn freed_unknown(&self, scope: ScopeId) -> Vec<(Key, Caller)> {
+        let _quiet = quiet();
+        self.free_log.unknown(scope)
     }
 
     /// Returns the live record under `key`.

@@ -202,8 +202,14 @@ fn a_chain_leads_back_to_its_static_and_a_long_one_is_too_far_to_be_named() {
         near.hits,
         [Some(Hit {
             place: 1,
-            blocks: 6
+            blocks: 6,
+            inside: Some(chain(6).address(5)),
         })]
+    );
+    let path = near.path(near.hits[0].expect("a hit"));
+    assert_eq!(
+        path,
+        [0, 1, 2, 3, 4, 5].map(|block| chain(6).address(block))
     );
     assert!(near.hits[0].is_some_and(|hit| hit.is_near()));
     let far = chain(8).search(1, &Driver::default());

@@ -1,0 +1,172 @@
+//! Finds which of the program's own blocks still contain a target to which no place leads, and what leads to
+//! those blocks: often each to the next, in a cycle.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::memory::{Memory, Pages, Seen};
+use super::targets::Targets;
+use crate::Enclosing;
+
+/// How many blocks are named for one group.
+const LONGEST: usize = 8;
+
+/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in the order
+/// of their addresses.
+pub(super) fn of<M: Memory>(
+    targets: &Targets,
+    groups: usize,
+    blocks: &[Range<u64>],
+    pages: &mut Pages<M>,
+) -> Vec<Option<Enclosing>> {
+    let mut containing: Vec<Option<usize>> = vec![None; groups];
+    // Which blocks lead to a block.
+    let mut led_to_by: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for (at, block) in blocks.iter().enumerate() {
+        let seen = pages.words(block.start, block.end, |_, word| {
+            if let Some(target) = targets.find(word) {
+                containing[targets.group(target)].get_or_insert(at);
+            } else if let Some(inside) = block_at(blocks, word).filter(|inside| *inside != at) {
+                led_to_by.entry(inside).or_default().push(at);
+            }
+            true
+        });
+        if seen != Seen::All {
+            return vec![None; groups];
+        }
+    }
+    let enclosing = |first: usize| outwards(first, &led_to_by, blocks);
+    let containing = containing.into_iter();
+    containing.map(|first| first.map(enclosing)).collect()
+}
+
+fn block_at(blocks: &[Range<u64>], address: u64) -> Option<usize> {
+    let at = blocks.partition_point(|block| block.start <= address);
+    let at = at.checked_sub(1)?;
+    blocks[at].contains(&address).then_some(at)
+}
+
+/// Returns the shortest way from `first` to a block to which none leads or, if there is none, back to itself.
+fn outwards(
+    first: usize,
+    led_to_by: &FxHashMap<usize, Vec<usize>>,
+    blocks: &[Range<u64>],
+) -> Enclosing {
+    // For each block on the way, the one that it leads to.
+    let mut inner: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut met: FxHashSet<usize> = FxHashSet::from_iter([first]);
+    let mut queue = VecDeque::from([first]);
+    let (mut outermost, mut last) = (None, None);
+    while let Some(block) = queue.pop_front() {
+        let outer = led_to_by.get(&block).map_or(&[][..], Vec::as_slice);
+        if outer.is_empty() {
+            outermost.get_or_insert(block);
+        }
+        if outer.contains(&first) {
+            last.get_or_insert(block);
+        }
+        for outer in outer {
+            if met.insert(*outer) {
+                inner.insert(*outer, block);
+                queue.push_back(*outer);
+            }
+        }
+    }
+    // If there is neither, a cycle further out leads to it.
+    let end = outermost.or(last).unwrap_or(first);
+    let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
+    let mut way: Vec<u64> = way.map(|block| blocks[block].start).collect();
+    way.reverse();
+    way.truncate(LONGEST);
+    Enclosing {
+        blocks: way,
+        is_cycle: outermost.is_none() && last.is_some(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::super::memory::Pages;
+    use super::super::memory::synthetic::{Synthetic, unlimited};
+    use super::super::targets::Targets;
+    use crate::{Enclosing, Target};
+
+    const TARGET: u64 = 0x7f00_0000_0000;
+    const HEAP: u64 = 0x6000_0000_0000;
+
+    fn block(number: u64) -> Range<u64> {
+        let start = HEAP + number * 0x100;
+        start..start + 0x20
+    }
+
+    /// Returns what encloses the target if each of these blocks contains this word.
+    fn enclosing(contents: &[u64]) -> Option<Enclosing> {
+        let mut memory = Synthetic::default();
+        let mut blocks = Vec::new();
+        for (word, number) in contents.iter().zip(0..) {
+            memory.put(block(number).start + 8, *word);
+            blocks.push(block(number));
+        }
+        let target = Target {
+            values: TARGET..TARGET + 16,
+            group: 0,
+        };
+        let mut pages = Pages::new(memory, unlimited());
+        super::of(&Targets::new(vec![target]), 1, &blocks, &mut pages).remove(0)
+    }
+
+    fn starts(blocks: &[u64]) -> Vec<u64> {
+        blocks.iter().map(|number| block(*number).start).collect()
+    }
+
+    #[test]
+    fn what_no_block_contains_is_enclosed_by_none() {
+        assert_eq!(enclosing(&[7, block(0).start]), None);
+    }
+
+    #[test]
+    fn a_block_that_nothing_leads_to_is_at_the_end_of_the_way() {
+        let found = enclosing(&[block(1).start + 8, TARGET + 8, block(0).start]);
+        let expected = Enclosing {
+            blocks: starts(&[1, 0, 2]),
+            is_cycle: false,
+        };
+        assert_eq!(found, Some(expected));
+    }
+
+    #[test]
+    fn blocks_that_lead_to_each_other_are_a_cycle() {
+        let mut memory = Synthetic::default();
+        // The first contains the target and leads to the second, and that to the third.
+        memory.put(block(0).start, TARGET);
+        memory.put(block(0).start + 8, block(1).start);
+        memory.put(block(1).start, block(2).start);
+        memory.put(block(2).start, block(0).start);
+        let target = Target {
+            values: TARGET..TARGET + 16,
+            group: 0,
+        };
+        let mut pages = Pages::new(memory, unlimited());
+        let blocks = [0, 1, 2].map(block);
+        let found = super::of(&Targets::new(vec![target]), 1, &blocks, &mut pages);
+        let expected = Enclosing {
+            blocks: starts(&[0, 2, 1]),
+            is_cycle: true,
+        };
+        assert_eq!(found, [Some(expected)]);
+    }
+
+    #[test]
+    fn a_block_that_leads_to_itself_is_no_way() {
+        let found = enclosing(&[TARGET, block(0).start]);
+        let expected = Enclosing {
+            blocks: starts(&[0, 1]),
+            is_cycle: false,
+        };
+        assert_eq!(found, Some(expected));
+    }
+}

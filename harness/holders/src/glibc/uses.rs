@@ -1,0 +1,59 @@
+//! Finds instructions that use a variable.
+//!
+//! On x86-64 code refers to a variable by its distance from the next instruction. Four bytes that are by
+//! accident the distance to a variable, behind a byte that announces one, are too rare to matter.
+
+use std::ops::Range;
+
+/// Of the byte before a distance, the part that announces it, and its value.
+const MODE: (u8, u8) = (0xc7, 0x05);
+
+/// Returns the address behind the first instruction in `code`, which begins at `start`, that uses the
+/// variable.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u64> {
+    let mut at = 2;
+    // A user's debug build runs this unoptimised.
+    while at + 4 <= code.len() {
+        if code[at - 1] & MODE.0 == MODE.1 {
+            let distance = i32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
+            // An operand may follow.
+            let operand = match code[at - 2] {
+                0x80 | 0x83 | 0xc6 => 1,
+                0x81 | 0xc7 => 4,
+                _ => 0,
+            };
+            let behind = start.wrapping_add(at as u64 + 4 + operand);
+            if variable.contains(&behind.wrapping_add_signed(distance.into())) {
+                return Some(behind);
+            }
+        }
+        at += 1;
+    }
+    None
+}
+
+/// What refers to a variable on other processors is not known here.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn first(_: &[u8], _: u64, _: &Range<u64>) -> Option<u64> {
+    let _ = MODE;
+    None
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::first;
+
+    #[test]
+    fn a_distance_from_the_next_instruction_leads_to_a_variable() {
+        // push rax; lea rdi, [rip + 0x100]; cmp byte ptr [rip + 0x200], 3; ret
+        let code = [
+            0x50, 0x48, 0x8d, 0x3d, 0, 1, 0, 0, 0x80, 0x3d, 0, 2, 0, 0, 3, 0xc3,
+        ];
+        let uses = |variable| first(&code, 0x1000, &variable);
+        assert_eq!(uses(0x1108..0x1110), Some(0x1008));
+        assert_eq!(uses(0x1200..0x1210), Some(0x100f));
+        assert_eq!(uses(0x1100..0x1108), None);
+        assert_eq!(first(&code[..5], 0x1000, &(0x1108..0x1110)), None);
+    }
+}

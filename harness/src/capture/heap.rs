@@ -1,0 +1,173 @@
+//! The program's own heap blocks while a run confirms a leak: where each was allocated, and which
+//! addresses were in those that were freed.
+//!
+//! The block that leads to a leak, or did until it was freed, often names the function with the mistake.
+//! A backtrace for each block would slow down every test, so only runs that confirm a leak take them, and
+//! only of so many blocks.
+
+use std::ops::Range;
+
+use gpu_leak_interpose::{CLEARED, FreedBlock, HeapWatch, token, watch_heap};
+use rustc_hash::FxHashMap;
+
+use crate::ledger::{self, StackId};
+use crate::recursion_guard::{quiet, quiet_if_heard};
+use crate::sync::{Mutex, locked};
+
+/// How many allocations, and how many frees, are noted in a run.
+const MOST: u32 = 1 << 16;
+/// How much of a freed block is read.
+const READ: usize = 64 << 10;
+const _: () = assert!(READ <= CLEARED);
+/// How many addresses in freed blocks are noted.
+const MOST_ADDRESSES: usize = 1 << 18;
+/// Values that can be addresses: others are numbers and text.
+const ADDRESSES: Range<u64> = 1 << 32..1 << 56;
+
+static BLOCKS: Mutex<Option<Blocks>> = Mutex::new(None);
+
+/// What is known of the heap.
+#[derive(Debug, Default)]
+struct Blocks {
+    /// The size of each live block and where it was allocated, by its address.
+    live: FxHashMap<usize, (usize, StackId)>,
+    allocated: u32,
+    freed: u32,
+    /// The last free of a block that contained each address, and when that was in the order of the
+    /// ledger's events.
+    last: FxHashMap<u64, (StackId, u64)>,
+}
+
+/// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else does,
+/// or if they cannot be seen.
+pub(crate) fn watch() -> Option<Watching> {
+    static WATCH: HeapWatch = HeapWatch { allocated, freed };
+    let _quiet = quiet();
+    // The table is empty before the first block comes.
+    let mut blocks = locked(&BLOCKS);
+    if blocks.is_some() || !watch_heap(Some(&WATCH)) {
+        return None;
+    }
+    *blocks = Some(Blocks::default());
+    Some(Watching(()))
+}
+
+/// The program's heap blocks are noted while this lives.
+#[derive(Debug)]
+pub(crate) struct Watching(());
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        let _quiet = quiet();
+        watch_heap(None);
+        let blocks = locked(&BLOCKS).take();
+        drop(blocks);
+    }
+}
+
+impl Watching {
+    /// Returns the live blocks, by address, as far as they contain nothing of earlier owners.
+    pub(crate) fn live(&self) -> Vec<(Range<u64>, StackId)> {
+        let _quiet = quiet();
+        let blocks = locked(&BLOCKS);
+        let live = blocks.iter().flat_map(|blocks| &blocks.live);
+        let live = live.map(|(&start, &(bytes, stack))| {
+            let start = start as u64;
+            (
+                start..start.saturating_add(bytes.min(CLEARED) as u64),
+                stack,
+            )
+        });
+        let mut live: Vec<_> = live.collect();
+        live.sort_unstable_by_key(|(block, _)| block.start);
+        live
+    }
+
+    /// Returns, for each of these ranges of addresses, where the last block was freed that contained one of
+    /// it, if that was after the event with this number. The ranges must not overlap.
+    pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<StackId>> {
+        let _quiet = quiet();
+        let mut order: Vec<_> = (0..ranges.len()).collect();
+        order.sort_by_key(|at| ranges[*at].0.start);
+        let mut last: Vec<Option<(u64, StackId)>> = vec![None; ranges.len()];
+        let blocks = locked(&BLOCKS);
+        for (address, (stack, when)) in blocks.iter().flat_map(|blocks| &blocks.last) {
+            let before = order.partition_point(|at| ranges[*at].0.start <= *address);
+            let Some(&at) = before.checked_sub(1).and_then(|before| order.get(before)) else {
+                continue;
+            };
+            let (range, after) = &ranges[at];
+            if range.contains(address) && when > after {
+                last[at] = last[at].max(Some((*when, *stack)));
+            }
+        }
+        let stacks = last.into_iter().map(|last| last.map(|(_, stack)| stack));
+        stacks.collect()
+    }
+}
+
+/// Returns whether the block is noted.
+fn allocated(address: usize, bytes: usize) -> bool {
+    // Only on threads of a check; the harness's own blocks hold nothing for the program.
+    if token() == 0 {
+        return false;
+    }
+    let Some(_quiet) = quiet_if_heard() else {
+        return false;
+    };
+    let is_wanted = |blocks: &mut Blocks| {
+        let is_wanted = blocks.allocated < MOST;
+        blocks.allocated += u32::from(is_wanted);
+        is_wanted
+    };
+    if !locked(&BLOCKS).as_mut().is_some_and(is_wanted) {
+        return false;
+    }
+    let stack = super::exact_stack();
+    let mut blocks = locked(&BLOCKS);
+    let blocks = blocks.as_mut();
+    blocks.is_some_and(|blocks| {
+        blocks.live.insert(address, (bytes, stack));
+        true
+    })
+}
+
+/// Returns whether the block was noted.
+fn freed(block: &FreedBlock, is_moved: bool) -> bool {
+    let Some(_quiet) = quiet_if_heard() else {
+        return false;
+    };
+    let mut addresses = Vec::new();
+    {
+        let mut blocks = locked(&BLOCKS);
+        let Some(blocks) = &mut *blocks else {
+            return false;
+        };
+        let Some((bytes, _)) = blocks.live.remove(&block.address()) else {
+            return false;
+        };
+        if is_moved || blocks.freed == MOST {
+            return true;
+        }
+        let is_address =
+            |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
+        addresses.extend(block.words(bytes.min(READ)).filter(is_address));
+        blocks.freed += u32::from(!addresses.is_empty());
+        if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
+            // What is known would be out of date.
+            blocks.last.clear();
+            blocks.freed = MOST;
+            return true;
+        }
+    }
+    if !addresses.is_empty() {
+        let (stack, when) = (super::exact_stack(), ledger::live().now());
+        if let Some(blocks) = &mut *locked(&BLOCKS) {
+            let addresses = addresses.into_iter();
+            blocks
+                .last
+                .extend(addresses.map(|address| (address, (stack, when))));
+        }
+    }
+    true
+}
