@@ -142,6 +142,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
 /// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are in flight |
+/// | [`peaks`](#peaks) | off | whether the report says what was live at each peak, line by line |
 /// | [`unchecked_if`](#unchecked_if) | never | when to run the body without checking it |
 /// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
 /// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
@@ -249,6 +250,19 @@ pub use gpu_leak_check_macros::warmup;
 /// #[gpu_leak_check(settle = "2s")]
 /// #[test]
 /// fn frees_on_a_slow_thread() {}
+/// ```
+///
+/// ## `peaks`
+///
+/// What was live when a layer had its peak, by source line, with the calls that allocated it: the lines
+/// add up to the peak, to the byte. Also which allocations one buffer could serve. `--peaks` of
+/// `cargo gpu-leak` asks for it in all tests. A test that exceeds `max_allocated` always lists its lines.
+///
+/// ```no_run
+/// # use gpu_leak_check::gpu_leak_check;
+/// #[gpu_leak_check(peaks)]
+/// #[test]
+/// fn trains() {}
 /// ```
 ///
 /// ## `unchecked_if`
