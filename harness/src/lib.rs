@@ -258,7 +258,7 @@ pub use gpu_leak_check_macros::warmup;
 /// add up to the peak, to the byte. Also which allocations one buffer could serve. `--peaks` of
 /// `cargo gpu-leak` asks for it in all tests. A test that exceeds `max_allocated` always lists its lines.
 ///
-/// ```no_run
+/// ```
 /// # use gpu_leak_check::gpu_leak_check;
 /// #[gpu_leak_check(peaks)]
 /// #[test]
