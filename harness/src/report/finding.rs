@@ -190,9 +190,12 @@ fn sibling(others: &Sibling, finding: &Finding) -> String {
     };
     let were = if others.count == 1 { "was" } else { "were" };
     let from = others.allocated_from.as_ref();
-    let from = from.map_or_else(String::new, |from| format!(", called by {from},"));
+    let whereabouts = from.map_or_else(
+        || "here".to_owned(),
+        |from| format!("on this line, but called by {from},"),
+    );
     format!(
-        "{} {allocated} here{from} {were} {freed} in {}",
+        "{} {allocated} {whereabouts} {were} {freed} in {}",
         count(others.count),
         others.freed_at
     )
@@ -221,17 +224,22 @@ fn companion(other: &Companion) -> String {
     )
 }
 
-/// For example `calls 3 to 97 of the 100 that allocated or freed during the test`; `None` if there
+/// For example `calls 3 and 97 of the 100 that allocated or freed during the test`; `None` if there
 /// were no other calls.
 fn when(finding: &Finding) -> Option<String> {
     let When { first, last, of } = finding.when?;
     if of <= finding.count {
         return None;
     }
+    let (at_first, at_last) = (count(first), count(last));
     let calls = if first == last {
-        format!("call {}", count(first))
+        format!("call {at_first}")
+    } else if finding.count == 2 {
+        format!("calls {at_first} and {at_last}")
+    } else if last - first < finding.count {
+        format!("calls {at_first} to {at_last}")
     } else {
-        format!("calls {} to {}", count(first), count(last))
+        format!("the first at call {at_first}, the last at call {at_last}")
     };
     let of = count(of);
     Some(format!(
