@@ -218,7 +218,7 @@
       scroll.role = "group";
       scroll.ariaLabel = title;
       scroll.append(table);
-      return [cellOf("h4", title), ...(rows.length ? [scroll] : [])];
+      return [cellOf("h3", title), ...(rows.length ? [scroll] : [])];
     });
     box.querySelector(".live").replaceChildren(...tables);
   };

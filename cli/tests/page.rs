@@ -277,7 +277,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
         assert!(live.contains(&title), "{title}: {live}");
         // The lines add up to it.
         let sum = format!(
-            "[...document.querySelectorAll('.live h4')].filter((it) => it.textContent.includes({layer:?})) \
+            "[...document.querySelectorAll('.live h3')].filter((it) => it.textContent.includes({layer:?})) \
              .flatMap((it) => [...(it.nextElementSibling?.querySelectorAll('tbody tr') ?? [])]) \
              .reduce((sum, row) => sum + Number(row.cells[0].textContent.replaceAll(',', '')), 0)"
         );
@@ -379,7 +379,8 @@ fn ten_thousand_findings_are_all_there_and_found() {
     let text = fs::read_to_string(&page).expect("a page");
     assert_eq!(text.matches("<details class=\"finding\"").count(), 100);
     assert!(text.contains("The first 100 of 10,000 findings."));
-    assert!(text.len() < 13 * 1024 * 1024, "{} bytes", text.len());
+    // Each has a line of some 400 bytes that says who holds it.
+    assert!(text.len() < 17 * 1024 * 1024, "{} bytes", text.len());
     let Some(chromium) = Chromium::start() else {
         return;
     };
