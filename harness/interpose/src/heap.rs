@@ -16,6 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::dlsym;
 use crate::interface::{CLEARED, FreedBlock, HeapWatch, Slot};
 use crate::objects::{self, Object};
+use crate::process;
 
 /// Who watches; null if nobody does.
 static WATCH: AtomicPtr<HeapWatch> = AtomicPtr::new(ptr::null_mut());
@@ -59,13 +60,11 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(watch) = watch else {
         WATCH.store(ptr::null_mut(), Ordering::Release);
-        let program = program();
-        for word in replaced.drain(..) {
-            write(program.as_ref(), word.place, word.by, word.before);
-        }
+        restore(&mut replaced);
         return false;
     };
-    if !replaced.is_empty() || !are_found() {
+    // Another copy of this crate would write the same words.
+    if !process::is_serving() || !replaced.is_empty() || !are_found() {
         return false;
     }
     let Some(program) = program() else {
@@ -100,11 +99,27 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     // A block whose allocation was seen must not be freed unseen.
     words.sort_by_key(|(.., by)| *by != free as *mut c_void as usize);
     for (place, before, by) in words {
-        if write(Some(&program), place, before, by) {
-            replaced.push(Replaced { place, before, by });
+        if !write(Some(&program), place, before, by) {
+            WATCH.store(ptr::null_mut(), Ordering::Release);
+            restore(&mut replaced);
+            return false;
         }
+        replaced.push(Replaced { place, before, by });
     }
     true
+}
+
+/// Whether somebody watches: the watch ends when the process is forked.
+pub fn is_heap_watched() -> bool {
+    watch().is_some()
+}
+
+/// Writes back what the words contained.
+fn restore(replaced: &mut Vec<Replaced>) {
+    let program = program();
+    for word in replaced.drain(..) {
+        write(program.as_ref(), word.place, word.by, word.before);
+    }
 }
 
 /// Returns the program.
@@ -120,17 +135,21 @@ fn write(program: Option<&Object>, place: usize, before: usize, after: usize) ->
     program.is_some_and(|program| program.write(place, address(before), address(after)))
 }
 
-/// Finds the real functions. Returns whether all were found.
+/// Finds the real functions. Returns whether all were found, in one library: an allocator that lacks one of
+/// them does not know the blocks of another.
 fn are_found() -> bool {
+    let mut library = None;
     FUNCTIONS.iter().all(|(name, _, slot)| {
         // SAFETY: the name is a C string.
         let real = unsafe { dlsym::next()(libc::RTLD_DEFAULT, name.as_ptr()) };
         let real: *const () = real.cast_const().cast();
-        !real.is_null() && slot.fill(real, real)
+        let object = dlsym::object_of(real.cast());
+        !real.is_null() && object == *library.get_or_insert(object) && slot.fill(real, real)
     })
 }
 
-/// Watches nothing in a forked child: another thread may have been at work when the process was forked.
+/// Ends the watch when the process is forked: in the child, a lock of the watcher may be held by a thread
+/// that does not exist there. Before the fork, because other handlers of the child may free something.
 fn nothing_in_forked_children() {
     extern "C" fn nobody() {
         WATCH.store(ptr::null_mut(), Ordering::Relaxed);
@@ -138,8 +157,30 @@ fn nothing_in_forked_children() {
     static IS_SET: std::sync::Once = std::sync::Once::new();
     // SAFETY: the function only stores a null pointer.
     IS_SET.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(nobody));
+        libc::pthread_atfork(Some(nobody), None, None);
     });
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Calls the watcher. `malloc` and `free` are no cancellation points, and `free` keeps `errno`.
+fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLED: c_int = 1;
+
+    let mut before = 0;
+    // SAFETY: this thread's own state and error number, whose address is valid as long as it lives.
+    unsafe {
+        let number = libc::__errno_location();
+        let error = *number;
+        pthread_setcancelstate(DISABLED, &raw mut before);
+        let result = call();
+        pthread_setcancelstate(before, ptr::null_mut());
+        *number = error;
+        result
+    }
 }
 
 fn watch() -> Option<&'static HeapWatch> {
@@ -151,15 +192,13 @@ fn watch() -> Option<&'static HeapWatch> {
 fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     if !block.is_null()
         && let Some(watch) = watch()
-        && (watch.allocated)(block.addr(), bytes)
+        && unnoticed(|| (watch.allocated)(block.addr(), bytes))
     {
         let end = usable_size(block).min(CLEARED);
-        // SAFETY: inside the block, behind what the caller has in it.
-        unsafe {
-            block
-                .byte_add(kept)
-                .write_bytes(0, end.saturating_sub(kept))
-        };
+        if kept < end {
+            // SAFETY: inside the block, behind what the caller has in it.
+            unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
+        }
     }
     block
 }
@@ -167,7 +206,7 @@ fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
 /// Returns whether the watcher was interested in the block.
 fn freed(block: *mut c_void, is_moved: bool) -> bool {
     let watch = watch().filter(|_| !block.is_null());
-    watch.is_some_and(|watch| (watch.freed)(&FreedBlock::new(block), is_moved))
+    watch.is_some_and(|watch| unnoticed(|| (watch.freed)(&FreedBlock::new(block), is_moved)))
 }
 
 /// Returns how many bytes of a block can be read.
@@ -208,14 +247,18 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
         false => usable_size(block),
     };
     // SAFETY: as for `malloc`.
-    let block = unsafe {
+    let moved = unsafe {
         transmute::<*const (), unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void>(
             REALLOC.real(),
         )(block, bytes)
     };
+    if is_known && moved.is_null() && bytes != 0 {
+        // It failed, and the old block is still there.
+        allocated(block, kept, kept);
+    }
     match is_known {
-        true => allocated(block, bytes, kept),
-        false => block,
+        true => allocated(moved, bytes, kept),
+        false => moved,
     }
 }
 

@@ -59,18 +59,18 @@ mod threads;
 mod trampoline;
 
 #[cfg(lookups)]
-pub use heap::watch_heap;
+pub use heap::{is_heap_watched, watch_heap};
 pub use interface::{
     BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, OnLookup, Reach, Registration,
     Slot, Trampoline, Trampolines, UnheardCalls, WatchedFunction,
 };
 #[cfg(target_os = "linux")]
 pub use loader::{object_changes, visit_objects};
-#[cfg(not(lookups))]
-pub use process::watch_heap;
 pub use process::{
     bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
 };
+#[cfg(not(lookups))]
+pub use process::{is_heap_watched, watch_heap};
 pub use threads::{
     MarkedThread, before_next_thread, inherits, is_starting, live, mark_threads, marked_threads,
     set_token, started_without_token, threads_with_token, token,

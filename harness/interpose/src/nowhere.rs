@@ -51,3 +51,7 @@ pub fn libraries_elsewhere() -> Vec<String> {
 pub fn watch_heap(_watch: Option<&'static HeapWatch>) -> bool {
     false
 }
+
+pub const fn is_heap_watched() -> bool {
+    false
+}

@@ -218,8 +218,10 @@ impl Object {
         if !protect(libc::PROT_READ | libc::PROT_WRITE) {
             return false;
         }
-        let _ = place.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
-        protect(libc::PROT_READ)
+        let exchanged = place.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
+        // A page that stays writable is the lesser evil.
+        protect(libc::PROT_READ);
+        exchanged.is_ok() || exchanged == Err(after)
     }
 }
 

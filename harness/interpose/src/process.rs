@@ -49,6 +49,11 @@ fn serving() -> &'static Interposer {
     unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
 }
 
+/// Whether this copy serves the process.
+pub(crate) fn is_serving() -> bool {
+    ptr::eq(serving(), &OWN)
+}
+
 /// Makes look-ups of the table's functions return their wrappers from now on, for the life of the
 /// process. Call it once per table, preferably in a constructor: earlier look-ups are not
 /// intercepted.

@@ -5,11 +5,15 @@
 //! A backtrace for each block would slow down every test, so only runs that confirm a leak take them, and
 //! only of so many blocks.
 
+use std::cell::Cell;
+use std::marker::PhantomData;
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
-use gpu_leak_interpose::{CLEARED, FreedBlock, HeapWatch, token, watch_heap};
+use gpu_leak_interpose::{CLEARED, FreedBlock, HeapWatch, is_heap_watched, token, watch_heap};
 use rustc_hash::FxHashMap;
 
+use crate::device::exit;
 use crate::ledger::{self, StackId};
 use crate::recursion_guard::{quiet, quiet_if_heard};
 use crate::sync::{Mutex, locked};
@@ -21,6 +25,8 @@ const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
 /// How many addresses in freed blocks are noted.
 const MOST_ADDRESSES: usize = 1 << 18;
+/// How long a run's blocks are noted.
+const LONGEST: Duration = Duration::from_secs(2);
 /// Values that can be addresses: others are numbers and text.
 const ADDRESSES: Range<u64> = 1 << 32..1 << 56;
 
@@ -33,6 +39,8 @@ struct Blocks {
     live: FxHashMap<usize, (usize, StackId)>,
     allocated: u32,
     freed: u32,
+    /// When no more is noted; `None` before the first block.
+    until: Option<Instant>,
     /// The last free of a block that contained each address, and when that was in the order of the
     /// ledger's events.
     last: FxHashMap<u64, (StackId, u64)>,
@@ -49,15 +57,23 @@ pub(crate) fn watch() -> Option<Watching> {
         return None;
     }
     *blocks = Some(Blocks::default());
-    Some(Watching(()))
+    Some(Watching {
+        since: ledger::live().now(),
+    })
 }
 
 /// The program's heap blocks are noted while this lives.
 #[derive(Debug)]
-pub(crate) struct Watching(());
+pub(crate) struct Watching {
+    /// The number of the ledger's next event when it began.
+    since: u64,
+}
 
 impl Drop for Watching {
     fn drop(&mut self) {
+        if exit::forked() {
+            return;
+        }
         let _quiet = quiet();
         watch_heap(None);
         let blocks = locked(&BLOCKS).take();
@@ -66,11 +82,19 @@ impl Drop for Watching {
 }
 
 impl Watching {
-    /// Returns the live blocks, by address, as far as they contain nothing of earlier owners.
+    /// Whether something was created while the blocks were noted, by the number of that event.
+    pub(crate) fn saw(&self, sequence: u64) -> bool {
+        sequence >= self.since
+    }
+
+    /// Returns the live blocks, by address, as far as they contain nothing of earlier owners; none if not
+    /// all calls were seen.
     pub(crate) fn live(&self) -> Vec<(Range<u64>, StackId)> {
         let _quiet = quiet();
         let blocks = locked(&BLOCKS);
-        let live = blocks.iter().flat_map(|blocks| &blocks.live);
+        let is_complete = |blocks: &Blocks| blocks.allocated < MOST && is_heap_watched();
+        let blocks = blocks.as_ref().filter(|blocks| is_complete(blocks));
+        let live = blocks.into_iter().flat_map(|blocks| &blocks.live);
         let live = live.map(|(&start, &(bytes, stack))| {
             let start = start as u64;
             (
@@ -91,7 +115,8 @@ impl Watching {
         order.sort_by_key(|at| ranges[*at].0.start);
         let mut last: Vec<Option<(u64, StackId)>> = vec![None; ranges.len()];
         let blocks = locked(&BLOCKS);
-        for (address, (stack, when)) in blocks.iter().flat_map(|blocks| &blocks.last) {
+        let blocks = blocks.as_ref().filter(|_| is_heap_watched());
+        for (address, (stack, when)) in blocks.into_iter().flat_map(|blocks| &blocks.last) {
             let before = order.partition_point(|at| ranges[*at].0.start <= *address);
             let Some(&at) = before.checked_sub(1).and_then(|before| order.get(before)) else {
                 continue;
@@ -106,19 +131,50 @@ impl Watching {
     }
 }
 
+thread_local! {
+    /// How many guards say that this thread does the harness's own work.
+    static UNNOTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// While it lives, this thread's blocks are the harness's own, which hold nothing for the program.
+#[derive(Debug)]
+pub(crate) struct Unnoted(PhantomData<*const ()>);
+
+impl Unnoted {
+    /// Begins the harness's own work.
+    pub(crate) fn begin() -> Self {
+        UNNOTED.set(UNNOTED.get() + 1);
+        Self(PhantomData)
+    }
+}
+
+impl Drop for Unnoted {
+    fn drop(&mut self) {
+        UNNOTED.set(UNNOTED.get() - 1);
+    }
+}
+
+fn is_unnoted() -> bool {
+    UNNOTED.try_with(Cell::get) != Ok(0)
+}
+
 /// Returns whether the block is noted.
 fn allocated(address: usize, bytes: usize) -> bool {
-    // Only on threads of a check; the harness's own blocks hold nothing for the program.
-    if token() == 0 {
-        return false;
-    }
     let Some(_quiet) = quiet_if_heard() else {
         return false;
     };
+    // Only on threads of a check.
+    let is_wanted = token() != 0 && !is_unnoted();
     let is_wanted = |blocks: &mut Blocks| {
-        let is_wanted = blocks.allocated < MOST;
-        blocks.allocated += u32::from(is_wanted);
-        is_wanted
+        // A library may have freed it unseen.
+        blocks.live.remove(&address);
+        if !is_wanted || blocks.allocated >= MOST {
+            return false;
+        }
+        let now = Instant::now();
+        let is_late = now > *blocks.until.get_or_insert_with(|| now + LONGEST);
+        blocks.allocated = if is_late { MOST } else { blocks.allocated + 1 };
+        blocks.allocated < MOST
     };
     if !locked(&BLOCKS).as_mut().is_some_and(is_wanted) {
         return false;
@@ -146,13 +202,13 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
         let Some((bytes, _)) = blocks.live.remove(&block.address()) else {
             return false;
         };
-        if is_moved || blocks.freed == MOST {
+        if is_moved || blocks.freed >= MOST || is_unnoted() {
             return true;
         }
+        blocks.freed += 1;
         let is_address =
             |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
         addresses.extend(block.words(bytes.min(READ)).filter(is_address));
-        blocks.freed += u32::from(!addresses.is_empty());
         if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
             // What is known would be out of date.
             blocks.last.clear();

@@ -10,13 +10,13 @@ use gpu_leak_holders::{
     DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, enclosing, find, nearest,
 };
 use gpu_leak_interpose::MarkedThread;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
-pub(super) use crate::capture::heap::{Watching, watch as watch_heap};
+pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::judge::shown_up_to;
 use crate::ledger::event::Space;
@@ -142,35 +142,43 @@ fn add_blocks(
         return;
     }
     let _quiet = quiet();
-    let live = ledger::live().select(|record| wanted.contains_key(&record.sequence));
-    let targets = live.iter().filter_map(|record| {
-        let target = target(record, wanted[&record.sequence])?;
-        Some((target, record.sequence))
-    });
-    let (targets, since): (Vec<Target>, Vec<u64>) = targets.unzip();
-    let ranges = targets.iter().map(|target| target.values.clone());
-    let ranges: Vec<_> = ranges.zip(since).collect();
+    let is_wanted = |record: &Record| {
+        // The blocks of an earlier run are not known.
+        wanted.contains_key(&record.sequence) && heap.saw(record.sequence)
+    };
+    let live = ledger::live().select(is_wanted);
+    // Each resource is a group: what is said of a finding has to be true of all of its resources.
+    let mut targets: Vec<Target> = Vec::new();
+    let mut ranges = Vec::new();
+    let mut of_finding: Vec<Vec<usize>> = vec![Vec::new(); report.findings.len()];
+    for record in &live {
+        if let Some(target) = target(record, targets.len()) {
+            of_finding[wanted[&record.sequence]].push(target.group);
+            ranges.push((target.values.clone(), record.sequence));
+            targets.push(target);
+        }
+    }
     let freed = heap.last_freed(&ranges);
-    let freed: Vec<_> = targets
-        .iter()
-        .map(|target| target.group)
-        .zip(freed)
-        .collect();
-    let groups = report.findings.len();
+    let groups = targets.len();
     let ranges: Vec<_> = blocks.0.iter().map(|(block, _)| block.clone()).collect();
     let found = enclosing(targets, groups, &ranges, time);
-    for (at, (finding, found)) in report.findings.iter_mut().zip(found).enumerate() {
-        match found {
+    for (finding, groups) in report.findings.iter_mut().zip(of_finding) {
+        let found: Option<Vec<_>> = groups.iter().map(|group| found[*group].as_ref()).collect();
+        match found.filter(|found| !found.is_empty()) {
             Some(found) => {
+                let mut all: Vec<u64> = Vec::new();
+                let mut met = FxHashSet::default();
+                let each = found.iter().flat_map(|found| found.blocks.iter().copied());
+                all.extend(each.filter(|block| met.insert(*block)));
+                let is_all = |found: &&gpu_leak_holders::Enclosing| found.blocks.len() == all.len();
                 finding.enclosing = Some(Enclosing {
-                    blocks: found.blocks.len() as u32,
-                    is_cycle: found.is_cycle,
-                    allocated_in: blocks.allocated_in(&found.blocks),
+                    blocks: all.len() as u32,
+                    is_cycle: found.iter().all(|found| found.is_cycle && is_all(found)),
+                    allocated_in: blocks.allocated_in(&all),
                 });
             }
             None => {
-                let of_finding = freed.iter().filter(|(group, _)| *group == at);
-                let stacks = of_finding.filter_map(|(_, stack)| *stack);
+                let stacks = groups.iter().filter_map(|group| freed[*group]);
                 let stacks: BTreeSet<StackId> = stacks.collect();
                 let shown = stacks.into_iter().map(site);
                 let shown = shown.filter(|site| site.user_frame().is_some());

@@ -63,7 +63,8 @@ fn only(enclosing: &Enclosing) -> String {
     let places = allocated_in(&enclosing.allocated_in);
     match enclosing.is_cycle {
         true => format!("only a cycle of {blocks}, to which nothing else leads{places}"),
-        false => format!("only {blocks}, to which nothing leads{places}"),
+        false if enclosing.blocks == 1 => format!("only {blocks}, to which nothing leads{places}"),
+        false => format!("only {blocks}, to which nothing else leads{places}"),
     }
 }
 

@@ -29,7 +29,10 @@ pub(super) fn of<M: Memory>(
             if let Some(target) = targets.find(word) {
                 containing[targets.group(target)].get_or_insert(at);
             } else if let Some(inside) = block_at(blocks, word).filter(|inside| *inside != at) {
-                led_to_by.entry(inside).or_default().push(at);
+                let outer = led_to_by.entry(inside).or_default();
+                if outer.last() != Some(&at) {
+                    outer.push(at);
+                }
             }
             true
         });
@@ -74,6 +77,19 @@ fn outwards(
             }
         }
     }
+    // Each of the blocks has to be reached from the first, or another cycle leads to this one.
+    let mut leads_to: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
+    for block in &met {
+        for outer in led_to_by.get(block).into_iter().flatten() {
+            leads_to.entry(*outer).or_default().push(*block);
+        }
+    }
+    let mut reached: FxHashSet<usize> = FxHashSet::from_iter([first]);
+    let mut left = vec![first];
+    while let Some(block) = left.pop() {
+        let next = leads_to.get(&block).into_iter().flatten();
+        left.extend(next.filter(|next| reached.insert(**next)));
+    }
     // If there is neither, a cycle further out leads to it.
     let end = outermost.or(last).unwrap_or(first);
     let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
@@ -82,7 +98,7 @@ fn outwards(
     way.truncate(LONGEST);
     Enclosing {
         blocks: way,
-        is_cycle: outermost.is_none() && last.is_some(),
+        is_cycle: outermost.is_none() && last.is_some() && met == reached,
     }
 }
 

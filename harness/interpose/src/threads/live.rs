@@ -52,7 +52,7 @@ fn this_thread() -> libc::pid_t {
 }
 
 /// Whether this is a forked child of the process that counts.
-fn is_forked() -> bool {
+pub(super) fn is_forked() -> bool {
     let here = std::process::id();
     // Set before the lock is taken for the first time: a fork before that leaves it unlocked, and
     // the child counts for itself.

@@ -126,6 +126,10 @@ pub(crate) fn mark_by(mark: fn() -> u64) {
 }
 
 fn mark() -> u64 {
+    // A lock that it needs may be held by a thread that does not exist in the child.
+    if live::is_forked() {
+        return 0;
+    }
     let mark = MARK.load(Ordering::Acquire);
     // SAFETY: a null pointer is `None`; any other one comes from a function of this type.
     let mark = unsafe { std::mem::transmute::<*mut c_void, Option<fn() -> u64>>(mark) };

@@ -350,8 +350,16 @@ fn is_living(thread: i32) -> bool {
 /// driver starts by `thrd_create` are known by nothing else.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
-    let of_drivers = ["cuda", "llvmpipe"];
-    of_drivers.iter().any(|driver| name.starts_with(driver))
+    is_drivers_name(name.trim_end())
+}
+
+/// Whether it is `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`: a test in a module `cuda` runs on a
+/// thread that is called after it.
+fn is_drivers_name(name: &str) -> bool {
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
+    name == "cuda-EvtHandlr"
+        || name.strip_prefix("cuda").is_some_and(are_digits)
+        || name.strip_prefix("llvmpipe-").is_some_and(are_digits)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::{Concurrency, decide};
+use super::{Concurrency, decide, is_drivers_name};
 
 fn alone(arguments: &str, variables: &[(&str, &str)]) -> bool {
     let find = |name: &str| {
@@ -38,6 +38,16 @@ fn what_a_test_under_nextest_starts_is_not_nextest_s() {
         "--test-threads=8 --exact runs_the_suite",
         &inherited
     ));
+}
+
+#[test]
+fn a_test_in_a_module_cuda_is_no_thread_of_the_driver() {
+    for name in ["cuda-EvtHandlr", "cuda00001400006", "llvmpipe-0"] {
+        assert!(is_drivers_name(name), "{name}");
+    }
+    for name in ["cuda::tests::al", "cuda-worker", "cuda", "llvmpipe", "main"] {
+        assert!(!is_drivers_name(name), "{name}");
+    }
 }
 
 #[test]
