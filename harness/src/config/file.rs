@@ -11,7 +11,7 @@ use toml::Spanned;
 use wildmatch::WildMatch;
 
 use self::value::{Flag, Layer, Rounds, WrittenNumber, WrittenSize, date, list, pattern};
-use super::settings::Settings;
+use super::settings::GivenSettings;
 use crate::ledger::Kind;
 use crate::options::Options;
 use crate::suppressions::{Date, Pattern, Suppression};
@@ -20,7 +20,7 @@ use crate::suppressions::{Date, Pattern, Suppression};
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    pub(super) run: Settings,
+    pub(super) run: GivenSettings,
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,

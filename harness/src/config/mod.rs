@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use self::file::File;
-use self::settings::{KeptForTheProcess, Settings};
+use self::settings::{GivenSettings, KeptForTheProcess};
 pub(crate) use self::settings::{Mode, WithoutGpu};
 use self::variables::Variables;
 
@@ -122,11 +122,11 @@ impl Policy {
     ) -> Result<Self, String> {
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
-        let own = Settings {
+        let own = GivenSettings {
             on_leak: options.on_leak,
             settle: options.settle,
             peaks: options.peaks,
-            ..Settings::default()
+            ..GivenSettings::default()
         };
         let run = variables.run.or(&own).or(&file.run);
         let options = options.or(file.facts_about(test));
@@ -338,7 +338,7 @@ fn file_of_this_process(
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, File, Mode, OnLeak, Options, Policy, Settings, Variables};
+    use super::{Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables};
 
     fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
         let file: File = toml::from_str(file).unwrap();
@@ -366,10 +366,10 @@ mod tests {
             ..Options::DEFAULT
         };
         let environment = Variables {
-            run: Settings {
+            run: GivenSettings {
                 on_leak: Some(OnLeak::Warn),
                 settle: seconds(3),
-                ..Settings::default()
+                ..GivenSettings::default()
             },
             ..Variables::default()
         };

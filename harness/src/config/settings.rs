@@ -12,13 +12,13 @@ macro_rules! settings {
         /// The settings of a run; `None` where none is given.
         #[derive(Debug, Default, PartialEq, Eq, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
-        pub(super) struct Settings {
+        pub(super) struct GivenSettings {
             $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
             /// Only in the file, for the command: what must not pass unmentioned fails it.
             pub(super) strict: Option<bool>,
         }
 
-        impl Settings {
+        impl GivenSettings {
             /// Their variables, without the prefix.
             pub(super) const VARIABLES: &[&str] = &[$($variable),*];
 

@@ -5,18 +5,18 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use super::settings::Settings;
+use super::settings::GivenSettings;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
-/// The variables that are no [settings](Settings), without the prefix.
+/// The variables that are no [settings](GivenSettings), without the prefix.
 const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
 /// Their values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,
-    pub(super) run: Settings,
+    pub(super) run: GivenSettings,
     pub(super) rounds: Option<u32>,
     pub(super) config: Option<PathBuf>,
 }
@@ -82,7 +82,7 @@ fn rounds(name: &str, value: &str) -> Result<u32, String> {
 
 /// All variables, without the prefix.
 fn known() -> impl Iterator<Item = &'static str> {
-    Settings::VARIABLES.iter().copied().chain(OTHERS)
+    GivenSettings::VARIABLES.iter().copied().chain(OTHERS)
 }
 
 fn unknown(name: &str) -> String {

@@ -45,7 +45,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         at: input.names.site(freed.freed, freed.kind),
     });
     let freed: Vec<_> = freed.collect();
-    let mut by_line: FxHashMap<SourceLine<'_>, Vec<&FreedSite<'_>>> = FxHashMap::default();
+    let mut by_line: FxHashMap<FileAndLine<'_>, Vec<&FreedSite<'_>>> = FxHashMap::default();
     let mut by_function: FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>> = FxHashMap::default();
     for one in &freed {
         if let Some(line) = one.allocated.user_frame().and_then(line) {
@@ -178,11 +178,11 @@ pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
 }
 
 /// A line of a file.
-type SourceLine<'a> = (&'a str, u32);
+type FileAndLine<'a> = (&'a str, u32);
 /// A function and its file.
 type SourceFunction<'a> = (&'a str, Option<&'a str>);
 
-fn line(frame: &Frame) -> Option<SourceLine<'_>> {
+fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
     Some((frame.file.as_deref()?, frame.line?))
 }
 

@@ -9,7 +9,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde::forward_to_deserialize_any;
 use toml::de::{DeTable, DeValue};
 
-use super::{Allowed, Facts, Settings};
+use super::{Allowed, Facts, GivenSettings};
 
 /// A table of the file: its key, how its header is written, and the keys in it.
 struct Section {
@@ -32,7 +32,7 @@ fn sections() -> [Section; 4] {
     };
     let facts = keys_of::<Facts>;
     [
-        section("run", "[run]", false, keys_of::<Settings>(), &[]),
+        section("run", "[run]", false, keys_of::<GivenSettings>(), &[]),
         section("check", "[check]", false, facts(), &["test"]),
         section("override", "[[override]]", true, facts(), &["every_test"]),
         section("allow", "[[allow]]", true, keys_of::<Allowed>(), &[]),

@@ -20,13 +20,13 @@ pub(in super::super) struct Moments {
 #[derive(Serialize)]
 struct Data<'a> {
     lines: Vec<String>,
-    runs: Vec<Run>,
+    runs: Vec<LoggedRun>,
     courses: Vec<Logged<'a>>,
 }
 
 /// A run and where it is in the picture.
 #[derive(Serialize)]
-struct Run {
+struct LoggedRun {
     name: String,
     left: f64,
     width: f64,
@@ -76,7 +76,7 @@ impl Moments {
         if courses.is_empty() {
             return None;
         }
-        let run = |(index, span): (usize, &RunSpan)| Run {
+        let run = |(index, span): (usize, &RunSpan)| LoggedRun {
             name: name_of(timeline, index),
             left: span.left,
             width: span.width,
