@@ -27,9 +27,10 @@ use crate::ledger::event::{Caller, ScopeId, StackId};
 use crate::recursion_guard::quiet;
 
 /// Returns the caller, with a backtrace.
+#[inline]
 pub(crate) fn caller() -> Caller {
     let caller = caller_without_stack();
-    if gpu_leak_interpose::token() == 0 {
+    if caller.scope == ScopeId::NONE && gpu_leak_interpose::token() == 0 {
         thread::creates_outside(caller.thread);
     }
     Caller {
@@ -40,6 +41,7 @@ pub(crate) fn caller() -> Caller {
 
 /// Returns the caller without a backtrace, for frees, which almost always succeed. A backtrace
 /// costs more than the rest of an event.
+#[inline]
 pub(crate) fn caller_without_stack() -> Caller {
     Caller {
         thread: thread::number(),
@@ -59,6 +61,7 @@ pub(crate) fn take_stacks_of_frees(take: bool) {
 }
 
 /// Returns the caller of a free.
+#[inline]
 pub(crate) fn freeing_caller() -> Caller {
     let caller = caller_without_stack();
     match STACKS_OF_FREES.load(Ordering::Relaxed) {
@@ -79,10 +82,16 @@ pub(crate) fn without_stacks() {
 }
 
 /// Captures and interns this thread's backtrace.
+#[inline]
 pub(crate) fn stack() -> StackId {
-    if !STACKS.load(Ordering::Relaxed) {
-        return StackId::default();
+    match STACKS.load(Ordering::Relaxed) {
+        true => interned_stack(),
+        false => StackId::default(),
     }
+}
+
+#[inline(never)]
+fn interned_stack() -> StackId {
     let _quiet = quiet();
     unwind::stack(ledger::live().stacks())
 }

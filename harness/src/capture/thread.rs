@@ -36,11 +36,16 @@ thread_local! {
 }
 
 /// Returns the number of this thread.
+#[inline]
 pub(crate) fn number() -> ThreadNumber {
-    let known = NUMBER.get();
-    if known != 0 {
-        return ThreadNumber(known);
+    match NUMBER.get() {
+        0 => first_number(),
+        known => ThreadNumber(known),
     }
+}
+
+#[cold]
+fn first_number() -> ThreadNumber {
     let _quiet = quiet();
     let new = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     NUMBER.set(new);

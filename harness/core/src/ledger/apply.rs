@@ -4,7 +4,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::anomaly::{Anomalies, Anomaly};
-use super::contexts::{ContextEntry, ContextTable, dies_with_context};
+use super::contexts::{ContextEntry, ContextTable};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
 };
@@ -12,6 +12,7 @@ use super::free_log::FreeLog;
 use super::kind::Kind;
 use super::name::Place;
 use super::scopes::OpenScopes;
+use super::shard::{Ended, EndedFree};
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
@@ -74,8 +75,26 @@ impl Ledger {
     }
 
     pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
+        match event {
+            Event::Created(made) => self.created(made),
+            Event::ReleaseBegan { key, caller } => return Some(self.free_began(key, *caller)),
+            Event::ReleaseEnded {
+                ticket,
+                error,
+                stack,
+            } => self.free_ended(*ticket, *error, *stack),
+            other => return self.take_in_other(other),
+        }
+        None
+    }
+
+    /// The same for any other event: all of them in one function would need a large stack frame.
+    #[inline(never)]
+    fn take_in_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
-            Event::Created(ref made) => self.created(made),
+            Event::Created(_) | Event::ReleaseBegan { .. } | Event::ReleaseEnded { .. } => {
+                return self.take_in(event);
+            }
             Event::CreationFailed {
                 kind,
                 bytes,
@@ -87,12 +106,6 @@ impl Ledger {
                 caller,
                 error,
             }),
-            Event::ReleaseBegan { key, caller } => return Some(self.free_began(key, caller)),
-            Event::ReleaseEnded {
-                ticket,
-                error,
-                stack,
-            } => self.free_ended(ticket, error, stack),
             Event::ReleaseCaptured { ticket } => self.free_captured(ticket),
             Event::Retained { key, count } => self.retained(key, count),
             Event::GiveBackBegan {
@@ -160,29 +173,34 @@ impl Ledger {
     }
 
     fn created(&self, made: &Creation) {
-        let mut resolved = *made;
-        if resolved.place == Place::UNKNOWN {
-            resolved.place = self.resolve_place(made);
+        if made.place == Place::UNKNOWN {
+            let place = self.resolve_place(made);
+            return self.created_at(&Creation { place, ..*made });
         }
+        self.created_at(made);
+    }
+
+    fn created_at(&self, made: &Creation) {
         if made.key.space.is_shared() {
-            return self.shared_created(resolved);
+            return self.shared_created(*made);
         }
-        // By reference: moving a record out of an option copies it in pieces, which are slow to
-        // read again.
-        let (sequence, old) = &self.table.create(&resolved);
-        let record = || Record {
-            sequence: *sequence,
-            made: resolved,
-        };
+        let (sequence, old) = self.table.create(made);
+        if old.is_some() || self.contexts.ending_of(made.context).is_some() {
+            let made = *made;
+            self.created_late(Record { sequence, made }, old);
+        }
+    }
+
+    /// Handles a creation under the key of something live, or in a context that has ended.
+    #[cold]
+    fn created_late(&self, record: Record, old: Option<Box<Record>>) {
         if let Some(old) = old {
             self.anomalies.push(Anomaly::Overwritten {
                 record: *old,
-                by: Some(record()),
+                by: Some(record),
             });
         }
-        if dies_with_context(&resolved) {
-            self.end_if_too_late(&record());
-        }
+        self.end_if_too_late(&record);
     }
 
     /// A pool knows its device; everything else belongs to the device of its context.
@@ -198,22 +216,31 @@ impl Ledger {
         )
     }
 
-    fn free_began(&self, key: Key, caller: Caller) -> Ticket {
+    fn free_began(&self, key: &Key, caller: Caller) -> Ticket {
         if key.space.is_shared() {
-            return self.give_back_began(key, ALL, None, caller);
+            return self.give_back_began(*key, ALL, None, caller);
         }
         let ticket = self.table.begin_free(key, caller);
         if key.space.is_graph() {
-            self.graph_end_began(ticket, key, caller);
+            self.graph_end_began(ticket, *key, caller);
         }
         ticket
     }
 
     fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let ended = &self.table.end_free(ticket, succeeded(error));
-        let Some(ended) = ended else {
-            return self.shared_free_ended(ticket, error, stack);
+        let succeeded = succeeded(error);
+        let is_told = |record: &Record, caller: Caller| {
+            record.key().space.is_graph() || self.is_told_of(record, caller)
         };
+        match self.table.end_free(ticket, succeeded, is_told) {
+            Ended::Freed => {}
+            Ended::Elsewhere => self.shared_free_ended(ticket, error, stack),
+            Ended::Told(ended) => self.tell_of_free(&ended, ticket, error, stack),
+        }
+    }
+
+    #[inline(never)]
+    fn tell_of_free(&self, ended: &EndedFree, ticket: Ticket, error: CuResult, stack: StackId) {
         if ended.key.space.is_graph() {
             self.graph_end_ended(ticket, error);
         }
@@ -234,7 +261,7 @@ impl Ledger {
     }
 
     fn free_captured(&self, ticket: Ticket) {
-        if let Some(ended) = self.table.end_free(ticket, false) {
+        if let Ended::Told(ended) = self.table.end_free(ticket, false, |_, _| true) {
             ended.record.map(|record| self.end_if_too_late(&record));
         }
         self.put_back_shared(ticket);
@@ -242,6 +269,12 @@ impl Ledger {
 
     fn count_unknown_free(&self) {
         self.unknown_frees.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether anybody asks who freed this record.
+    fn is_told_of(&self, record: &Record, caller: Caller) -> bool {
+        let is_another = caller.scope != record.made.caller.scope;
+        self.free_log.is_on() || is_another && caller.scope != ScopeId::NONE
     }
 
     /// Records that a known record was freed.

@@ -59,6 +59,11 @@ impl FreeLog {
         log.unknown.retain(|(_, by)| !scopes.contains(&by.scope));
     }
 
+    /// Whether any scope was ever logged.
+    pub(super) fn is_on(&self) -> bool {
+        self.clock.get().is_some()
+    }
+
     /// Records that a record was freed.
     pub(super) fn freed(&self, record: &Record, stack: StackId) {
         if let Some(clock) = self.clock.get() {

@@ -11,7 +11,7 @@ use super::event::{Caller, Key, Record, Space, Ticket};
 use super::graphs::{Graph, Graphs, Launch};
 use super::holds::{GivenBack, SharedObjects, TableChange};
 use super::physical::{Dropped, Physical};
-use super::table::began;
+use super::shard::began;
 
 /// All resources with more than one owner.
 #[derive(Debug, Default)]

@@ -18,14 +18,19 @@ pub struct UsageKey {
 }
 
 impl UsageKey {
-    /// Returns the figure to which a resource counts, and by how much.
-    pub(super) fn of(made: &Creation) -> (Self, u64) {
+    /// Returns the figure to which a resource counts.
+    pub(super) fn of(made: &Creation) -> Self {
+        let layer = (!made.kind.is_handle()).then_some(made.layer);
         let place = made.place;
-        let (layer, amount) = match made.kind.is_handle() {
-            true => (None, 1),
-            false => (Some(made.layer), made.bytes),
-        };
-        (Self { layer, place }, amount)
+        Self { layer, place }
+    }
+
+    /// Returns how much it counts there.
+    pub(super) fn amount(made: &Creation) -> u64 {
+        match made.kind.is_handle() {
+            true => 1,
+            false => made.bytes,
+        }
     }
 }
 

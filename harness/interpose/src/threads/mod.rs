@@ -31,6 +31,7 @@ thread_local! {
 /// Returns the token of this thread: the last one set on it, or else the one that it inherited. 0
 /// is none.
 #[must_use]
+#[inline]
 pub fn token() -> u64 {
     TOKEN.get()
 }

@@ -242,7 +242,10 @@ impl Listener<'_> {
         // was created.
         // SAFETY: the call has returned success.
         let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
-        let added_to = self.capture_ended(create, made);
+        let added_to = match create.ends_capture {
+            Some(_) => self.capture_ended(create, made),
+            None => 0,
+        };
         // A graph that a capture added to existed before and has its record.
         let Some(key) = made.filter(|key| key.value != added_to) else {
             return;
@@ -257,12 +260,6 @@ impl Listener<'_> {
             _ => {}
         }
         let mut context = self.current();
-        if let Some(graph) = begun.captured {
-            // SAFETY: the call has returned success.
-            let made = unsafe { self.creation(create, key, context) };
-            self.tell(Event::GraphAllocates { graph, made });
-            return;
-        }
         let key = numbered::created(key, context.uid);
         if create.may_answer_again && self.ledger.get(&key).is_some() {
             return;
@@ -274,9 +271,12 @@ impl Listener<'_> {
             context.owner = green.unwrap_or(context.owner);
         }
         // SAFETY: the call has returned success.
-        self.tell(Event::Created(unsafe {
-            self.creation(create, key, context)
-        }));
+        let made = unsafe { self.creation(create, key, &context) };
+        if let Some(graph) = begun.captured {
+            self.tell(Event::GraphAllocates { graph, made });
+            return;
+        }
+        self.tell(Event::Created(made));
         if create.references > 1 {
             let count = create.references - 1;
             self.tell(Event::Retained { key, count });
@@ -297,7 +297,8 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// The call that `create` describes has returned success.
-    unsafe fn creation(&self, create: &Creates, key: Key, current: Context) -> Creation {
+    #[inline]
+    unsafe fn creation(&self, create: &Creates, key: Key, current: &Context) -> Creation {
         let place = match create.place {
             At::Context => Place::UNKNOWN,
             At::Host => Place::HOST,
@@ -369,25 +370,28 @@ impl Listener<'_> {
         };
         // SAFETY: the caller's promise.
         begun.captured = unsafe { self.captured(release.stream) };
-        let key = match numbered::is_numbered(key) {
-            true => numbered::released(self.ledger, key, self.current().uid),
-            false => key,
-        };
-        let caller = freeing_caller();
-        begun.ticket = self.tell(match release.share {
-            Share::Whole => Event::ReleaseBegan { key, caller },
-            Share::References(count, graph) => Event::GiveBackBegan {
+        begun.ticket = match release.share {
+            Share::Whole if numbered::is_numbered(key) => {
+                let key = numbered::released(self.ledger, key, self.current().uid);
+                let caller = freeing_caller();
+                self.tell(Event::ReleaseBegan { key, caller })
+            }
+            Share::Whole => {
+                let caller = freeing_caller();
+                self.tell(Event::ReleaseBegan { key, caller })
+            }
+            Share::References(count, graph) => self.tell(Event::GiveBackBegan {
                 key,
                 count,
                 graph,
-                caller,
-            },
-            Share::Maps(bytes) => Event::UnmapBegan {
+                caller: freeing_caller(),
+            }),
+            Share::Maps(bytes) => self.tell(Event::UnmapBegan {
                 address: key.value,
                 bytes,
-                caller,
-            },
-        });
+                caller: freeing_caller(),
+            }),
+        };
         // After the record has left the ledger, so that a later reading does not find it.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {

@@ -16,7 +16,7 @@ impl Ledger {
     }
 
     pub(super) fn graph_copied(&self, from: Key, to: Key, auto_free: bool) {
-        let is_logged = self.table.meters.has_log();
+        let is_logged = self.table.figures.meters.has_log();
         let usage = self.change(|shared, changes| {
             shared.graph_copied(&from, to, auto_free, changes);
             let graph = shared.graphs.get(&to).filter(|_| is_logged);
@@ -24,7 +24,7 @@ impl Ledger {
         });
         // A graph is complete when it is instantiated.
         if to.space == Space::Handle(Kind::ExecGraph) {
-            self.table.meters.instantiated(usage);
+            self.table.figures.meters.instantiated(usage);
         }
     }
 
@@ -50,7 +50,7 @@ impl Ledger {
             pool: 0,
             ..made
         };
-        let is_logged = self.table.meters.has_log();
+        let is_logged = self.table.figures.meters.has_log();
         self.change(|shared, _| shared.graphs.allocates(graph, made, is_logged));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
@@ -80,7 +80,7 @@ impl Ledger {
         let is_graphs = |record: &Record| record.made.kind == Kind::Graph;
         for address in &launch.frees {
             let key = device_pointer(*address);
-            self.table.begin_free_if(ticket, key, caller, is_graphs);
+            self.table.begin_free_if(ticket, &key, caller, is_graphs);
         }
         shared.launches.insert(ticket, (launch, caller));
         Some(ticket)
@@ -92,8 +92,7 @@ impl Ledger {
         };
         for address in &launch.frees {
             let key = device_pointer(*address);
-            let ended = self.table.end_free_of(ticket, &key, error == 0);
-            match ended.and_then(|ended| ended.record) {
+            match self.table.end_free_of(ticket, &key, error == 0) {
                 Some(record) if error == 0 => self.freed(&record, caller),
                 Some(record) => {
                     self.end_if_too_late(&record);

@@ -77,19 +77,19 @@ impl Ledger {
     /// Begins to meter what the open `scope` uses in `layer`, until [`Self::metered`].
     pub fn meter(&self, scope: ScopeId, layer: Layer) {
         let _quiet = quiet();
-        self.table.meters.begin(scope, layer);
+        self.table.figures.meters.begin(scope, layer);
     }
 
     /// Counts what `inner` uses for the meter of `outer` as well.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         let _quiet = quiet();
-        self.table.meters.nest(inner, outer);
+        self.table.figures.meters.nest(inner, outer);
     }
 
     /// Ends the meter of `scope` and returns what it used, by place; empty if it has no meter.
     pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();
-        self.table.meters.end(scope)
+        self.table.figures.meters.end(scope)
     }
 
     /// Begins a log of every allocation and free in this process, for the peaks, until
@@ -104,13 +104,13 @@ impl Ledger {
     #[must_use]
     pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let _quiet = quiet();
-        self.table.meters.log(scope)
+        self.table.figures.meters.log(scope)
     }
 
     /// Ends the log that began for `scope`, if there is one.
     pub fn end_log(&self, scope: ScopeId) {
         let _quiet = quiet();
-        self.table.meters.end_log(scope);
+        self.table.figures.meters.end_log(scope);
     }
 
     /// Returns how many records of an open scope are live.
@@ -145,7 +145,7 @@ impl Ledger {
     /// smaller numbers, and no later event has a smaller one.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.table.now()
+        self.table.figures.now()
     }
 
     /// Returns how often `scope` allocated at this backtrace; `None` if a later scope has allocated

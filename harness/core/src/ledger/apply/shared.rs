@@ -7,8 +7,8 @@ use crate::ledger::Anomaly;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
+use crate::ledger::shard::Entering;
 use crate::ledger::shared::{Shared, SharedFree};
-use crate::ledger::table::Entering;
 use crate::recursion_guard::quiet;
 use crate::sync::{MutexGuard, PoisonError};
 
@@ -27,7 +27,7 @@ impl Ledger {
     pub(super) fn shared_created(&self, made: Creation) {
         self.table.allocated(&made.key, made.caller);
         self.change(|shared, changes| {
-            let sequence = self.table.number();
+            let sequence = self.table.figures.number();
             shared.created(Record { sequence, made }, changes);
         });
     }
@@ -38,14 +38,14 @@ impl Ledger {
 
     pub(super) fn handle_retained(&self, handle: u64, address: u64) {
         self.change(|shared, changes| {
-            let now = self.table.number();
+            let now = self.table.figures.number();
             shared.physical.retained(handle, address, now, changes);
         });
     }
 
     pub(super) fn mapped(&self, address: u64, bytes: u64, handle: u64) {
         self.change(|shared, changes| {
-            let now = self.table.number();
+            let now = self.table.figures.number();
             let physical = &mut shared.physical;
             physical.mapped(address, bytes, handle, now, changes);
         });

@@ -103,7 +103,7 @@ pub(super) fn assert_figures(ledger: &Ledger) {
     let mut kinds: BTreeMap<Kind, u64> = BTreeMap::new();
     for record in ledger.select(|_| true) {
         *kinds.entry(record.made.kind).or_default() += 1;
-        let (key, amount) = UsageKey::of(&record.made);
+        let (key, amount) = (UsageKey::of(&record.made), UsageKey::amount(&record.made));
         let sum = usage.entry(key).or_default();
         *sum = sum.wrapping_add(amount);
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ledger::event::ThreadNumber;
-use crate::ledger::table::began;
+use crate::ledger::shard::began;
 
 impl World {
     fn of_thread(thread: u32) -> Caller {

@@ -1,0 +1,458 @@
+//! The records of a part of all keys, with their counts.
+
+use std::mem;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
+use super::figures::Figures;
+use super::kind::Kind;
+use super::timeline::SampleLog;
+use super::usage::{Gauge, UsageKey};
+
+/// A power of two, larger than the number of threads that allocate at once. Every shard has an
+/// entry for each scope.
+pub(super) const SHARDS: usize = 32;
+
+/// The records whose keys belong to one lock.
+#[derive(Debug)]
+pub(super) struct Shard {
+    /// The entry of each key that has a record, or had one recently.
+    index: FxHashMap<Key, Index>,
+    pub(super) entries: Vec<Entry>,
+    /// The entries that belong to no key.
+    unused: Vec<Index>,
+    /// How many entries are free.
+    free: usize,
+    /// The frees in flight. There is at most one per thread, so a search is short.
+    pub(super) in_flight: Vec<InFlightFree>,
+    /// The number of records by kind.
+    pub(super) kinds: [u64; Kind::ALL.len()],
+    /// The number of records by open scope.
+    pub(super) scopes: FxHashMap<ScopeId, i32>,
+    /// How many records were created outside every open scope.
+    pub(super) unowned: u64,
+    /// By backtrace: the latest scope that allocated there, and how often.
+    pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
+    /// A list, because a program has only a few of them.
+    pub(super) usage: Vec<ShardUsage>,
+}
+
+/// A position in the entries of a shard.
+pub(super) type Index = u32;
+
+/// What is known under one key. Drivers soon use the address of what was freed again, so an entry
+/// stays with its key for a while: to enter a key and to remove it costs more than all else here.
+#[derive(Debug)]
+pub(super) struct Entry {
+    record: Record,
+    /// The position of its figure in the shard's usage.
+    usage: Index,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Live,
+    /// A free in flight has removed it.
+    InFlight,
+    /// The same, and its key has another entry by now.
+    Displaced,
+    Free,
+}
+
+/// A shard's part of one figure.
+#[derive(Debug)]
+pub(super) struct ShardUsage {
+    pub(super) key: UsageKey,
+    gauge: Arc<Gauge>,
+    pub(super) log: SampleLog,
+}
+
+/// A free in flight.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlightFree {
+    pub(super) ticket: Ticket,
+    caller: Caller,
+    freed: Freed,
+    /// The beginning of the last free of the same address that found no record and succeeded while
+    /// this one was in flight: it freed what was created before.
+    freed_by: u64,
+}
+
+/// What a free in flight frees.
+#[derive(Clone, Copy, Debug)]
+enum Freed {
+    /// The record at this position, which it removed.
+    Known(Index),
+    /// Something that had no record when it began.
+    Unknown(Key),
+}
+
+/// How a free ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ended {
+    /// It is not in flight here.
+    Elsewhere,
+    /// It freed a record that nobody asks for.
+    Freed,
+    Told(EndedFree),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EndedFree {
+    pub(super) key: Key,
+    pub(super) caller: Caller,
+    /// What it freed if it succeeded, `None` for an unknown address; otherwise what is still live,
+    /// `None` if another call has freed it.
+    pub(super) record: Option<Record>,
+}
+
+/// How many free entries a shard keeps at least.
+pub(super) const MIN_FREE: usize = 64;
+
+/// Why a record is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Entering {
+    /// It was created.
+    New,
+    /// A failed call had removed it.
+    Again,
+}
+
+/// Returns the ticket of a free that began with the event `sequence` in the shard `number`.
+pub(super) fn ticket(sequence: u64, number: usize) -> Ticket {
+    Ticket(sequence * SHARDS as u64 + number as u64)
+}
+
+/// Returns the number of the event with which a free began.
+pub(super) fn began(ticket: Ticket) -> u64 {
+    ticket.0 / SHARDS as u64
+}
+
+impl Shard {
+    pub(super) fn new() -> Self {
+        Self {
+            index: FxHashMap::default(),
+            entries: Vec::new(),
+            unused: Vec::new(),
+            free: 0,
+            in_flight: Vec::new(),
+            kinds: [0; Kind::ALL.len()],
+            scopes: FxHashMap::default(),
+            unowned: 0,
+            allocations: FxHashMap::default(),
+            usage: Vec::new(),
+        }
+    }
+
+    /// Returns the position of the live record under `key`.
+    fn find(&self, key: &Key) -> Option<Index> {
+        let index = *self.index.get(key)?;
+        (self.entries[index as usize].state == State::Live).then_some(index)
+    }
+
+    pub(super) fn get(&self, key: &Key) -> Option<&Record> {
+        self.find(key)
+            .map(|index| &self.entries[index as usize].record)
+    }
+
+    pub(super) fn get_mut(&mut self, key: &Key) -> Option<&mut Record> {
+        self.find(key)
+            .map(|index| &mut self.entries[index as usize].record)
+    }
+
+    /// Returns the live records.
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        let live = self
+            .entries
+            .iter()
+            .filter(|entry| entry.state == State::Live);
+        live.map(|entry| &entry.record)
+    }
+
+    /// Makes a record live, which no figure counts yet. Returns its position, and the live record that
+    /// was under its key.
+    pub(super) fn write(
+        &mut self,
+        figures: &Figures,
+        made: &Creation,
+        sequence: u64,
+    ) -> (Index, Option<Box<Record>>) {
+        let usage = self.usage_of(figures, UsageKey::of(made));
+        let mut old = None;
+        let index = match self.index.get(&made.key).copied() {
+            Some(index) => match self.entries[index as usize].state {
+                State::Free => {
+                    self.free -= 1;
+                    index
+                }
+                // The driver uses an address again before the call that frees it has returned.
+                State::InFlight | State::Displaced => {
+                    self.entries[index as usize].state = State::Displaced;
+                    self.add(made)
+                }
+                State::Live => {
+                    self.lose(figures, index, sequence);
+                    old = Some(Box::new(self.entries[index as usize].record));
+                    index
+                }
+            },
+            None => self.add(made),
+        };
+        let entry = &mut self.entries[index as usize];
+        entry.record.sequence = sequence;
+        entry.record.made = *made;
+        entry.usage = usage;
+        entry.state = State::Live;
+        (index, old)
+    }
+
+    /// Adds an entry for the key of `made`.
+    #[cold]
+    fn add(&mut self, made: &Creation) -> Index {
+        if self.free > self.index.len() / 2 + MIN_FREE {
+            self.forget_free();
+        }
+        let index = self.unused.pop().unwrap_or_else(|| {
+            self.entries.push(Entry {
+                record: Record {
+                    sequence: 0,
+                    made: *made,
+                },
+                usage: 0,
+                state: State::Free,
+            });
+            self.entries.len() as Index - 1
+        });
+        self.index.insert(made.key, index);
+        index
+    }
+
+    /// Removes the keys of free entries.
+    #[cold]
+    fn forget_free(&mut self) {
+        let Self {
+            index,
+            entries,
+            unused,
+            ..
+        } = self;
+        index.retain(|_, index| {
+            let is_free = entries[*index as usize].state == State::Free;
+            if is_free {
+                unused.push(*index);
+            }
+            !is_free
+        });
+        self.free = 0;
+    }
+
+    /// Ends the use of a record that no figure counts any more.
+    fn release(&mut self, index: Index) -> &Record {
+        let entry = &mut self.entries[index as usize];
+        match mem::replace(&mut entry.state, State::Free) {
+            State::Displaced => self.unused.push(index),
+            _ => self.free += 1,
+        }
+        &entry.record
+    }
+
+    /// Adds a record to every figure.
+    pub(super) fn gain(&mut self, figures: &Figures, entry: Index, at: u64, entering: Entering) {
+        let Entry { record, usage, .. } = &self.entries[entry as usize];
+        let made = &record.made;
+        self.kinds[made.kind as usize] += 1;
+        let is_new = entering == Entering::New;
+        match self.scopes.get_mut(&made.caller.scope) {
+            Some(count) => *count += 1,
+            None => self.unowned += u64::from(is_new),
+        }
+        let usage = &mut self.usage[*usage as usize];
+        let amount = UsageKey::amount(made);
+        // Locked before the figure changes, so that a log has the peak of that figure.
+        let metered = figures.meters.of(record);
+        let live = usage.gauge.raise(amount);
+        if figures.is_watched() {
+            usage.log.add(at, live.wrapping_sub(amount), live);
+        }
+        if let Some(mut meters) = metered {
+            meters.gained(record, at, is_new);
+        }
+    }
+
+    /// Removes a record from every figure.
+    fn lose(&mut self, figures: &Figures, entry: Index, at: u64) {
+        let Entry { record, usage, .. } = &self.entries[entry as usize];
+        let made = &record.made;
+        self.kinds[made.kind as usize] -= 1;
+        if let Some(count) = self.scopes.get_mut(&made.caller.scope) {
+            *count -= 1;
+        }
+        let usage = &mut self.usage[*usage as usize];
+        let amount = UsageKey::amount(made);
+        let metered = figures.meters.of(record);
+        let live = usage.gauge.lower(amount);
+        if figures.is_watched() {
+            usage.log.add(at, live.wrapping_add(amount), live);
+        }
+        if let Some(mut meters) = metered {
+            meters.lost(record, at);
+        }
+    }
+
+    /// Returns the position of the figure `key`.
+    fn usage_of(&mut self, figures: &Figures, key: UsageKey) -> Index {
+        let known = self.usage.iter().position(|usage| usage.key == key);
+        known.unwrap_or_else(|| {
+            self.usage.push(ShardUsage {
+                key,
+                gauge: Arc::clone(figures.gauges().entry(key).or_default()),
+                log: SampleLog::default(),
+            });
+            self.usage.len() - 1
+        }) as Index
+    }
+
+    /// Counts an allocation at the backtrace of `caller`.
+    pub(super) fn allocated(&mut self, caller: Caller) {
+        if caller.stack == StackId::default() {
+            return;
+        }
+        let (scope, count) = self.allocations.entry(caller.stack).or_default();
+        if *scope < caller.scope {
+            (*scope, *count) = (caller.scope, 0);
+        }
+        if *scope == caller.scope {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Removes the record under `key`.
+    pub(super) fn take(&mut self, figures: &Figures, key: &Key) -> Option<Record> {
+        let index = self.find(key)?;
+        self.lose(figures, index, figures.now() - 1);
+        Some(*self.release(index))
+    }
+
+    pub(super) fn begin_free(
+        &mut self,
+        figures: &Figures,
+        ticket: Ticket,
+        key: &Key,
+        caller: Caller,
+    ) {
+        let freed = match self.find(key) {
+            Some(index) => {
+                self.entries[index as usize].state = State::InFlight;
+                self.lose(figures, index, began(ticket));
+                Freed::Known(index)
+            }
+            None => Freed::Unknown(*key),
+        };
+        self.in_flight.push(InFlightFree {
+            ticket,
+            caller,
+            freed,
+            freed_by: 0,
+        });
+    }
+
+    pub(super) fn end_free(
+        &mut self,
+        figures: &Figures,
+        succeeded: bool,
+        is_it: impl Fn(&Self, &InFlightFree) -> bool,
+        is_told: impl Fn(&Record, Caller) -> bool,
+    ) -> Ended {
+        let at = self.in_flight.iter().position(|free| is_it(self, free));
+        let Some(at) = at else {
+            return Ended::Elsewhere;
+        };
+        let InFlightFree { caller, freed, .. } = self.in_flight[at];
+        if let Freed::Known(index) = freed
+            && succeeded
+        {
+            self.in_flight.swap_remove(at);
+            let record = self.release(index);
+            return match is_told(record, caller) {
+                true => Ended::Told(EndedFree {
+                    key: record.key(),
+                    caller,
+                    record: Some(*record),
+                }),
+                false => Ended::Freed,
+            };
+        }
+        let free = self.in_flight.swap_remove(at);
+        let key = self.key_of(&free);
+        let record = match freed {
+            Freed::Known(index) => self.put_back(figures, &free, index),
+            Freed::Unknown(_) => {
+                if succeeded {
+                    self.freed_unknown(figures, &free);
+                }
+                None
+            }
+        };
+        Ended::Told(EndedFree {
+            key,
+            caller,
+            record,
+        })
+    }
+
+    pub(super) fn key_of(&self, free: &InFlightFree) -> Key {
+        match free.freed {
+            Freed::Known(index) => self.entries[index as usize].record.key(),
+            Freed::Unknown(key) => key,
+        }
+    }
+
+    /// Makes what a failed free had removed live again. The driver still owns it, so no other
+    /// allocation can have its address, unless another free of it succeeded meanwhile.
+    #[cold]
+    fn put_back(&mut self, figures: &Figures, free: &InFlightFree, index: Index) -> Option<Record> {
+        let record = self.entries[index as usize].record;
+        let is_there = record.sequence >= free.freed_by;
+        let key = record.key();
+        if !is_there || self.find(&key).is_some() {
+            self.release(index);
+            return None;
+        }
+        let displaced = mem::replace(&mut self.entries[index as usize].state, State::Live);
+        if displaced == State::Displaced
+            && let Some(other) = self.index.insert(key, index)
+        {
+            match &mut self.entries[other as usize].state {
+                state @ State::InFlight => *state = State::Displaced,
+                _ => {
+                    self.free -= 1;
+                    self.unused.push(other);
+                }
+            }
+        }
+        self.gain(figures, index, figures.now() - 1, Entering::Again);
+        Some(record)
+    }
+
+    /// Handles a successful free of an address that was unknown when it began. Two threads may free
+    /// an address at once: the one that removed the record fails, and the other finds nothing and
+    /// succeeds. Then the record is gone, whichever of them ends first.
+    #[cold]
+    fn freed_unknown(&mut self, figures: &Figures, free: &InFlightFree) {
+        let (began, key) = (began(free.ticket), self.key_of(free));
+        let stale = self.get(&key);
+        if stale.is_some_and(|record| record.sequence < began) {
+            self.take(figures, &key);
+            return;
+        }
+        for other in 0..self.in_flight.len() {
+            if self.key_of(&self.in_flight[other]) == key {
+                let freed_by = &mut self.in_flight[other].freed_by;
+                *freed_by = (*freed_by).max(began);
+            }
+        }
+    }
+}
