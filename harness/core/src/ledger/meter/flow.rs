@@ -1,0 +1,248 @@
+//! The allocations and frees of one layer at one place, as a meter counts them.
+
+use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
+use std::mem;
+
+use rustc_hash::FxHashMap;
+
+use super::reading::{InTurn, Lifetime, MeterReading, SiteUsage};
+use crate::ledger::event::{Record, StackId, ThreadNumber};
+use crate::ledger::{Amount, Kind, Layer, Place};
+
+/// How many lifetimes a log keeps of each layer at each place, besides what is live and what was
+/// live at the peak.
+pub(super) const MAX_LIFETIMES: usize = 2048;
+/// How many different buffers are counted of each layer at each place.
+const MAX_BUFFERS: usize = 4096;
+/// The allocations and frees of one layer at one place.
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    /// Everything that was allocated, freed or not.
+    made: Amount,
+    live: u64,
+    peak: u64,
+    /// The event that reached the peak; 0 if nothing has exceeded what was live at the beginning.
+    peak_at: u64,
+    /// The number of allocations so far, and at the peak. Events of several threads may be applied in
+    /// another order than that of their numbers, so these decide what was live at the peak.
+    entered: u64,
+    entered_at_peak: u64,
+    /// What is live, by sequence number.
+    held: FxHashMap<u64, Held>,
+    /// What was live at the peak and has been freed since.
+    since_peak: Vec<Lifetime>,
+    sites: FxHashMap<StackId, Amount>,
+    buffers: FxHashMap<Buffer, Uses>,
+    log: Option<LifetimeLog>,
+}
+
+/// Something that is live.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    life: Lifetime,
+    /// Its number in the order in which they were applied; 0 if it was there before.
+    entered: u64,
+}
+
+/// What is freed, of which the largest are kept.
+#[derive(Debug, Default)]
+struct LifetimeLog {
+    freed: Vec<Lifetime>,
+    /// How many were not kept.
+    lost: u64,
+}
+
+/// What one buffer could serve: a thread's allocations of one size at one call site for one stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Buffer {
+    stack: StackId,
+    bytes: u64,
+    stream: u64,
+    thread: ThreadNumber,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    made: u64,
+    live: u64,
+    most: u64,
+}
+
+impl Flow {
+    /// Begins a count that keeps lifetimes.
+    pub(super) fn with_log() -> Self {
+        Self {
+            log: Some(LifetimeLog::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Adds what was live when the log began.
+    pub(super) fn held_before(&mut self, record: &Record) {
+        let life = Lifetime {
+            stack: record.made.caller.stack,
+            bytes: record.made.bytes,
+            allocated: 0,
+            freed: 0,
+        };
+        self.held.insert(record.sequence, Held { life, entered: 0 });
+        self.live = self.live.saturating_add(life.bytes);
+        self.peak = self.live;
+    }
+
+    pub(super) fn gain(&mut self, record: &Record, at: u64, is_new: bool) {
+        let (stack, bytes) = (record.made.caller.stack, record.made.bytes);
+        if is_new {
+            self.made.add(bytes);
+            if self.log.is_none() {
+                self.sites.entry(stack).or_default().add(bytes);
+            }
+        }
+        self.entered += 1;
+        let life = Lifetime {
+            stack,
+            bytes,
+            allocated: record.sequence,
+            freed: 0,
+        };
+        let entered = self.entered;
+        self.held.insert(record.sequence, Held { life, entered });
+        self.live = self.live.saturating_add(bytes);
+        if self.live > self.peak {
+            (self.peak, self.peak_at) = (self.live, at);
+            self.entered_at_peak = entered;
+            let freed = mem::take(&mut self.since_peak);
+            if let Some(log) = &mut self.log {
+                freed.into_iter().for_each(|life| log.add(life));
+            }
+        }
+        if let Some(uses) = self.uses(record) {
+            uses.made += u64::from(is_new);
+            uses.live += 1;
+            uses.most = uses.most.max(uses.live);
+        }
+    }
+
+    /// What was live when the meter of a budget began is unknown here and is not metered.
+    pub(super) fn lose(&mut self, record: &Record, at: u64) {
+        let Some(Held { mut life, entered }) = self.held.remove(&record.sequence) else {
+            return;
+        };
+        self.live = self.live.saturating_sub(life.bytes);
+        life.freed = at;
+        if entered <= self.entered_at_peak {
+            self.since_peak.push(life);
+        } else if let Some(log) = &mut self.log {
+            log.add(life);
+        }
+        if entered != 0
+            && let Some(uses) = self.uses(record)
+        {
+            uses.live = uses.live.saturating_sub(1);
+        }
+    }
+
+    /// Returns the uses of the buffer that could serve an allocation. Memory of graphs and memory
+    /// that was allocated elsewhere is not the program's to reuse.
+    fn uses(&mut self, record: &Record) -> Option<&mut Uses> {
+        let made = &record.made;
+        if matches!(made.kind, Kind::Graph | Kind::Registered | Kind::Imported) || made.bytes == 0 {
+            return None;
+        }
+        let has_room = self.buffers.len() < MAX_BUFFERS;
+        let buffer = Buffer {
+            stack: made.caller.stack,
+            bytes: made.bytes,
+            stream: made.stream,
+            thread: made.caller.thread,
+        };
+        match self.buffers.entry(buffer) {
+            Entry::Occupied(uses) => Some(uses.into_mut()),
+            Entry::Vacant(room) => has_room.then(|| room.insert(Uses::default())),
+        }
+    }
+
+    pub(super) fn reading(&self, (layer, place): (Layer, Place)) -> MeterReading {
+        let held = self.held.values();
+        let held = held.filter(|held| held.entered <= self.entered_at_peak);
+        let mut at_peak: FxHashMap<(StackId, bool), SiteUsage> = FxHashMap::default();
+        for life in held.map(|held| &held.life).chain(&self.since_peak) {
+            let site = at_peak.entry((life.stack, life.allocated == 0));
+            let site = site.or_insert_with(|| SiteUsage {
+                allocated: (life.allocated, life.allocated),
+                ..SiteUsage::of(life.stack, Amount::default())
+            });
+            site.count += 1;
+            site.bytes = site.bytes.saturating_add(life.bytes);
+            site.allocated.0 = site.allocated.0.min(life.allocated);
+            site.allocated.1 = site.allocated.1.max(life.allocated);
+        }
+        let mut at_peak: Vec<_> = at_peak.into_values().collect();
+        let sites = self.sites.iter();
+        let mut by_bytes: Vec<_> = sites
+            .map(|(stack, made)| SiteUsage::of(*stack, *made))
+            .collect();
+        at_peak.sort_by_key(|site| (Reverse(site.bytes), site.stack, site.allocated));
+        by_bytes.sort_by_key(|site| (Reverse(site.bytes), site.stack));
+        let mut by_count = by_bytes.clone();
+        by_count.sort_by_key(|site| (Reverse(site.count), site.stack));
+        let in_turn = self.buffers.iter();
+        let in_turn = in_turn.filter(|(_, uses)| uses.most == 1 && uses.made > 1);
+        let mut in_turn: Vec<_> = in_turn
+            .map(|(buffer, uses)| InTurn {
+                stack: buffer.stack,
+                bytes: buffer.bytes,
+                count: uses.made,
+            })
+            .collect();
+        in_turn.sort_by_key(|it| (Reverse(it.bytes.saturating_mul(it.count - 1)), it.stack));
+        let (lifetimes, lost) = self.lifetimes();
+        MeterReading {
+            layer,
+            place,
+            made: self.made.count,
+            total: self.made.bytes,
+            peak: self.peak,
+            peak_at: self.peak_at,
+            at_peak,
+            by_bytes,
+            by_count,
+            in_turn,
+            lifetimes,
+            lost,
+        }
+    }
+
+    /// Returns the lifetimes that the log has kept, and the number of the others.
+    fn lifetimes(&self) -> (Vec<Lifetime>, u64) {
+        let Some(log) = &self.log else {
+            return (Vec::new(), 0);
+        };
+        let mut all = LifetimeLog {
+            freed: Vec::new(),
+            lost: log.lost,
+        };
+        let held = self.held.values().map(|held| held.life);
+        held.chain(self.since_peak.iter().copied())
+            .chain(log.freed.iter().copied())
+            .for_each(|life| all.add(life));
+        all.freed
+            .sort_by_key(|life| (life.allocated, life.freed, life.stack, life.bytes));
+        (all.freed, all.lost)
+    }
+}
+
+impl LifetimeLog {
+    /// Adds a lifetime. A full log loses the smaller half.
+    fn add(&mut self, life: Lifetime) {
+        self.freed.push(life);
+        if self.freed.len() > MAX_LIFETIMES {
+            let kept = MAX_LIFETIMES / 2;
+            let size = |life: &Lifetime| (Reverse(life.bytes), life.allocated);
+            self.freed.select_nth_unstable_by_key(kept, size);
+            self.lost += (self.freed.len() - kept) as u64;
+            self.freed.truncate(kept);
+        }
+    }
+}

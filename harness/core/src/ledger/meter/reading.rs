@@ -1,0 +1,101 @@
+//! What a meter has read.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ledger::Amount;
+use crate::ledger::event::StackId;
+use crate::ledger::name::{Layer, Place};
+
+/// From its allocation to its free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifetime {
+    /// Where it was allocated.
+    pub stack: StackId,
+    /// Its size.
+    pub bytes: u64,
+    /// The event that allocated it; 0 if it was live when the log began.
+    pub allocated: u64,
+    /// The event that freed it; 0 if it is live.
+    pub freed: u64,
+}
+
+/// What was used of one layer at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeterReading {
+    /// The layer.
+    pub layer: Layer,
+    /// The place.
+    pub place: Place,
+    /// The number of allocations.
+    pub made: u64,
+    /// Their bytes, freed or not.
+    pub total: u64,
+    /// The most bytes that were live at once.
+    pub peak: u64,
+    /// The event that reached the peak; 0 if it was there at the beginning.
+    pub peak_at: u64,
+    /// What was live at the peak, largest first.
+    pub at_peak: Vec<SiteUsage>,
+    /// All allocations by call site, the most bytes first.
+    pub by_bytes: Vec<SiteUsage>,
+    /// The same, the most allocations first.
+    pub by_count: Vec<SiteUsage>,
+    /// Allocations that followed one another.
+    pub in_turn: Vec<InTurn>,
+    /// Of a log, the lifetimes.
+    pub lifetimes: Vec<Lifetime>,
+    /// How many more there were.
+    pub lost: u64,
+}
+
+/// The part that one stack has in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteUsage {
+    /// The stack.
+    pub stack: StackId,
+    /// How many allocations.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The events that allocated the first and the last of what was live at the peak; 0 for what was
+    /// live when the log began, and unknown in recordings of older releases.
+    #[serde(default)]
+    pub allocated: (u64, u64),
+}
+
+/// The memory of a graph's nodes at one place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GraphUsage {
+    /// The place.
+    pub place: Place,
+    /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the addresses
+    /// of an earlier one if it knows that the earlier one is freed by then; memory with addresses of its
+    /// own is held at once.
+    pub bytes: u64,
+    /// The most that is allocated and not freed, in the order in which the nodes were added.
+    pub in_order: u64,
+    /// The nodes that allocate, largest first.
+    pub sites: Vec<SiteUsage>,
+}
+
+/// Allocations of one size by one thread at one stack, each of which was freed before the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InTurn {
+    /// The stack.
+    pub stack: StackId,
+    /// The size of each.
+    pub bytes: u64,
+    /// How many.
+    pub count: u64,
+}
+
+impl SiteUsage {
+    pub(in crate::ledger) fn of(stack: StackId, amount: Amount) -> Self {
+        Self {
+            stack,
+            count: amount.count,
+            bytes: amount.bytes,
+            allocated: (0, 0),
+        }
+    }
+}
