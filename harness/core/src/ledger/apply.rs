@@ -174,19 +174,24 @@ impl Ledger {
 
     fn created(&self, made: &Creation) {
         if made.place == Place::UNKNOWN {
-            let place = self.resolve_place(made);
-            return self.created_at(&Creation { place, ..*made });
+            return self.created_somewhere(made);
         }
         self.created_at(made);
+    }
+
+    #[inline(never)]
+    fn created_somewhere(&self, made: &Creation) {
+        let place = self.resolve_place(made);
+        self.created_at(&Creation { place, ..*made });
     }
 
     fn created_at(&self, made: &Creation) {
         if made.key.space.is_shared() {
             return self.shared_created(*made);
         }
-        let (sequence, old) = self.table.create(made);
+        let (sequence, key, old) = self.table.create(made);
         if old.is_some() || self.contexts.ending_of(made.context).is_some() {
-            let made = *made;
+            let made = Creation { key, ..*made };
             self.created_late(Record { sequence, made }, old);
         }
     }

@@ -3,6 +3,8 @@
 //! Driver calls, `observe` and replayed recordings all use these events, so that the ledger is a
 //! pure function of a stream of events.
 
+use std::hash::{Hash, Hasher};
+
 use serde::{Deserialize, Serialize};
 
 use super::kind::Kind;
@@ -32,13 +34,13 @@ pub enum Space {
     /// Handles of one kind.
     Handle(Kind),
     /// Handles of one kind in one context, which alone gives them a meaning. Live objects may have
-    /// the same handle.
+    /// the same handle: each creation counts, and each release is that of the last one.
     Object {
         /// The kind.
         kind: Kind,
         /// The context.
         context: ContextUid,
-        /// Tells live objects with the same handle apart.
+        /// Tells live objects with the same handle apart. Sources report 0.
         copy: u16,
     },
     /// The address space of one allocator that reports through `observe`.
@@ -66,12 +68,36 @@ impl Space {
 }
 
 /// The identity of a live resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
     /// The space its number belongs to.
     pub space: Space,
     /// The address or handle.
     pub value: u64,
+}
+
+/// Few resources of different spaces have the same number, and to hash a space takes longer than to
+/// compare it.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        let copy = match self.space {
+            Space::Object { copy, .. } => u64::from(copy),
+            _ => 0,
+        };
+        hasher.write_u64(self.value ^ copy << 48);
+    }
+}
+
+impl Key {
+    /// Returns the key for one more live object with this handle; `None` if there can be no more.
+    #[must_use]
+    pub(super) fn next_copy(mut self) -> Option<Self> {
+        let Space::Object { copy, .. } = &mut self.space else {
+            return None;
+        };
+        *copy = copy.checked_add(1)?;
+        Some(self)
+    }
 }
 
 /// The identity of a scope, numbered from 1 in each process. 0 is no scope.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::meter::Meters;
@@ -18,6 +18,9 @@ pub(super) struct Figures {
     pub(super) meters: Meters,
     /// The number of active watches.
     watches: AtomicUsize,
+    /// Whether a live object ever had the handle of another one: only then is there more than one to
+    /// be looked for.
+    has_copies: AtomicBool,
 }
 
 /// Aligned so that it has its cache line, and the neighbouring line that processors prefetch, to
@@ -33,6 +36,7 @@ impl Figures {
             gauges: Mutex::default(),
             meters: Meters::default(),
             watches: AtomicUsize::new(0),
+            has_copies: AtomicBool::new(false),
         }
     }
 
@@ -64,5 +68,13 @@ impl Figures {
 
     pub(super) fn end_watch(&self) {
         self.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn has_copies(&self) -> bool {
+        self.has_copies.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn copied(&self) {
+        self.has_copies.store(true, Ordering::Relaxed);
     }
 }

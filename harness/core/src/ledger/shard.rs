@@ -1,7 +1,7 @@
 //! The records of a part of all keys, with their counts.
 
-use std::mem;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use rustc_hash::FxHashMap;
 
@@ -46,7 +46,7 @@ pub(super) type Index = u32;
 /// stays with its key for a while: to enter a key and to remove it costs more than all else here.
 #[derive(Debug)]
 pub(super) struct Entry {
-    record: Record,
+    pub(super) record: Record,
     /// The position of its figure in the shard's usage.
     usage: Index,
     state: State,
@@ -194,6 +194,9 @@ impl Shard {
                     self.add(made)
                 }
                 State::Live => {
+                    if let Some(key) = self.free_copy(figures, made.key) {
+                        return self.write(figures, &Creation { key, ..*made }, sequence);
+                    }
                     self.lose(figures, index, sequence);
                     old = Some(Box::new(self.entries[index as usize].record));
                     index
@@ -207,6 +210,23 @@ impl Shard {
         entry.usage = usage;
         entry.state = State::Live;
         (index, old)
+    }
+
+    /// Returns a key for one more object with the handle of a live one.
+    #[cold]
+    fn free_copy(&self, figures: &Figures, key: Key) -> Option<Key> {
+        figures.copied();
+        iter::successors(key.next_copy(), |key| key.next_copy()).find(|key| self.get(key).is_none())
+    }
+
+    /// Returns the key of the last live object with the handle of `key`.
+    pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Key {
+        if !figures.has_copies() {
+            return *key;
+        }
+        let copies = iter::successors(Some(*key), |key| key.next_copy());
+        let live = copies.take_while(|key| self.get(key).is_some());
+        live.last().unwrap_or(*key)
     }
 
     /// Adds an entry for the key of `made`.

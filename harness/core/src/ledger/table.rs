@@ -65,14 +65,14 @@ impl Table {
         ticket(self.figures.number(), 0)
     }
 
-    /// Adds a new resource. Returns its sequence number, and the record that was under its key.
-    pub(super) fn create(&self, made: &Creation) -> (u64, Option<Box<Record>>) {
+    /// Adds a new resource. Returns its sequence number and key, and the record that was under its key.
+    pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.figures.number();
         let (new, old) = shard.write(&self.figures, made, sequence);
         shard.allocated(made.caller);
         shard.gain(&self.figures, new, sequence, Entering::New);
-        (sequence, old)
+        (sequence, shard.entries[new as usize].record.key(), old)
     }
 
     /// Adds a record unless there is another one under its key.
@@ -127,7 +127,8 @@ impl Table {
     /// no figure changes.
     pub(super) fn bind(&self, key: &Key, memory: u64, bytes: u64) {
         let mut shard = self.lock(key);
-        if let Some(record) = shard.get_mut(key)
+        let key = shard.last_copy(&self.figures, key);
+        if let Some(record) = shard.get_mut(&key)
             && record.made.kind.is_handle()
         {
             (record.made.pool, record.made.bytes) = (memory, bytes);
@@ -139,7 +140,8 @@ impl Table {
         let number = Self::shard_of(key);
         let mut shard = self.shards[number].0.lock();
         let ticket = ticket(self.figures.number(), number);
-        shard.begin_free(&self.figures, ticket, key, caller);
+        let key = shard.last_copy(&self.figures, key);
+        shard.begin_free(&self.figures, ticket, &key, caller);
         ticket
     }
 
@@ -373,7 +375,7 @@ mod tests {
             let table = Table::new();
             table.create(&made(1));
             let first = table.begin_free(&key(1), Caller::default());
-            let (newer, old) = table.create(&made(1));
+            let (newer, _, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
                 let second = table.begin_free(&key(1), Caller::default());

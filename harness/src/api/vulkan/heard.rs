@@ -14,7 +14,6 @@
 )]
 
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::call::{Bindings, Bound, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
 use super::owners::{self, Owner};
@@ -87,9 +86,6 @@ impl BegunCall {
     }
 }
 
-/// Whether a live object ever had the handle of another one: only then are there copies to be found.
-static HAS_COPIES: AtomicBool = AtomicBool::new(false);
-
 struct Reporter<'a> {
     ledger: &'a Ledger,
 }
@@ -117,18 +113,18 @@ impl Reporter<'_> {
             } if pool != 0 => {
                 let uid = owners::get(device).uid;
                 for handle in pools::emptied((uid, pool)) {
-                    let key = self.key_of_live(child_of(destroys), uid, handle);
+                    let key = object_key(child_of(destroys), uid, handle);
                     begun.add(self.release_began(key));
                 }
                 if let Some(kind) = destroys {
-                    let key = self.key_of_live(kind, uid, pool);
+                    let key = object_key(kind, uid, pool);
                     begun.add(self.release_began(key));
                 }
             }
             VulkanCall::DestroysDevice(device) if device != 0 => {
                 begun.ending = owners::ends(device);
                 let instance = begun.ending.map_or(0, |owner| owner.instance());
-                let key = self.key_of_live(Kind::Device, owners::get(instance).uid, device);
+                let key = object_key(Kind::Device, owners::get(instance).uid, device);
                 begun.add(self.release_began(key));
             }
             VulkanCall::DestroysInstance(instance) if instance != 0 => {
@@ -186,7 +182,7 @@ impl Reporter<'_> {
                 if let Some(handle) = unsafe { made.read() } {
                     let owner = owners::device_created(handle, physical);
                     let instance = owners::get(owner.instance()).uid;
-                    let key = self.new_key(Kind::Device, instance, handle);
+                    let key = object_key(Kind::Device, instance, handle);
                     self.created(key, Kind::Device, owner.place, instance, 0, 0);
                 }
             }
@@ -229,7 +225,7 @@ impl Reporter<'_> {
             Kind::Device => owners::get(owner.instance()).uid,
             _ => owner.uid,
         };
-        let key = self.key_of_live(kind, context, info.handle);
+        let key = object_key(kind, context, info.handle);
         let name = match info.name.is_null() {
             true => c"",
             // SAFETY: the call has read this text, which ends with a zero byte.
@@ -311,9 +307,9 @@ impl Reporter<'_> {
             pools::allocated((owner.uid, pool), handles.clone());
         }
         for handle in handles {
-            let key = self.new_key(create.kind, owner.uid, handle);
+            let key = object_key(create.kind, owner.uid, handle);
             // An object whose end was not heard, such as an image of a swapchain, may have had this handle.
-            if key == object(create.kind, owner.uid, handle, 0) {
+            if labels::has_any() && self.ledger.get(&key).is_none() {
                 labels::forget(key);
             }
             self.created(key, kind, place, owner.uid, bytes, pool);
@@ -342,29 +338,6 @@ impl Reporter<'_> {
         }));
     }
 
-    /// Returns the key of a new object. Objects with the same contents may have the same handle, and
-    /// each of them must be destroyed.
-    fn new_key(&self, kind: Kind, context: ContextUid, handle: u64) -> Key {
-        let mut copies = (0..=u16::MAX).map(|copy| object(kind, context, handle, copy));
-        let free = copies.find(|key| self.ledger.get(key).is_none());
-        let key = free.unwrap_or_else(|| object(kind, context, handle, 0));
-        if key != object(kind, context, handle, 0) {
-            HAS_COPIES.store(true, Ordering::Relaxed);
-        }
-        key
-    }
-
-    /// Returns the key of the last live object with this handle.
-    fn key_of_live(&self, kind: Kind, context: ContextUid, handle: u64) -> Key {
-        let first = object(kind, context, handle, 0);
-        if !HAS_COPIES.load(Ordering::Relaxed) {
-            return first;
-        }
-        let copies = (0..=u16::MAX).map(|copy| object(kind, context, handle, copy));
-        let live = copies.take_while(|key| self.ledger.get(key).is_some());
-        live.last().unwrap_or(first)
-    }
-
     fn release_began(&self, key: Key) -> Option<Ticket> {
         labels::forget(key);
         let caller = freeing_caller();
@@ -389,7 +362,7 @@ impl Reporter<'_> {
     unsafe fn destruction_began(&self, destroy: &ObjectsDestroyed, begun: &mut BegunCall) {
         let uid = owners::get(destroy.owner).uid;
         let mut release = |handle| {
-            let key = self.key_of_live(destroy.kind, uid, handle);
+            let key = object_key(destroy.kind, uid, handle);
             begun.add(self.release_began(key));
         };
         match destroy.what {
@@ -424,7 +397,7 @@ impl Reporter<'_> {
                 false => unsafe { owner.bytes_of(bound, object) },
             };
             self.tell(Event::Bound {
-                key: self.key_of_live(bound.kind(), owner.uid, object),
+                key: object_key(bound.kind(), owner.uid, object),
                 memory,
                 bytes,
             });
@@ -472,11 +445,13 @@ fn child_of(destroys: Option<Kind>) -> Kind {
     }
 }
 
-fn object(kind: Kind, context: ContextUid, handle: u64, copy: u16) -> Key {
+/// Returns the key of an object. Objects with the same contents may have the same handle; the ledger
+/// tells them apart.
+fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
     let space = Space::Object {
         kind,
         context,
-        copy,
+        copy: 0,
     };
     Key {
         space,

@@ -56,16 +56,21 @@ pub(super) fn set(key: Key, name: &str) {
     locked(&LABELS).insert(any_copy(key), name);
 }
 
+/// Whether any object ever had a name.
+pub(super) fn has_any() -> bool {
+    HAS_ANY.load(Ordering::Relaxed)
+}
+
 /// Forgets the name of an object that is about to be destroyed.
 pub(super) fn forget(key: Key) {
-    if HAS_ANY.load(Ordering::Relaxed) {
+    if has_any() {
         locked(&LABELS).remove(&any_copy(key));
     }
 }
 
 /// Returns the name of an object.
 pub(crate) fn label_of(key: Key) -> Option<String> {
-    match HAS_ANY.load(Ordering::Relaxed) {
+    match has_any() {
         true => locked(&LABELS).get(&any_copy(key)).cloned(),
         false => None,
     }

@@ -124,6 +124,7 @@ impl Ledger {
     }
 
     /// Records that the free with this ticket ends a graph.
+    #[inline(never)]
     pub(super) fn graph_end_began(&self, ticket: Ticket, graph: Key, caller: Caller) {
         let mut free = SharedFree::new(graph, caller);
         self.change(|shared, changes| {

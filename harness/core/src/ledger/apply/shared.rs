@@ -24,6 +24,7 @@ impl Ledger {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[inline(never)]
     pub(super) fn shared_created(&self, made: Creation) {
         self.table.allocated(&made.key, made.caller);
         self.change(|shared, changes| {
@@ -51,6 +52,7 @@ impl Ledger {
         });
     }
 
+    #[inline(never)]
     pub(super) fn give_back_began(
         &self,
         key: Key,
@@ -90,6 +92,7 @@ impl Ledger {
     }
 
     /// Handles the end of a call that the table does not know.
+    #[inline(never)]
     pub(super) fn shared_free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
         let ended = self.change(|shared, changes| {
             let free = shared.in_flight.remove(&ticket)?;
