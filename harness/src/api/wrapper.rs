@@ -29,6 +29,7 @@ pub(super) fn broken() -> bool {
 }
 
 /// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
+#[inline]
 pub(super) fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     if outcome.is_err() {

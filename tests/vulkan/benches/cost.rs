@@ -23,7 +23,7 @@ const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
 /// What is measured, how often it is done in one process, and its watched calls.
 const MEASURED: [(&str, Work, u32, u32); 6] = [
-    ("buffer, created and destroyed", buffer, 5_000, 2),
+    ("buffer, created and destroyed", buffer, 500_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),
     ("buffer with memory", bound_buffer, 1_000, 5),
     (

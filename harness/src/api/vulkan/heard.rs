@@ -146,8 +146,10 @@ impl Reporter<'_> {
         } else {
             0
         };
-        let tickets = begun.ticket.into_iter().chain(begun.more);
-        for ticket in tickets {
+        if let Some(ticket) = begun.ticket {
+            self.release_ended(ticket, error);
+        }
+        for ticket in begun.more {
             self.release_ended(ticket, error);
         }
         match *call {

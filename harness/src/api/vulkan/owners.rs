@@ -129,6 +129,7 @@ fn add(owner: Owner) -> Owner {
 }
 
 /// Returns the instance or device with this handle. One whose creation was not heard is added.
+#[inline]
 pub(super) fn get(handle: u64) -> Owner {
     thread_local! {
         static LAST: Cell<(u32, Owner)> = const { Cell::new((0, Owner::NONE)) };
@@ -142,22 +143,26 @@ pub(super) fn get(handle: u64) -> Owner {
     if last.handle == handle && when == changes {
         return last;
     }
-    let found = find(handle).unwrap_or_else(|| {
+    let found = find(handle);
+    LAST.set((CHANGES.load(Ordering::Acquire), found));
+    found
+}
+
+#[cold]
+fn find(handle: u64) -> Owner {
+    let found = known()
+        .owners
+        .iter()
+        .find(|it| it.handle == handle)
+        .copied();
+    found.unwrap_or_else(|| {
         add(Owner {
             handle,
             uid: new_uid(),
             place: Place::named("vulkan"),
             ..Owner::NONE
         })
-    });
-    LAST.set((CHANGES.load(Ordering::Acquire), found));
-    found
-}
-
-fn find(handle: u64) -> Option<Owner> {
-    let known = known();
-    let found = known.owners.iter().find(|owner| owner.handle == handle);
-    found.copied()
+    })
 }
 
 /// Adds an instance that the function `created_by` has created.
