@@ -5,11 +5,11 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
-    Report, Reusable, Share, Sibling, Site, When,
+    Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
 use super::text::Rendering;
 use super::{escape, excerpt, held_by};
-use crate::ledger::{Kind, Place};
+use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
 /// How many groups of allocations that could share a buffer are shown.
@@ -71,7 +71,8 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
     let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let lines: [(_, Vec<String>); 16] = [
+    let order = finding.order.iter().cloned();
+    let lines: [(_, Vec<String>); 17] = [
         (
             "held by",
             library.map(held_by_library).into_iter().collect(),
@@ -92,6 +93,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
         ("peak", peak(finding).into_iter().collect()),
         ("reuse", reusable.map(|it| escape::sentence(&it)).collect()),
         ("thread", thread.into_iter().collect()),
+        ("order", order.collect()),
         ("when", when(finding).into_iter().collect()),
         ("rounds", rounds(finding).into_iter().collect()),
         ("confirmed", further_runs(finding).into_iter().collect()),
@@ -117,9 +119,15 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     Some(format!("at {}{callers}", finding.site.location()))
 }
 
-/// For example `a heap block that was freed in Cache::evict (src/cache.rs:37)`.
-fn outlived(freed_at: &String) -> String {
-    format!("a heap block that was freed in {freed_at}")
+/// For example `a heap block that was allocated in Cache::new (src/cache.rs:20) and freed in Cache::evict
+/// (src/cache.rs:37)`.
+fn outlived(block: &Outlived) -> String {
+    let allocated = block.allocated_in.as_ref();
+    let allocated = allocated.map_or_else(String::new, |at| format!("allocated in {at} and "));
+    format!(
+        "a heap block that was {allocated}freed in {}",
+        block.freed_at
+    )
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -170,35 +178,53 @@ fn allocated(finding: &Finding) -> String {
     if let Some([largest, ..]) = shares {
         return share(largest) + &allocated_by(largest);
     }
-    let is_handle = finding.resource.is_some_and(Kind::is_handle);
-    let (here, freed) = match is_handle {
-        true => ("created here", "destroyed"),
-        false => ("allocated here", "freed"),
+    let (created, freed) = finding.verbs();
+    let by_these = match finding
+        .siblings
+        .iter()
+        .any(|it| it.allocated_from.is_some())
+    {
+        true => " by these callers",
+        false => "",
+    };
+    let by_whom = match finding.ended {
+        Some(_) => " by the program",
+        None => "",
     };
     match (finding.allocated, finding.freed) {
-        (0 | 1, 0) => here.to_owned(),
-        (allocated, 0) => format!("{here} {}, never {freed}", times(allocated)),
-        (allocated, back) => format!("{here} {}, {freed} {}", times(allocated), times(back)),
+        (0 | 1, 0) if by_these.is_empty() => format!("{created} here"),
+        (allocated, 0) => {
+            let allocated = times(allocated.max(1));
+            format!("{created} here {allocated}{by_these}, never {freed}{by_whom}")
+        }
+        (allocated, back) => {
+            let (allocated, back) = (times(allocated), times(back));
+            format!("{created} here {allocated}{by_these}, {freed} {back}{by_whom}")
+        }
     }
 }
 
 /// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`.
 fn sibling(others: &Sibling, finding: &Finding) -> String {
-    let (allocated, freed) = match finding.resource.is_some_and(Kind::is_handle) {
-        true => ("created", "destroyed"),
-        false => ("allocated", "freed"),
-    };
-    let were = if others.count == 1 { "was" } else { "were" };
+    let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
     let whereabouts = from.map_or_else(
         || "here".to_owned(),
         |from| format!("on this line, but called by {from},"),
     );
     format!(
-        "{} {allocated} {whereabouts} {were} {freed} in {}",
+        "{} {created} {whereabouts} {} {freed} in {}",
         count(others.count),
+        were(others.count),
         others.freed_at
     )
+}
+
+const fn were(number: u64) -> &'static str {
+    match number {
+        1 => "was",
+        _ => "were",
+    }
 }
 
 /// Returns what is left as well because the same calls created it, and what else the same function created.
@@ -211,24 +237,21 @@ fn with_it(finding: &Finding) -> Vec<String> {
 
 /// For example `1 stream, created in Texture::new (src/a.rs:20), was destroyed in Texture::drop (src/a.rs:31)`.
 fn companion(other: &Companion) -> String {
-    let (created, freed) = match other.resource.is_handle() {
-        true => ("created", "destroyed"),
-        false => ("allocated", "freed"),
-    };
-    let were = if other.count == 1 { "was" } else { "were" };
+    let (created, freed) = verbs(other.resource);
     format!(
-        "{}, {created} in {}, {were} {freed} in {}",
+        "{}, {created} in {}, {} {freed} in {}",
         other.what(),
         other.created_in,
+        were(other.count),
         other.freed_at
     )
 }
 
 /// For example `calls 3 and 97 of the 100 that allocated or freed during the test`; `None` if there
-/// were no other calls.
+/// were no other calls, or if their order is known.
 fn when(finding: &Finding) -> Option<String> {
     let When { first, last, of } = finding.when?;
-    if of <= finding.count {
+    if of <= finding.count || finding.order.is_some() {
         return None;
     }
     let (at_first, at_last) = (count(first), count(last));
@@ -282,27 +305,36 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `1, 2, 3 left after each: 1 more per round, 512 KiB more`. If the count does not
-/// apply or is constant: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more per round`.
+/// For example `1, 2, 3 left after rounds 1 to 3: each round left 1 more (512 KiB)`. If the count does not
+/// apply or is constant: `4.00 KiB, 8.00 KiB left after rounds 1 to 2: each round left 4.00 KiB more`.
 fn rounds(finding: &Finding) -> Option<String> {
-    let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
-    let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
-    let per_round = |first: u64, last: u64| last.saturating_sub(first) / steps;
-    let more_bytes = exact_size(per_round(first.bytes, last.bytes));
-    let is_same_count = |left: &Left| left.count == first.count;
-    let (levels, slope): (Vec<_>, _) = if finding.rounds.iter().all(is_same_count) {
-        let sizes = finding.rounds.iter().map(|left| exact_size(left.bytes));
-        (sizes.collect(), format!("{more_bytes} more per round"))
-    } else {
-        let counts = finding.rounds.iter().map(|left| count(left.count));
-        let more = count(per_round(first.count, last.count));
-        let slope = match finding.bytes {
-            0 => format!("{more} more per round"),
-            _ => format!("{more} more per round, {more_bytes} more"),
-        };
-        (counts.collect(), slope)
+    let rounds = &finding.rounds;
+    let (first, last) = (rounds.first()?, rounds.last()?);
+    let is_same_count = rounds.iter().all(|left| left.count == first.count);
+    let level = |left: &Left| match is_same_count {
+        true => exact_size(left.bytes),
+        false => count(left.count),
     };
-    Some(format!("{} left after each: {slope}", levels.join(", ")))
+    let more = |from: &Left, to: &Left| {
+        let more = to.minus(*from);
+        match (is_same_count, more.bytes) {
+            (true, bytes) => format!("{} more", exact_size(bytes)),
+            (_, 0) => format!("{} more", count(more.count)),
+            (_, bytes) => format!("{} more ({})", count(more.count), exact_size(bytes)),
+        }
+    };
+    let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
+    let is_even = steps.next().is_none_or(|step| steps.all(|it| it == step));
+    let slope = match is_even {
+        true => format!("each round left {}", more(first, rounds.get(1)?)),
+        false => format!("the last left {} than the first", more(first, last)),
+    };
+    let levels: Vec<_> = rounds.iter().map(level).collect();
+    Some(format!(
+        "{} left after rounds 1 to {}: {slope}",
+        levels.join(", "),
+        rounds.len()
+    ))
 }
 
 /// Describes what further runs of the body showed.

@@ -2,18 +2,24 @@
 
 use super::check_report::{Enclosing, Finding, Holder, HolderKind, HolderRoot};
 use super::escape;
-use crate::units::quantity;
+use crate::units::{count, quantity};
 
 /// Returns for example `static optim::STATE, through 2 heap blocks, and the stack of thread
 /// worker-3, in train::work`, or `None` if no holder is known.
 #[must_use]
 pub fn held_by(finding: &Finding) -> Option<String> {
+    if let Some(ended) = &finding.ended {
+        return Some(format!("nothing: {ended}"));
+    }
+    if let Some(why) = &finding.not_searched {
+        return Some(format!("unknown: {}", escape::sentence(why)));
+    }
     let holders = finding.holders.as_ref()?;
     if holders.is_empty() {
         if let Some(blocks) = &finding.enclosing {
             return Some(only(blocks));
         }
-        let it = if finding.count == 1 { "it" } else { "them" };
+        let it = finding.pronoun();
         return Some(format!(
             "nothing any more: no static, thread-local or stack leads to {it}"
         ));
@@ -62,6 +68,11 @@ fn only(enclosing: &Enclosing) -> String {
     let blocks = quantity(enclosing.blocks.into(), "heap block");
     let places = allocated_in(&enclosing.allocated_in);
     match enclosing.is_cycle {
+        true if enclosing.cycles > 1 => format!(
+            "only {} cycles of heap blocks, {} in all, to which nothing else leads{places}",
+            count(enclosing.cycles),
+            enclosing.blocks
+        ),
         true => format!("only a cycle of {blocks}, to which nothing else leads{places}"),
         false if enclosing.blocks == 1 => format!("only {blocks}, to which nothing leads{places}"),
         false => format!("only {blocks}, to which nothing else leads{places}"),
@@ -75,7 +86,8 @@ fn allocated_in(places: &[String]) -> String {
     }
 }
 
-fn root(root: &HolderRoot) -> String {
+/// For example `static optim::STATE`.
+pub(super) fn root(root: &HolderRoot) -> String {
     let name = root.name.as_deref().map(escape::name).unwrap_or_default();
     let thread = root.thread.as_deref().map(escape::name);
     let thread = thread.map_or_else(|| "a thread".to_owned(), |name| format!("thread {name}"));

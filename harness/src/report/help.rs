@@ -1,8 +1,16 @@
 //! What the user can do about each kind of finding.
 
-use super::check_report::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
+use super::check_report::{
+    CheckStatus, Finding, FindingKind, HolderKind, Limit, MeantToStay, Report, verbs,
+};
+use super::held_by;
+use crate::ledger::Kind;
+use crate::ledger::event::ContextEnd;
 use crate::units::literal;
 use gpu_leak_core::ledger::sticky_error;
+
+/// How many different remedies a report gives for findings of one kind.
+const MOST_REMEDIES: usize = 3;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
 /// kind of finding, worst first.
@@ -12,36 +20,173 @@ pub fn help(report: &Report) -> Vec<String> {
     kinds.sort();
     kinds.dedup();
     let reason = report.reason.iter().map(|reason| reason.remedy.clone());
-    let remedies = kinds.into_iter().filter_map(|kind| remedy(kind, report));
+    let remedies = kinds.into_iter().flat_map(|kind| match kind {
+        FindingKind::Leaked | FindingKind::Grew => of_left(kind, report),
+        kind => remedy(kind, report).into_iter().collect(),
+    });
     reason.chain(remedies).collect()
 }
 
-fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
+/// Returns what to do about the findings of this kind, which are about what was left: a sentence for all of
+/// them, or one for each remedy.
+fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
-        return Some(format!(
+        return vec![format!(
             "free what is new, or raise the bound of the entry at {entry}: `cargo gpu-leak allow --write`"
-        ));
+        )];
     }
+    let findings = report.findings.iter();
+    let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
+    let findings: Vec<_> = findings.collect();
+    let one = findings.iter().map(|it| it.count).sum::<u64>() == 1;
+    let mut remedies: Vec<(String, Vec<String>)> = Vec::new();
+    for finding in &findings {
+        let remedy = of_its_cause(finding, report);
+        let at = finding.site.location();
+        match remedies.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, places)) if places.contains(&at) => {}
+            Some((_, places)) => places.push(at),
+            None => remedies.push((remedy, vec![at])),
+        }
+    }
+    let mut told: Vec<_> = match remedies.len() {
+        0..=1 => remedies.into_iter().map(|(remedy, _)| remedy).collect(),
+        2..=MOST_REMEDIES => {
+            let told = remedies.into_iter();
+            told.map(|(remedy, places)| format!("{}: {remedy}", places.join(", ")))
+                .collect()
+        }
+        _ => vec![in_general(
+            kind,
+            "free",
+            if one { "it" } else { "them" },
+            report,
+        )],
+    };
+    let stay = if one { "it is" } else { "they are" };
+    let option = match (report.is_of_a_program(), &report.meant_to_stay) {
+        (true, _) => format!(
+            "{}; if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the reason, \
+             allows what this run left",
+            python(report, kind)
+        ),
+        (false, Some(options)) if kind == FindingKind::Leaked => {
+            format!("; if {stay} meant to stay: #[gpu_leak_check({options})]")
+        }
+        _ => String::new(),
+    };
+    if let Some(last) = told.last_mut() {
+        *last += &option;
+    }
+    told
+}
+
+/// Returns what to do about a finding according to what is known of its cause, the most certain first.
+fn of_its_cause(finding: &Finding, report: &Report) -> String {
+    let it = finding.pronoun();
+    let free = free(finding.resource);
+    let end = match report.is_of_a_program() {
+        true => "the program ends",
+        false => "the test ends",
+    };
+    let of_kind = |kinds: &[HolderKind]| {
+        let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
+        roots.clone().find(|root| kinds.contains(&root.kind))
+    };
+    let thread = of_kind(&[HolderKind::Stack]);
+    if let Some(started) = thread.and_then(|it| it.started_in.as_ref()) {
+        let detached = thread.and_then(|it| it.detached_in.as_ref());
+        let detached = detached.map_or_else(String::new, |at| {
+            format!(", instead of dropping its handle in {at}")
+        });
+        return format!("join the thread that was started in {started} before {end}{detached}");
+    }
+    if let Some(root) = of_kind(&[HolderKind::Static, HolderKind::ThreadLocal]) {
+        let root = held_by::root(root);
+        return match finding.kind {
+            FindingKind::Grew if report.is_of_a_program() => {
+                format!("limit what {root} can hold, or clear it")
+            }
+            FindingKind::Grew => format!("limit what {root} can hold, or clear it in each round"),
+            _ => format!("remove {it} from {root} and {free} {it} before {end}"),
+        };
+    }
+    if finding.enclosing.as_ref().is_some_and(|it| it.is_cycle) {
+        return format!("break the cycle that keeps {it} alive, for example with a `Weak`");
+    }
+    if let Some(ended) = &finding.ended {
+        let by = ended.by.as_ref();
+        let by = by.map_or_else(String::new, |by| format!(", in {by}"));
+        return match ended.cause {
+            ContextEnd::Destroyed => format!("{free} {it} before the context is destroyed{by}"),
+            ContextEnd::LastRelease => format!("{free} {it} before the context is released{by}"),
+            ContextEnd::DeviceDestroyed => format!("destroy {it} before the device{by}"),
+            ContextEnd::InstanceDestroyed => format!("destroy {it} before the instance{by}"),
+            ContextEnd::Reset => format!("{free} {it} before the device is reset{by}"),
+        };
+    }
+    let (_, freed) = finding.verbs();
+    let others = |is_alike: bool| {
+        let mut others = finding.siblings.iter();
+        let of =
+            others.find(|of| of.freed_by.is_some() && of.allocated_from.is_none() == is_alike)?;
+        let others = match (is_alike, of.count) {
+            (true, 1) => "the other one was",
+            (true, _) => "the others were",
+            (false, _) => "those of other callers were",
+        };
+        let by = of.freed_by.as_ref()?;
+        Some(format!(
+            "{others} {freed} in {by}: find out why {} did not get there, and {free} {it}",
+            if finding.count == 1 {
+                "this one"
+            } else {
+                "these"
+            }
+        ))
+    };
+    let owner = finding.outlived.iter().find_map(|it| it.freed_by.as_ref());
+    let owner =
+        owner.map(|by| format!("{free} {it} before the owner is dropped or cleared in {by}"));
+    let companions = finding.companions.iter();
+    let mut companions = companions.filter_map(|it| Some((it, it.freed_by.as_ref()?)));
+    let companion = companions.next().map(|(other, by)| {
+        let (created, freed) = verbs(other.resource);
+        let are = if other.count == 1 { "is" } else { "are" };
+        let other = other.what();
+        format!("{free} {it} as well where {other} {created} with {it} {are} {freed}: in {by}")
+    });
+    let cause = others(true)
+        .or(owner)
+        .or(companion)
+        .or_else(|| others(false));
+    cause.unwrap_or_else(|| in_general(finding.kind, free, it, report))
+}
+
+/// Returns the verb for what frees a resource of this kind.
+fn free(resource: Option<Kind>) -> &'static str {
+    match resource.is_some_and(Kind::is_handle) {
+        true => "destroy",
+        false => "free",
+    }
+}
+
+/// Returns what to do if no cause is known.
+fn in_general(kind: FindingKind, free: &str, it: &str, report: &Report) -> String {
+    match (kind, report.is_of_a_program()) {
+        (FindingKind::Leaked, true) => format!("{free} {it} before the program ends"),
+        (FindingKind::Leaked, false) => format!("{free} {it} before the test ends"),
+        (_, true) => format!(
+            "free {it} as often as it is allocated: look for something that only grows, such as a list \
+             or a cache"
+        ),
+        (_, false) => "free in each round what the round allocates".to_owned(),
+    }
+}
+
+fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let text = match kind {
-        FindingKind::Leaked | FindingKind::Grew if report.is_of_a_program() => {
-            let what = match kind {
-                FindingKind::Leaked => "free it before the program ends",
-                _ => {
-                    "free it as often as it is allocated: look for something that only grows, \
-                      such as a list or a cache"
-                }
-            };
-            format!(
-                "{what}{}; if it is meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the \
-                 reason, allows what this run left",
-                python(report, kind)
-            )
-        }
-        FindingKind::Leaked => {
-            let option = meant_to_stay(report);
-            format!("free it before the test ends{option}")
-        }
         FindingKind::FailedFree if breaks_a_context(report) => {
             "a kernel or a copy failed and broke its context, in which nothing can be freed: find \
              it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and fix it first"
@@ -61,7 +206,6 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             };
             format!("release the pool or empty its cache before the test ends{option}")
         }
-        FindingKind::Grew => "free in each round what the round allocates".to_owned(),
         FindingKind::OverBudget => {
             let of_kind = |finding: &&Finding| finding.kind == kind;
             let budgets = report.findings.iter().filter(of_kind);
@@ -142,5 +286,7 @@ fn meant_to_stay(report: &Report) -> String {
 /// Returns the function that all findings of `kind` come from.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
     let of_kind = report.findings.iter().filter(|it| it.kind == kind);
-    Finding::common_function(&of_kind.collect::<Vec<_>>())
+    Finding::common_functions(&of_kind.collect::<Vec<_>>())
+        .first()
+        .copied()
 }

@@ -51,6 +51,9 @@ impl Class {
     }
 }
 
+/// How many different sizes a finding lists.
+const MOST_SIZES: usize = 3;
+
 /// The records of one group in one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
@@ -77,6 +80,27 @@ impl Tally {
         self.amount.add(bytes);
         self.records.push(sequence);
         self.sizes.push(bytes);
+    }
+
+    /// Returns the amount of each size in the order of their first allocations, if there are a few.
+    pub(crate) fn few_sizes(&self) -> Vec<Amount> {
+        let mut sizes: Vec<Amount> = Vec::new();
+        for bytes in &self.sizes {
+            let same = |of: &Amount| of.bytes == bytes.saturating_mul(of.count);
+            let known = sizes.iter().position(same);
+            let at = known.unwrap_or(sizes.len());
+            if known.is_none() {
+                sizes.push(Amount::default());
+            }
+            sizes[at].add(*bytes);
+            if sizes.len() > MOST_SIZES {
+                break;
+            }
+        }
+        match sizes.len() {
+            2..=MOST_SIZES => sizes,
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the part that consists of these records.

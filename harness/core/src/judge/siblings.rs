@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, FreedAt};
+use super::order::Order;
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
@@ -21,10 +22,17 @@ const MOST_PLACES: usize = 3;
 const MOST_COMPANIONS: usize = 2;
 
 /// Something that was freed, with the call sites of its allocation and of its free.
-struct FreedSite<'a> {
-    freed: &'a FreedAt,
-    allocated: Site,
-    at: Site,
+pub(super) struct FreedSite<'a> {
+    pub(super) freed: &'a FreedAt,
+    pub(super) allocated: Site,
+    pub(super) at: Site,
+}
+
+impl FreedSite<'_> {
+    /// Whether it is of the kind and the allocator of this finding.
+    fn is_like(&self, finding: &Finding) -> bool {
+        (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
+    }
 }
 
 /// Adds to each leak where its siblings or companions were freed, in the last run that knows.
@@ -51,51 +59,48 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         if let Some(line) = one.allocated.user_frame().and_then(line) {
             by_line.entry(line).or_default().push(one);
         }
-        let functions = users_frames(&one.allocated)
-            .into_iter()
-            .filter_map(function);
+        let functions = one.allocated.users_frames().filter_map(function);
         for function in functions.collect::<FxHashSet<_>>() {
             by_function.entry(function).or_default().push(one);
         }
     }
     let test = &input.subject.test;
+    let order = Order::of(run, input);
     for finding in leaks {
         let line = finding.site.user_frame().and_then(line);
         let of_line = line.and_then(|line| by_line.get(&line));
-        let siblings = siblings(finding, of_line.into_iter().flatten(), test);
-        let companions = match siblings.is_empty() {
-            true => companions(finding, &by_function, test),
-            false => Vec::new(),
-        };
-        (finding.siblings, finding.companions) = (siblings, companions);
+        let alike = of_line.into_iter().flatten().copied();
+        let alike: Vec<_> = alike.filter(|freed| freed.is_like(finding)).collect();
+        finding.order = order.of_line(finding, &alike, test);
+        finding.siblings = siblings(finding, &alike, test);
+        if finding.siblings.is_empty() {
+            finding.companions = companions(finding, &by_function, test);
+        }
     }
 }
 
-/// Where the others of a finding's line were freed: `freed` is what was allocated on this line.
-fn siblings<'a>(
-    finding: &Finding,
-    freed: impl Iterator<Item = &'a &'a FreedSite<'a>>,
-    test: &str,
-) -> Vec<Sibling> {
+/// Where the others of a finding's line were freed. Counts them for the finding if they have its callers.
+fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<Sibling> {
     let of_finding = finding.site.callers(test);
-    let is_alike = |it: &&&FreedSite<'_>| {
-        (it.freed.layer, Some(it.freed.kind)) == (finding.layer, finding.resource)
-    };
-    let mut places: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
-    for FreedSite {
-        freed,
-        allocated,
-        at,
-    } in freed.filter(is_alike)
-    {
-        let callers = allocated.callers(test);
+    let mut places: BTreeMap<_, u64> = BTreeMap::new();
+    let mut freed_here = 0;
+    for it in freed {
+        let callers = it.allocated.callers(test);
         let from = callers.filter(|callers| of_finding.as_ref() != Some(callers));
-        let at = shown_up_to(&finding.site, at, test);
-        *places.entry((at, from)).or_default() += freed.count;
+        if from.is_none() {
+            freed_here += it.freed.count;
+        }
+        let at = shown_up_to(&finding.site, &it.at);
+        let place = (at.shown(test), at.functions(test), from);
+        *places.entry(place).or_default() += it.freed.count;
     }
-    let sibling = |((freed_at, allocated_from), count)| Sibling {
+    // The same callers may have reached the line in two ways inside a library.
+    finding.freed = finding.freed.max(freed_here);
+    finding.allocated = finding.allocated.max(finding.freed + finding.count);
+    let sibling = |((freed_at, freed_by, allocated_from), count)| Sibling {
         count,
         freed_at,
+        freed_by,
         allocated_from,
     };
     let mut siblings: Vec<_> = places.into_iter().map(sibling).collect();
@@ -113,15 +118,15 @@ fn companions(
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>>,
     test: &str,
 ) -> Vec<Companion> {
-    let frames = users_frames(&finding.site);
+    let frames: Vec<_> = finding.site.users_frames().collect();
     for (at, frame) in frames.iter().enumerate() {
         let Some(function) = function(frame).filter(|_| !frame.is_of_test(test)) else {
             continue;
         };
         let callers = &frames[at + 1..];
-        let mut places: BTreeMap<(String, String, &str), (Kind, u64)> = BTreeMap::new();
+        let mut places: BTreeMap<_, (Kind, u64)> = BTreeMap::new();
         for one in by_function.get(&function).into_iter().flatten() {
-            let all = users_frames(&one.allocated);
+            let all: Vec<_> = one.allocated.users_frames().collect();
             let Some((created, outer)) = all
                 .len()
                 .checked_sub(callers.len() + 1)
@@ -137,18 +142,21 @@ fn companions(
                     .map(|it| line(it))
                     .eq(callers.iter().map(|it| line(it)))
             {
-                let freed_at = shown_up_to(&finding.site, &one.at, test);
-                let key = (created.shown(), freed_at, one.freed.kind.name());
+                let at = shown_up_to(&finding.site, &one.at);
+                let freed = (at.shown(test), at.functions(test));
+                let key = (created.shown(), freed, one.freed.kind.name());
                 places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
             }
         }
         if !places.is_empty() {
-            let companion = |((created_in, freed_at, _), (resource, count))| Companion {
-                resource,
-                count,
-                created_in,
-                freed_at,
-            };
+            let companion =
+                |((created_in, (freed_at, freed_by), _), (resource, count))| Companion {
+                    resource,
+                    count,
+                    created_in,
+                    freed_at,
+                    freed_by,
+                };
             let mut companions: Vec<_> = places.into_iter().map(companion).collect();
             companions.sort_by_key(|companion| Reverse(companion.count));
             companions.truncate(MOST_COMPANIONS);
@@ -158,13 +166,10 @@ fn companions(
     Vec::new()
 }
 
-/// Shows where something was freed, with its callers up to the first function that the finding's own line
+/// Returns where something was freed, with its callers up to the first function that the finding's own line
 /// has as well: the rest would only repeat how the program got there.
-pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
-    let known: FxHashSet<_> = users_frames(finding)
-        .into_iter()
-        .filter_map(function)
-        .collect();
+pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
+    let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
     let callers = freed.user.map_or(0, |user| user.saturating_add(1));
     let is_common = |frame: &Frame| {
         frame.owner == Owner::User && function(frame).is_some_and(|it| known.contains(&it))
@@ -174,7 +179,7 @@ pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
     if let Some(common) = common {
         shown.frames.truncate(callers + common + 1);
     }
-    shown.shown(test)
+    shown
 }
 
 /// A line of a file.
@@ -182,17 +187,10 @@ type FileAndLine<'a> = (&'a str, u32);
 /// A function and its file.
 type SourceFunction<'a> = (&'a str, Option<&'a str>);
 
-fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
+pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
     Some((frame.file.as_deref()?, frame.line?))
 }
 
 fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
     Some((frame.function.as_deref()?, frame.file.as_deref()))
-}
-
-/// The frames of the program's own functions from a site's line outwards.
-fn users_frames(site: &Site) -> Vec<&Frame> {
-    let frames = site.user.and_then(|user| site.frames.get(user..));
-    let frames = frames.unwrap_or_default().iter();
-    frames.filter(|frame| frame.owner == Owner::User).collect()
 }

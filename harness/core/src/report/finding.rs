@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Reusable, Site};
 use crate::escape;
+use crate::ledger::event::ContextEnd;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
 /// One thing that a check reports.
@@ -29,6 +30,9 @@ pub struct Finding {
     pub bytes: u64,
     /// The size of each, if all have the same size.
     pub each: Option<u64>,
+    /// The number and the total of each size, if they have a few different ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Amount>,
     /// The call site that created them.
     pub site: Site,
     /// How many this call site created during the check.
@@ -52,6 +56,13 @@ pub struct Finding {
     /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
+    /// In which order the run that confirmed the finding created and freed everything on its line:
+    /// `allocated #1 and #2; freed #2; left: #1`. None if they are many, or if not all of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// How its context ended, if only that freed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// What further runs of the body showed; none if there were none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
@@ -75,14 +86,17 @@ pub struct Finding {
     /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
+    /// Why it is not known what leads to them, if that was to be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_searched: Option<String>,
     /// If nothing leads to them: the heap blocks that still contain the address of one. Known only of
     /// blocks that the run allocated which confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
-    /// If nothing leads to them, and no such block contains one: where heap blocks were freed in that run
-    /// that contained the address of one, at most two places.
+    /// If nothing leads to them, and no such block contains one: heap blocks that were freed in that run and
+    /// contained the address of one, at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outlived: Vec<String>,
+    pub outlived: Vec<Outlived>,
     /// Further facts, one sentence each.
     pub notes: Vec<String>,
 }
@@ -103,6 +117,7 @@ impl Finding {
             count: 0,
             bytes: 0,
             each: None,
+            sizes: Vec::new(),
             site,
             allocated: 0,
             freed: 0,
@@ -111,6 +126,8 @@ impl Finding {
             consequences: Vec::new(),
             is_consequence: false,
             when: None,
+            order: None,
+            ended: None,
             confirmed: None,
             failed: None,
             rounds: Vec::new(),
@@ -119,6 +136,7 @@ impl Finding {
             exceeds: None,
             foreign_thread: None,
             holders: None,
+            not_searched: None,
             enclosing: None,
             outlived: Vec::new(),
             notes: Vec::new(),
@@ -160,18 +178,86 @@ impl Finding {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the function that all `findings` come from, if its name can be copied into an
-    /// attribute.
+    /// Returns the user's functions that all `findings` come from and whose names can be copied into an
+    /// attribute, the innermost first.
     #[must_use]
-    pub fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
-        let mut functions = findings
-            .iter()
-            .map(|finding| finding.site.user_frame()?.function.as_deref());
-        let first = functions.next()??;
-        let is_of_all = functions.all(|function| function == Some(first));
-        let can_be_copied = first.len() <= LONGEST_FUNCTION && escape::name(first) == first;
-        (is_of_all && can_be_copied).then_some(first)
+    pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
+        let Some((first, others)) = findings.split_first() else {
+            return Vec::new();
+        };
+        let functions = first.site.users_functions().filter(|function| {
+            let can_be_copied =
+                function.len() <= LONGEST_FUNCTION && escape::name(function) == *function;
+            let is_of = |other: &&Self| other.site.users_functions().any(|it| it == *function);
+            can_be_copied && others.iter().all(is_of)
+        });
+        functions.collect()
     }
+
+    /// Returns what creates and what frees these resources: `allocated` and `freed`.
+    #[must_use]
+    pub fn verbs(&self) -> (&'static str, &'static str) {
+        self.resource.map_or(("allocated", "freed"), verbs)
+    }
+
+    /// Returns the pronoun for what it is about.
+    #[must_use]
+    pub const fn pronoun(&self) -> &'static str {
+        match self.count {
+            1 => "it",
+            _ => "them",
+        }
+    }
+}
+
+/// Returns what creates and what frees a resource of this kind.
+#[must_use]
+pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
+    match kind.is_handle() {
+        true => ("created", "destroyed"),
+        false => ("allocated", "freed"),
+    }
+}
+
+/// The end of a context that freed what the program had not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Ended {
+    /// How it ended.
+    pub cause: ContextEnd,
+    /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`; none if it is unknown.
+    pub at: Option<String>,
+    /// The functions of that call: `App::close`.
+    pub by: Option<String>,
+}
+
+/// Formats as `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
+impl fmt::Display for Ended {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self.cause {
+            ContextEnd::Destroyed => "freed only because its context was destroyed",
+            ContextEnd::LastRelease => "freed only because the last primary context was released",
+            ContextEnd::Reset => "freed only because the device was reset",
+            ContextEnd::DeviceDestroyed => "not destroyed before its device was",
+            ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
+        })?;
+        match &self.at {
+            Some(at) => write!(out, ", in {at}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A heap block that contained the address of something and was freed before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Outlived {
+    /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
+    pub freed_at: String,
+    /// The functions that freed it, the innermost first; none if that was the test itself.
+    pub freed_by: Option<String>,
+    /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
+    pub allocated_in: Option<String>,
 }
 
 /// What allows something to stay. It is displayed as the sentence in a report.
@@ -246,6 +332,9 @@ pub struct Enclosing {
     pub blocks: u32,
     /// Whether the first of them leads to the last, so that they lead to each other in a cycle.
     pub is_cycle: bool,
+    /// The number of such cycles.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cycles: u64,
     /// Where they were allocated, the one with the address first, each location once:
     /// `Node::new (src/node.rs:20)`.
     pub allocated_in: Vec<String>,
@@ -300,6 +389,9 @@ pub struct Sibling {
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
+    /// The functions that freed them, the innermost first; none if that was the test itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_by: Option<String>,
     /// The callers through which they were created, if those of the finding are others.
     pub allocated_from: Option<String>,
 }
@@ -317,6 +409,9 @@ pub struct Companion {
     pub created_in: String,
     /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
+    /// The functions that freed them, the innermost first; none if that was the test itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed_by: Option<String>,
 }
 
 /// Something that is left because what a finding is about is left.

@@ -5,6 +5,8 @@ use crate::escape;
 
 /// How many callers are named.
 const CALLERS: usize = 6;
+/// How many functions are named by their short names.
+const FUNCTIONS: usize = 3;
 
 impl Site {
     /// Returns the frame of the user's line.
@@ -76,14 +78,69 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Returns the frames of the program's own functions from this line outwards.
+    pub fn users_frames(&self) -> impl Iterator<Item = &Frame> + Clone {
+        let frames = self.user.and_then(|user| self.frames.get(user..));
+        let frames = frames.unwrap_or_default().iter();
+        frames.filter(|frame| frame.owner == Owner::User)
+    }
+
+    /// Returns the names of this line's function, whoever's it is, and of those outside it that are the
+    /// program's own.
+    pub fn users_functions(&self) -> impl Iterator<Item = &str> {
+        let own = self.user_frame().into_iter().chain(self.users_frames());
+        own.filter_map(|frame| frame.function.as_deref())
+    }
+
+    /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
+    pub fn calls_the_api(&self) -> bool {
+        let inner = self.user.and_then(|user| self.frames.get(..user));
+        let names = inner.unwrap_or_default().iter();
+        let names = names.filter_map(|frame| frame.function.as_deref()?.rsplit("::").next());
+        let is_of_api = |name: &str| {
+            let name = name.strip_prefix("cu").or(name.strip_prefix("vk"));
+            name.is_some_and(|name| name.starts_with(char::is_uppercase))
+        };
+        self.user.is_some() && names.clone().all(is_of_api)
+    }
+
+    /// Returns the short names of these functions up to the test, the innermost first; `None` if the line is
+    /// the test's own: `cuda::free ← Pool::drop`.
+    #[must_use]
+    pub fn functions(&self, test: &str) -> Option<String> {
+        let inside = self.users_frames().take_while(|it| !it.is_of_test(test));
+        let mut names: Vec<_> = inside.filter_map(Frame::short_function).collect();
+        names.dedup();
+        names.truncate(FUNCTIONS);
+        (!names.is_empty()).then(|| names.join(" ← "))
+    }
+}
+
 impl Frame {
+    /// Returns the function with the type or module that it is in, without closures: `Pool::take` for
+    /// `app::Pool::take::{{closure}}`, `Pool::drop` for `<app::Pool as core::ops::drop::Drop>::drop`.
+    #[must_use]
+    pub fn short_function(&self) -> Option<String> {
+        let path = self.function.as_deref()?.split("::{{").next()?;
+        let of_trait = path.strip_prefix('<').and_then(|it| it.split_once(" as "));
+        let (of, method) = match of_trait {
+            Some((of, rest)) => (of, rest.rsplit_once(">::").map(|(_, method)| method)),
+            None => (path, None),
+        };
+        let of = without_parameters(of);
+        let parts = of.split("::").filter(|part| !part.is_empty()).chain(method);
+        let parts: Vec<_> = parts.collect();
+        Some(match &parts[parts.len().saturating_sub(2)..] {
+            [] => escape::name(path),
+            last => escape::name(&last.join("::")),
+        })
+    }
+
     /// Whether the function is this test, or a closure in it.
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
-        let path = self.function.as_deref().unwrap_or_default();
-        let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
-        let rest = inside.strip_prefix(test);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        is_of_test(self.function.as_deref().unwrap_or_default(), test)
     }
 
     /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
@@ -94,6 +151,13 @@ impl Frame {
             None => name(self),
         }
     }
+}
+
+/// Whether the function with this path is the test, or a closure in it.
+pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
+    let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
+    let rest = inside.strip_prefix(test);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// Returns `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`, or without line tables
@@ -117,6 +181,21 @@ pub fn full(frame: &Frame) -> String {
             _ => name(frame),
         },
     }
+}
+
+/// Removes the parameters of generic types and functions from a path.
+fn without_parameters(path: &str) -> String {
+    let mut depth = 0_u32;
+    let mut kept = String::new();
+    for letter in path.chars() {
+        match letter {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => kept.push(letter),
+            _ => {}
+        }
+    }
+    kept
 }
 
 fn short(frame: &Frame) -> String {
@@ -154,7 +233,7 @@ fn position(frame: &Frame) -> Option<String> {
 /// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
 fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
-        (Some(function), _) => escape::name(function),
+        (Some(function), _) => escape::name(function.trim_end_matches("::{{closure}}")),
         (None, Some(module)) => {
             format!(
                 "{}+{:#x}",
@@ -177,7 +256,38 @@ fn without_registry(file: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::Site;
+    use crate::report::{Frame, Site};
+
+    #[test]
+    fn a_short_name_has_the_type_or_the_module() {
+        let short = |function: &str| {
+            let function = Some(function.to_owned());
+            let frame = Frame {
+                function,
+                ..Frame::default()
+            };
+            frame.short_function().unwrap_or_default()
+        };
+        assert_eq!(
+            [
+                "app::Pool::take::{{closure}}::{{closure}}",
+                "<app::Pool<f32> as core::ops::drop::Drop>::drop",
+                "app::Pool<f32>::take",
+                "app::Pool::<f32>::take",
+                "main",
+                "<module>",
+            ]
+            .map(short),
+            [
+                "Pool::take",
+                "Pool::drop",
+                "Pool::take",
+                "Pool::take",
+                "main",
+                "<module>"
+            ]
+        );
+    }
 
     #[test]
     fn a_user_s_frame_that_is_not_there_has_no_callers() {
