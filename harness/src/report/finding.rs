@@ -61,54 +61,47 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let others = finding.siblings.iter();
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
     let also = shares.skip(1);
-    let also = also.map(|also| {
-        let at = escape::name(&also.at);
-        format!("{} at {at}{}", share(also), allocated_by(also))
-    });
+    let also = also.map(|also| format!("{} at {}{}", share(also), also.at, allocated_by(also)));
     let reusable = finding.budget.iter().flat_map(|budget| &budget.reusable);
     let reusable = reusable.take(MAX_REUSABLE).map(Reusable::sentence);
     let thread = finding.foreign_thread.as_deref().map(escape::name);
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
+    let (held, ended) = match (library, &finding.ended) {
+        (Some(library), ended) => (Some(held_by_library(library)), ended.as_ref()),
+        (None, _) => (None, None),
+    };
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
-    let notes = allowed_by.chain(finding.notes.iter().cloned());
-    let order = finding.order.iter().cloned();
-    let lines: [(_, Vec<String>); 17] = [
-        (
-            "held by",
-            library.map(held_by_library).into_iter().collect(),
-        ),
-        ("held by", held_by(finding).into_iter().collect()),
+    let notes = allowed_by.chain(ended.map(ToString::to_string));
+    let notes = notes.chain(finding.notes.iter().cloned());
+    let held = held
+        .into_iter()
+        .chain(held_by(finding).filter(|_| ended.is_none()));
+    let lines: [(_, Vec<String>); 16] = [
+        ("held by", held.collect()),
         ("was in", finding.outlived.iter().map(outlived).collect()),
-        ("called by", site.callers(test).into_iter().collect()),
-        (
-            "allocated",
-            allocated_at(finding, test).into_iter().collect(),
-        ),
+        ("called by", Vec::from_iter(site.callers(test))),
+        ("allocated", Vec::from_iter(allocated_at(finding, test))),
         (
             "others",
             others.map(|others| sibling(others, finding)).collect(),
         ),
         ("with it", with_it(finding)),
         ("also", also.collect()),
-        ("peak", peak(finding).into_iter().collect()),
-        ("reuse", reusable.map(|it| escape::sentence(&it)).collect()),
-        ("thread", thread.into_iter().collect()),
-        ("order", order.collect()),
-        ("when", when(finding).into_iter().collect()),
-        ("rounds", rounds(finding).into_iter().collect()),
-        ("confirmed", further_runs(finding).into_iter().collect()),
-        (
-            "known",
-            known
-                .map(|known| escape::sentence(&known.says))
-                .into_iter()
-                .collect(),
-        ),
-        ("note", notes.map(|note| escape::sentence(&note)).collect()),
+        ("peak", Vec::from_iter(peak(finding))),
+        ("reuse", reusable.collect()),
+        ("thread", Vec::from_iter(thread)),
+        ("order", Vec::from_iter(finding.order.clone())),
+        ("when", Vec::from_iter(when(finding))),
+        ("rounds", Vec::from_iter(rounds(finding))),
+        ("confirmed", Vec::from_iter(further_runs(finding))),
+        ("known", Vec::from_iter(known.map(|it| it.says.clone()))),
+        ("note", notes.collect()),
     ];
     let lines = lines.into_iter();
     let lines = lines.flat_map(|(label, texts)| texts.into_iter().map(move |text| (label, text)));
-    lines.collect()
+    lines
+        .map(|(label, text)| (label, escape::sentence(&text)))
+        .collect()
 }
 
 /// Returns where the resource of a failed free was allocated.

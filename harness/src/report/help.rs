@@ -6,7 +6,7 @@ use super::check_report::{
 use super::held_by;
 use crate::ledger::Kind;
 use crate::ledger::event::ContextEnd;
-use crate::units::literal;
+use crate::units::{literal, quantity, total};
 use gpu_leak_core::ledger::sticky_error;
 
 /// How many different remedies a report gives for findings of one kind.
@@ -39,31 +39,41 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let findings = report.findings.iter();
     let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
     let findings: Vec<_> = findings.collect();
-    let one = findings.iter().map(|it| it.count).sum::<u64>() == 1;
-    let mut remedies: Vec<(String, Vec<String>)> = Vec::new();
-    for finding in &findings {
-        let remedy = of_its_cause(finding, report);
-        let at = finding.site.location();
+    // What several findings have in common is told once.
+    let mut remedies: Vec<(Option<String>, Vec<&Finding>)> = Vec::new();
+    for finding in findings {
+        let remedy = of_its_cause(finding, report, false);
         match remedies.iter_mut().find(|(known, _)| *known == remedy) {
-            Some((_, places)) if places.contains(&at) => {}
-            Some((_, places)) => places.push(at),
-            None => remedies.push((remedy, vec![at])),
+            Some((_, findings)) => findings.push(finding),
+            None => remedies.push((remedy, vec![finding])),
         }
     }
-    let mut told: Vec<_> = match remedies.len() {
-        0..=1 => remedies.into_iter().map(|(remedy, _)| remedy).collect(),
-        2..=MOST_REMEDIES => {
-            let told = remedies.into_iter();
-            told.map(|(remedy, places)| format!("{}: {remedy}", places.join(", ")))
-                .collect()
+    if remedies.len() > MOST_REMEDIES {
+        let all = remedies.into_iter().flat_map(|(_, findings)| findings);
+        remedies = vec![(None, all.collect())];
+    }
+    let is_one = |findings: &[&Finding]| total(findings.iter().map(|it| it.count)) == 1;
+    let one = matches!(&*remedies, [(_, findings)] if is_one(findings));
+    let several = remedies.len() > 1;
+    let told = remedies.into_iter().map(|(remedy, findings)| {
+        let one = is_one(&findings);
+        let remedy = remedy.and_then(|_| of_its_cause(findings[0], report, one));
+        let remedy = remedy.unwrap_or_else(|| in_general(kind, one, report));
+        let first = findings[0];
+        let more = match findings.len() as u64 - 1 {
+            0 => String::new(),
+            more => format!(" and {}", quantity(more, "other finding")),
+        };
+        match several {
+            true => format!(
+                "{} ({}){more}: {remedy}",
+                first.what(),
+                first.site.location()
+            ),
+            false => remedy,
         }
-        _ => vec![in_general(
-            kind,
-            "free",
-            if one { "it" } else { "them" },
-            report,
-        )],
-    };
+    });
+    let mut told: Vec<_> = told.collect();
     let stay = if one { "it is" } else { "they are" };
     let option = match (report.is_of_a_program(), &report.meant_to_stay) {
         (true, _) => format!(
@@ -82,105 +92,117 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     told
 }
 
-/// Returns what to do about a finding according to what is known of its cause, the most certain first.
-fn of_its_cause(finding: &Finding, report: &Report) -> String {
-    let it = finding.pronoun();
-    let free = free(finding.resource);
-    let end = match report.is_of_a_program() {
-        true => "the program ends",
-        false => "the test ends",
+/// Returns what to do about a finding according to what is known of its cause, the most certain first; `None` if
+/// nothing is. `one`: it is about one resource.
+fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
+    let (it, these) = if one {
+        ("it", "this one")
+    } else {
+        ("them", "these")
     };
-    let of_kind = |kinds: &[HolderKind]| {
-        let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
-        roots.clone().find(|root| kinds.contains(&root.kind))
+    let (free, freed) = match finding.resource.is_some_and(Kind::is_handle) {
+        true => ("destroy", "destroyed"),
+        false => ("free", "freed"),
     };
-    let thread = of_kind(&[HolderKind::Stack]);
-    if let Some(started) = thread.and_then(|it| it.started_in.as_ref()) {
-        let detached = thread.and_then(|it| it.detached_in.as_ref());
+    let (end, in_each_round) = match report.is_of_a_program() {
+        true => ("the program ends", ""),
+        false => ("the test ends", " in each round"),
+    };
+    let root = |kinds: &[HolderKind]| {
+        let mut roots = finding.holders.iter().flatten().map(|holder| &holder.root);
+        roots.find(|root| kinds.contains(&root.kind))
+    };
+    let thread = || {
+        let root = root(&[HolderKind::Stack])?;
+        let started = root.started_in.as_ref()?;
+        let detached = root.detached_in.as_ref();
         let detached = detached.map_or_else(String::new, |at| {
             format!(", instead of dropping its handle in {at}")
         });
-        return format!("join the thread that was started in {started} before {end}{detached}");
-    }
-    if let Some(root) = of_kind(&[HolderKind::Static, HolderKind::ThreadLocal]) {
-        let root = held_by::root(root);
-        return match finding.kind {
-            FindingKind::Grew if report.is_of_a_program() => {
-                format!("limit what {root} can hold, or clear it")
-            }
-            FindingKind::Grew => format!("limit what {root} can hold, or clear it in each round"),
+        Some(format!(
+            "join the thread that was started in {started} before {end}{detached}"
+        ))
+    };
+    let kept = || {
+        let root = held_by::root(root(&[HolderKind::Static, HolderKind::ThreadLocal])?);
+        Some(match finding.kind {
+            FindingKind::Grew => format!("limit what {root} can hold, or clear it{in_each_round}"),
             _ => format!("remove {it} from {root} and {free} {it} before {end}"),
+        })
+    };
+    let cycle = || {
+        let blocks = finding.enclosing.as_ref();
+        blocks.filter(|blocks| blocks.is_cycle)?;
+        Some(format!(
+            "break the cycle that keeps {it} alive, for example with a `Weak`"
+        ))
+    };
+    let ended = || {
+        let ended = finding.ended.as_ref()?;
+        let before = match ended.cause {
+            ContextEnd::Destroyed => "the context is destroyed",
+            ContextEnd::LastRelease => "the context is released",
+            ContextEnd::Reset => "the device is reset",
+            ContextEnd::DeviceDestroyed => "the device is destroyed",
+            ContextEnd::InstanceDestroyed => "the instance is destroyed",
         };
-    }
-    if finding.enclosing.as_ref().is_some_and(|it| it.is_cycle) {
-        return format!("break the cycle that keeps {it} alive, for example with a `Weak`");
-    }
-    if let Some(ended) = &finding.ended {
         let by = ended.by.as_ref();
         let by = by.map_or_else(String::new, |by| format!(", in {by}"));
-        return match ended.cause {
-            ContextEnd::Destroyed => format!("{free} {it} before the context is destroyed{by}"),
-            ContextEnd::LastRelease => format!("{free} {it} before the context is released{by}"),
-            ContextEnd::DeviceDestroyed => format!("destroy {it} before the device{by}"),
-            ContextEnd::InstanceDestroyed => format!("destroy {it} before the instance{by}"),
-            ContextEnd::Reset => format!("{free} {it} before the device is reset{by}"),
-        };
-    }
-    let (_, freed) = finding.verbs();
-    let others = |is_alike: bool| {
+        Some(format!("{free} {it} before {before}{by}"))
+    };
+    let others = |are_alike: bool| {
         let mut others = finding.siblings.iter();
-        let of =
-            others.find(|of| of.freed_by.is_some() && of.allocated_from.is_none() == is_alike)?;
-        let others = match (is_alike, of.count) {
+        let of = others.find(|it| it.allocated_from.is_none() == are_alike)?;
+        let by = of.freed_by.as_ref()?;
+        let others = match (are_alike, of.count) {
             (true, 1) => "the other one was",
             (true, _) => "the others were",
             (false, _) => "those of other callers were",
         };
-        let by = of.freed_by.as_ref()?;
         Some(format!(
-            "{others} {freed} in {by}: find out why {} did not get there, and {free} {it}",
-            if finding.count == 1 {
-                "this one"
-            } else {
-                "these"
-            }
+            "{others} {freed} in {by}: find out why {these} did not get there, and {free} {it}"
         ))
     };
-    let owner = finding.outlived.iter().find_map(|it| it.freed_by.as_ref());
-    let owner =
-        owner.map(|by| format!("{free} {it} before the owner is dropped or cleared in {by}"));
-    let companions = finding.companions.iter();
-    let mut companions = companions.filter_map(|it| Some((it, it.freed_by.as_ref()?)));
-    let companion = companions.next().map(|(other, by)| {
+    let owner = || {
+        let by = finding
+            .outlived
+            .iter()
+            .find_map(|it| it.freed_by.as_ref())?;
+        Some(format!(
+            "{free} {it} before the owner is dropped or cleared in {by}"
+        ))
+    };
+    let companion = || {
+        let other = finding.companions.first()?;
+        let by = other.freed_by.as_ref()?;
         let (created, freed) = verbs(other.resource);
         let are = if other.count == 1 { "is" } else { "are" };
         let other = other.what();
-        format!("{free} {it} as well where {other} {created} with {it} {are} {freed}: in {by}")
-    });
-    let cause = others(true)
-        .or(owner)
-        .or(companion)
-        .or_else(|| others(false));
-    cause.unwrap_or_else(|| in_general(finding.kind, free, it, report))
-}
-
-/// Returns the verb for what frees a resource of this kind.
-fn free(resource: Option<Kind>) -> &'static str {
-    match resource.is_some_and(Kind::is_handle) {
-        true => "destroy",
-        false => "free",
-    }
+        Some(format!(
+            "{free} {it} as well where {other} {created} with {it} {are} {freed}: in {by}"
+        ))
+    };
+    thread()
+        .or_else(kept)
+        .or_else(cycle)
+        .or_else(ended)
+        .or_else(|| others(true))
+        .or_else(owner)
+        .or_else(companion)
+        .or_else(|| others(false))
 }
 
 /// Returns what to do if no cause is known.
-fn in_general(kind: FindingKind, free: &str, it: &str, report: &Report) -> String {
+fn in_general(kind: FindingKind, one: bool, report: &Report) -> String {
+    let it = if one { "it" } else { "them" };
     match (kind, report.is_of_a_program()) {
-        (FindingKind::Leaked, true) => format!("{free} {it} before the program ends"),
-        (FindingKind::Leaked, false) => format!("{free} {it} before the test ends"),
-        (_, true) => format!(
-            "free {it} as often as it is allocated: look for something that only grows, such as a list \
-             or a cache"
-        ),
+        (FindingKind::Leaked, true) => format!("free {it} before the program ends"),
+        (FindingKind::Leaked, false) => format!("free {it} before the test ends"),
+        (_, true) => {
+            "free it as often as it is allocated: look for something that only grows, such as \
+                      a list or a cache"
+                .to_owned()
+        }
         (_, false) => "free in each round what the round allocates".to_owned(),
     }
 }

@@ -87,7 +87,10 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
                 .cast_signed()
                 .wrapping_sub(whole.baseline.cast_signed());
             let sum = signed_size(sum.wrapping_sub(rest));
-            format!(", of which {sum} accounted for: {known}")
+            format!(
+                ", of which {} accounted for: {known}",
+                sum.trim_start_matches('+')
+            )
         }
     };
     let run = if whole.second_run {

@@ -88,7 +88,7 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
         let callers = it.allocated.callers(test);
         let from = callers.filter(|callers| of_finding.as_ref() != Some(callers));
         if from.is_none() {
-            freed_here += it.freed.count;
+            freed_here = it.freed.count.saturating_add(freed_here);
         }
         let at = shown_up_to(&finding.site, &it.at);
         let place = (at.shown(test), at.functions(test), from);
@@ -96,7 +96,9 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
     }
     // The same callers may have reached the line in two ways inside a library.
     finding.freed = finding.freed.max(freed_here);
-    finding.allocated = finding.allocated.max(finding.freed + finding.count);
+    finding.allocated = finding
+        .allocated
+        .max(finding.freed.saturating_add(finding.count));
     let sibling = |((freed_at, freed_by, allocated_from), count)| Sibling {
         count,
         freed_at,
