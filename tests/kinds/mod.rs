@@ -217,8 +217,7 @@ fn is_told_when_its_context_ends(name: &str) {
     if let Some(checked) = run("child_whose_context_ends", name) {
         let finding = assert_found(&checked, row);
         let mark = "freed only because its context was destroyed";
-        let ended = finding.ended.as_ref().map(ToString::to_string);
-        let marked = ended.is_some_and(|ended| ended.contains(mark));
+        let marked = finding.ended.as_ref().is_some_and(|it| it.how == mark);
         let dies = row.at_context_end != AtContextEnd::Stays;
         assert_eq!(marked, dies, "{}", checked.story());
         tell(

@@ -45,16 +45,9 @@ struct Blocks {
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
-/// A block of the program's heap that is freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct FreedHeapBlock {
-    /// When, in the order of the ledger's events.
-    when: u64,
-    /// Where it was freed.
-    pub(crate) freed: StackId,
-    /// Where it was allocated.
-    pub(crate) allocated: StackId,
-}
+/// When a block of the program's heap was freed, in the order of the ledger's events, where, and where it was
+/// allocated.
+type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else does,
 /// or if they cannot be seen.
@@ -132,7 +125,7 @@ impl Watching {
                 continue;
             };
             let (range, after) = &ranges[at];
-            if range.contains(address) && block.when > *after {
+            if range.contains(address) && block.0 > *after {
                 last[at] = last[at].max(Some(*block));
             }
         }
@@ -227,11 +220,7 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
         allocated
     };
     if !addresses.is_empty() {
-        let block = FreedHeapBlock {
-            when: ledger::live().now(),
-            freed: super::exact_stack(),
-            allocated,
-        };
+        let block = (ledger::live().now(), super::exact_stack(), allocated);
         if let Some(blocks) = &mut *locked(&BLOCKS) {
             let addresses = addresses.into_iter();
             blocks

@@ -187,29 +187,21 @@ fn add_blocks(
                 let mut met = FxHashSet::default();
                 let each = found.iter().flat_map(|found| found.blocks.iter().copied());
                 all.extend(each.filter(|block| met.insert(*block)));
-                let is_cycle = found.iter().all(|found| found.is_cycle);
-                let sorted = found.iter().map(|found| {
-                    let mut blocks = found.blocks.clone();
-                    blocks.sort_unstable();
-                    blocks
-                });
-                let cycles = sorted.collect::<BTreeSet<_>>();
                 finding.enclosing = Some(Enclosing {
                     blocks: all.len() as u32,
-                    is_cycle,
-                    cycles: if is_cycle { cycles.len() as u64 } else { 0 },
+                    is_cycle: found.iter().all(|found| found.is_cycle),
                     allocated_in: blocks.allocated_in(&all),
                 });
             }
             None => {
                 let freed = groups.iter().filter_map(|group| freed[*group]);
-                let stacks: BTreeSet<_> = freed.map(|it| (it.freed, it.allocated)).collect();
+                let stacks: BTreeSet<_> = freed
+                    .map(|(_, freed, allocated)| (freed, allocated))
+                    .collect();
                 let outlived = stacks.into_iter().filter_map(|(freed, allocated)| {
                     let freed = Some(site(freed)).filter(|it| it.user_frame().is_some())?;
-                    let freed = shown_up_to(&finding.site, &freed);
                     Some(Outlived {
-                        freed_at: freed.shown(&report.test),
-                        freed_by: freed.functions(&report.test),
+                        freed_at: shown_up_to(&finding.site, &freed).shown(&report.test),
                         allocated_in: site(allocated).user_frame().map(Frame::shown),
                     })
                 });

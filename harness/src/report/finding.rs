@@ -7,8 +7,9 @@ use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
     Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
+use super::held_by::{ended_in, held_by};
 use super::text::Rendering;
-use super::{escape, excerpt, held_by};
+use super::{escape, excerpt};
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
@@ -71,7 +72,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
         (None, _) => (None, None),
     };
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
-    let notes = allowed_by.chain(ended.map(ToString::to_string));
+    let notes = allowed_by.chain(ended.map(ended_in));
     let notes = notes.chain(finding.notes.iter().cloned());
     let held = held
         .into_iter()
@@ -172,28 +173,20 @@ fn allocated(finding: &Finding) -> String {
         return share(largest) + &allocated_by(largest);
     }
     let (created, freed) = finding.verbs();
-    let by_these = match finding
-        .siblings
-        .iter()
-        .any(|it| it.allocated_from.is_some())
-    {
+    let siblings = finding.siblings.iter();
+    let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
         true => " by these callers",
         false => "",
     };
-    let by_whom = match finding.ended {
-        Some(_) => " by the program",
-        None => "",
-    };
+    let allocated = times(finding.allocated.max(1));
     match (finding.allocated, finding.freed) {
         (0 | 1, 0) if by_these.is_empty() => format!("{created} here"),
-        (allocated, 0) => {
-            let allocated = times(allocated.max(1));
-            format!("{created} here {allocated}{by_these}, never {freed}{by_whom}")
-        }
-        (allocated, back) => {
-            let (allocated, back) = (times(allocated), times(back));
-            format!("{created} here {allocated}{by_these}, {freed} {back}{by_whom}")
-        }
+        (_, 0) if finding.ended.is_some() => format!("{created} here {allocated}{by_these}"),
+        (_, 0) => format!("{created} here {allocated}{by_these}, never {freed}"),
+        (_, back) => format!(
+            "{created} here {allocated}{by_these}, {freed} {}",
+            times(back)
+        ),
     }
 }
 
@@ -248,14 +241,10 @@ fn when(finding: &Finding) -> Option<String> {
         return None;
     }
     let (at_first, at_last) = (count(first), count(last));
-    let calls = if first == last {
-        format!("call {at_first}")
-    } else if finding.count == 2 {
-        format!("calls {at_first} and {at_last}")
-    } else if last - first < finding.count {
-        format!("calls {at_first} to {at_last}")
-    } else {
-        format!("the first at call {at_first}, the last at call {at_last}")
+    let calls = match last - first {
+        0 => format!("call {at_first}"),
+        all if all < finding.count => format!("calls {at_first} to {at_last}"),
+        _ => format!("the first at call {at_first}, the last at call {at_last}"),
     };
     let of = count(of);
     Some(format!(
@@ -298,8 +287,8 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `1, 2, 3 left after rounds 1 to 3: each round left 1 more (512 KiB)`. If the count does not
-/// apply or is constant: `4.00 KiB, 8.00 KiB left after rounds 1 to 2: each round left 4.00 KiB more`.
+/// For example `1, 2, 3 left after rounds 1 to 3: on average 1 more (512 KiB) in each`. If the count does not
+/// apply or is constant: `4.00 KiB, 8.00 KiB left after rounds 1 to 2: on average 4.00 KiB more in each`.
 fn rounds(finding: &Finding) -> Option<String> {
     let rounds = &finding.rounds;
     let (first, last) = (rounds.first()?, rounds.last()?);
@@ -308,25 +297,18 @@ fn rounds(finding: &Finding) -> Option<String> {
         true => exact_size(left.bytes),
         false => count(left.count),
     };
-    let more = |from: &Left, to: &Left| {
-        let more = to.minus(*from);
-        match (is_same_count, more.bytes) {
-            (true, bytes) => format!("{} more", exact_size(bytes)),
-            (_, 0) => format!("{} more", count(more.count)),
-            (_, bytes) => format!("{} more ({})", count(more.count), exact_size(bytes)),
-        }
-    };
-    let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
-    let is_even = steps.next().is_none_or(|step| steps.all(|it| it == step));
-    let slope = match is_even {
-        true => format!("each round left {}", more(first, rounds.get(1)?)),
-        false => format!("the last left {} than the first", more(first, last)),
-    };
     let levels: Vec<_> = rounds.iter().map(level).collect();
+    let steps = (rounds.len() as u64).saturating_sub(1).max(1);
+    let more = last.minus(*first);
+    let bytes = exact_size(more.bytes / steps);
+    let more = match (is_same_count, more.bytes) {
+        (true, _) => format!("{bytes} more"),
+        (_, 0) => format!("{} more", count(more.count / steps)),
+        _ => format!("{} more ({bytes})", count(more.count / steps)),
+    };
+    let (levels, number) = (levels.join(", "), rounds.len());
     Some(format!(
-        "{} left after rounds 1 to {}: {slope}",
-        levels.join(", "),
-        rounds.len()
+        "{levels} left after rounds 1 to {number}: on average {more} in each"
     ))
 }
 

@@ -4,13 +4,13 @@ use super::check_report::{
     CheckStatus, Finding, FindingKind, HolderKind, Limit, MeantToStay, Report, verbs,
 };
 use super::held_by;
-use crate::ledger::Kind;
-use crate::ledger::event::ContextEnd;
-use crate::units::{literal, quantity, total};
+use crate::units::{literal, total};
 use gpu_leak_core::ledger::sticky_error;
 
 /// How many different remedies a report gives for findings of one kind.
 const MOST_REMEDIES: usize = 3;
+/// How many callers of a free it names.
+const MOST_CALLERS: usize = 3;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
 /// kind of finding, worst first.
@@ -38,42 +38,18 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     }
     let findings = report.findings.iter();
     let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
-    let findings: Vec<_> = findings.collect();
-    // What several findings have in common is told once.
-    let mut remedies: Vec<(Option<String>, Vec<&Finding>)> = Vec::new();
+    let one = total(findings.clone().map(|it| it.count)) == 1;
+    let mut told: Vec<String> = Vec::new();
     for finding in findings {
-        let remedy = of_its_cause(finding, report, false);
-        match remedies.iter_mut().find(|(known, _)| *known == remedy) {
-            Some((_, findings)) => findings.push(finding),
-            None => remedies.push((remedy, vec![finding])),
+        let remedy = of_its_cause(finding, report, one);
+        let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
+        if !told.contains(&remedy) {
+            told.push(remedy);
         }
     }
-    if remedies.len() > MOST_REMEDIES {
-        let all = remedies.into_iter().flat_map(|(_, findings)| findings);
-        remedies = vec![(None, all.collect())];
+    if told.len() > MOST_REMEDIES {
+        told = vec![in_general(kind, report, one)];
     }
-    let is_one = |findings: &[&Finding]| total(findings.iter().map(|it| it.count)) == 1;
-    let one = matches!(&*remedies, [(_, findings)] if is_one(findings));
-    let several = remedies.len() > 1;
-    let told = remedies.into_iter().map(|(remedy, findings)| {
-        let one = is_one(&findings);
-        let remedy = remedy.and_then(|_| of_its_cause(findings[0], report, one));
-        let remedy = remedy.unwrap_or_else(|| in_general(kind, one, report));
-        let first = findings[0];
-        let more = match findings.len() as u64 - 1 {
-            0 => String::new(),
-            more => format!(" and {}", quantity(more, "other finding")),
-        };
-        match several {
-            true => format!(
-                "{} ({}){more}: {remedy}",
-                first.what(),
-                first.site.location()
-            ),
-            false => remedy,
-        }
-    });
-    let mut told: Vec<_> = told.collect();
     let stay = if one { "it is" } else { "they are" };
     let option = match (report.is_of_a_program(), &report.meant_to_stay) {
         (true, _) => format!(
@@ -93,107 +69,87 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
 }
 
 /// Returns what to do about a finding according to what is known of its cause, the most certain first; `None` if
-/// nothing is. `one`: it is about one resource.
+/// nothing is. `one`: the findings are about one resource.
 fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")
     } else {
         ("them", "these")
     };
-    let (free, freed) = match finding.resource.is_some_and(Kind::is_handle) {
-        true => ("destroy", "destroyed"),
-        false => ("free", "freed"),
-    };
+    let (_, freed) = finding.verbs();
     let (end, in_each_round) = match report.is_of_a_program() {
         true => ("the program ends", ""),
         false => ("the test ends", " in each round"),
     };
-    let root = |kinds: &[HolderKind]| {
-        let mut roots = finding.holders.iter().flatten().map(|holder| &holder.root);
-        roots.find(|root| kinds.contains(&root.kind))
-    };
-    let thread = || {
-        let root = root(&[HolderKind::Stack])?;
-        let started = root.started_in.as_ref()?;
-        let detached = root.detached_in.as_ref();
-        let detached = detached.map_or_else(String::new, |at| {
-            format!(", instead of dropping its handle in {at}")
-        });
-        Some(format!(
-            "join the thread that was started in {started} before {end}{detached}"
-        ))
-    };
-    let kept = || {
-        let root = held_by::root(root(&[HolderKind::Static, HolderKind::ThreadLocal])?);
-        Some(match finding.kind {
+    let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
+    if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
+        return Some(format!(
+            "join the thread that was started in {started} before {end}"
+        ));
+    }
+    if let Some(root) = roots.clone().find(|root| root.kind != HolderKind::Stack) {
+        let root = held_by::root(root);
+        return Some(match finding.kind {
             FindingKind::Grew => format!("limit what {root} can hold, or clear it{in_each_round}"),
-            _ => format!("remove {it} from {root} and {free} {it} before {end}"),
-        })
-    };
-    let cycle = || {
-        let blocks = finding.enclosing.as_ref();
-        blocks.filter(|blocks| blocks.is_cycle)?;
-        Some(format!(
+            _ => format!("remove {it} from {root} and free {it} before {end}"),
+        });
+    }
+    if finding.enclosing.as_ref().is_some_and(|it| it.is_cycle) {
+        return Some(format!(
             "break the cycle that keeps {it} alive, for example with a `Weak`"
-        ))
-    };
-    let ended = || {
-        let ended = finding.ended.as_ref()?;
-        let before = match ended.cause {
-            ContextEnd::Destroyed => "the context is destroyed",
-            ContextEnd::LastRelease => "the context is released",
-            ContextEnd::Reset => "the device is reset",
-            ContextEnd::DeviceDestroyed => "the device is destroyed",
-            ContextEnd::InstanceDestroyed => "the instance is destroyed",
-        };
-        let by = ended.by.as_ref();
-        let by = by.map_or_else(String::new, |by| format!(", in {by}"));
-        Some(format!("{free} {it} before {before}{by}"))
-    };
+        ));
+    }
+    if let Some(ended) = &finding.ended {
+        let at = ended
+            .at
+            .as_deref()
+            .map_or_else(String::new, |at| format!(": {}", nearest(at)));
+        return Some(format!("free {it} before that context or device ends{at}"));
+    }
     let others = |are_alike: bool| {
         let mut others = finding.siblings.iter();
         let of = others.find(|it| it.allocated_from.is_none() == are_alike)?;
-        let by = of.freed_by.as_ref()?;
-        let others = match (are_alike, of.count) {
-            (true, 1) => "the other one was",
-            (true, _) => "the others were",
-            (false, _) => "those of other callers were",
+        let others = if are_alike {
+            "the others"
+        } else {
+            "those of other callers"
         };
+        let at = nearest(&of.freed_at);
         Some(format!(
-            "{others} {freed} in {by}: find out why {these} did not get there, and {free} {it}"
+            "find out why {these} did not get to where {others} were {freed}: {at}"
         ))
     };
     let owner = || {
-        let by = finding
-            .outlived
-            .iter()
-            .find_map(|it| it.freed_by.as_ref())?;
+        // That the test itself dropped it says little.
+        let mut places = finding.outlived.iter().map(|it| nearest(&it.freed_at));
+        let at = places.find(|at| at.contains('('))?;
         Some(format!(
-            "{free} {it} before the owner is dropped or cleared in {by}"
+            "free {it} before the owner is dropped or cleared in {at}"
         ))
     };
     let companion = || {
         let other = finding.companions.first()?;
-        let by = other.freed_by.as_ref()?;
         let (created, freed) = verbs(other.resource);
-        let are = if other.count == 1 { "is" } else { "are" };
-        let other = other.what();
+        let (other, at) = (other.what(), nearest(&other.freed_at));
         Some(format!(
-            "{free} {it} as well where {other} {created} with {it} {are} {freed}: in {by}"
+            "free {it} where {other}, {created} with {it}, got {freed}: {at}"
         ))
     };
-    thread()
-        .or_else(kept)
-        .or_else(cycle)
-        .or_else(ended)
-        .or_else(|| others(true))
-        .or_else(owner)
-        .or_else(companion)
-        .or_else(|| others(false))
+    let cause = others(true).or_else(owner).or_else(companion);
+    cause.or_else(|| others(false))
+}
+
+/// Returns the inner end of a chain of callers.
+fn nearest(callers: &str) -> String {
+    callers
+        .split(" ← ")
+        .take(MOST_CALLERS)
+        .collect::<Vec<_>>()
+        .join(" ← ")
 }
 
 /// Returns what to do if no cause is known.
-fn in_general(kind: FindingKind, one: bool, report: &Report) -> String {
+fn in_general(kind: FindingKind, report: &Report, one: bool) -> String {
     let it = if one { "it" } else { "them" };
     match (kind, report.is_of_a_program()) {
         (FindingKind::Leaked, true) => format!("free {it} before the program ends"),

@@ -77,21 +77,10 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
         Purpose::Pages if part.bytes > 0 => "rounded up to whole pages".to_owned(),
         purpose => format!("{} {}", purpose.name(), signed_size(part.bytes)),
     });
-    let known = known.collect::<Vec<_>>().join(", ");
-    let known = match whole.unexplained {
-        _ if known.is_empty() => ", none accounted for".to_owned(),
-        0 => format!(": {known}"),
-        rest => {
-            let sum = whole
-                .after
-                .cast_signed()
-                .wrapping_sub(whole.baseline.cast_signed());
-            let sum = signed_size(sum.wrapping_sub(rest));
-            format!(
-                ", of which {} accounted for: {known}",
-                sum.trim_start_matches('+')
-            )
-        }
+    let known: Vec<_> = known.collect();
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => format!(": {}", known.join(", ")),
     };
     let run = if whole.second_run {
         " in the second run"

@@ -41,25 +41,27 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
 /// Returns the innermost function of the program that leads to all that `leaked` and to nothing that was freed
 /// again; if there is none, the innermost that does not only wrap a call of the API.
 fn specific_function<'a>(leaked: &[&'a Finding], input: &CheckInput) -> Option<&'a str> {
-    let functions = Finding::common_functions(leaked);
-    let (line, callers) = functions.split_first()?;
-    let callers = callers.iter().filter(|function| {
-        let is_closure = function.contains('{');
-        *function != line && !is_closure && !is_of_test(function, &input.subject.test)
-    });
+    let mut functions = Finding::common_functions(leaked);
+    let line = *functions.first()?;
     let is_wrapper = leaked.iter().any(|finding| finding.site.calls_the_api());
-    let own = std::iter::once(line).filter(|_| !is_wrapper);
-    let candidates = own.chain(callers).copied();
-    let of_freed = input.judged_runs().iter().flat_map(|run| &run.freed_of_run);
-    let freed: Vec<_> = of_freed
-        .map(|freed| input.names.site(freed.allocated, freed.kind))
+    functions.retain(|it| {
+        let is_closure_or_test = it.contains('{') || is_of_test(it, &input.subject.test);
+        if *it == line {
+            !is_wrapper
+        } else {
+            !is_closure_or_test
+        }
+    });
+    let freed = input.judged_runs().iter().flat_map(|run| &run.freed_of_run);
+    let freed: Vec<_> = freed
+        .map(|it| input.names.site(it.allocated, it.kind))
         .collect();
-    let is_specific = |function: &&str| {
+    let is_specific = |function: &&&str| {
         let mut of_freed = freed.iter().flat_map(Site::users_functions);
-        of_freed.all(|it| it != *function)
+        of_freed.all(|it| it != **function)
     };
-    let specific = candidates.clone().find(is_specific);
-    specific.or(candidates.into_iter().next()).or(Some(line))
+    let specific = functions.iter().find(is_specific);
+    Some(specific.or(functions.first()).copied().unwrap_or(line))
 }
 
 /// Returns `advice`, plus a tolerance for the remaining reserve, if the check passes with it.

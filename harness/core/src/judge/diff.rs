@@ -82,25 +82,14 @@ impl Tally {
         self.sizes.push(bytes);
     }
 
-    /// Returns the amount of each size in the order of their first allocations, if there are a few.
+    /// Returns the amount of each size, the smallest first, if there are a few.
     pub(crate) fn few_sizes(&self) -> Vec<Amount> {
-        let mut sizes: Vec<Amount> = Vec::new();
+        let mut sizes: BTreeMap<u64, Amount> = BTreeMap::new();
         for bytes in &self.sizes {
-            let same = |of: &Amount| of.bytes == bytes.saturating_mul(of.count);
-            let known = sizes.iter().position(same);
-            let at = known.unwrap_or(sizes.len());
-            if known.is_none() {
-                sizes.push(Amount::default());
-            }
-            sizes[at].add(*bytes);
-            if sizes.len() > MOST_SIZES {
-                break;
-            }
+            sizes.entry(*bytes).or_default().add(*bytes);
         }
-        match sizes.len() {
-            2..=MOST_SIZES => sizes,
-            _ => Vec::new(),
-        }
+        let are_few = (2..=MOST_SIZES).contains(&sizes.len());
+        sizes.into_values().filter(|_| are_few).collect()
     }
 
     /// Returns the part that consists of these records.

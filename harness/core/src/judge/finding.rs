@@ -159,14 +159,19 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
 
 /// Returns how the context of a group ended, and where.
 fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
+    let how = match cause {
+        ContextEnd::Destroyed => "freed only because its context was destroyed",
+        ContextEnd::LastRelease => "freed only because the last primary context was released",
+        ContextEnd::Reset => "freed only because the device was reset",
+        ContextEnd::DeviceDestroyed => "not destroyed before its device was",
+        ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
+    };
     let site = |stack| input.names.site(stack, group.key.class.kind);
     let site = group.ended_by.map(site);
     let site = site.filter(|site| site.user_frame().is_some());
-    let test = &input.subject.test;
     Ended {
-        cause,
-        at: site.as_ref().map(|site| site.shown(test)),
-        by: site.and_then(|site| site.functions(test)),
+        how: how.to_owned(),
+        at: site.map(|site| site.shown(&input.subject.test)),
     }
 }
 

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, FreedAt};
-use super::order::Order;
+use super::order;
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
@@ -39,9 +39,8 @@ impl FreedSite<'_> {
 pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     let mut runs = input.judged_runs().iter().rev();
     let run = runs.find(|run| !run.freed_of_run.is_empty());
-    let mut leaks = found.iter_mut().map(|found| &mut found.finding);
+    let leaks = found.iter_mut().map(|found| &mut found.finding);
     let mut leaks = leaks
-        .by_ref()
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .peekable();
     let (Some(run), Some(_)) = (run, leaks.peek()) else {
@@ -65,13 +64,12 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         }
     }
     let test = &input.subject.test;
-    let order = Order::of(run, input);
     for finding in leaks {
         let line = finding.site.user_frame().and_then(line);
         let of_line = line.and_then(|line| by_line.get(&line));
         let alike = of_line.into_iter().flatten().copied();
         let alike: Vec<_> = alike.filter(|freed| freed.is_like(finding)).collect();
-        finding.order = order.of_line(finding, &alike, test);
+        finding.order = order::of_line(finding, &alike, run, input);
         finding.siblings = siblings(finding, &alike, test);
         if finding.siblings.is_empty() {
             finding.companions = companions(finding, &by_function, test);
@@ -87,22 +85,21 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
     for it in freed {
         let callers = it.allocated.callers(test);
         let from = callers.filter(|callers| of_finding.as_ref() != Some(callers));
+        let from = from.map(|from| without_common_end(&from, of_finding.as_deref()));
         if from.is_none() {
             freed_here = it.freed.count.saturating_add(freed_here);
         }
         let at = shown_up_to(&finding.site, &it.at);
-        let place = (at.shown(test), at.functions(test), from);
-        *places.entry(place).or_default() += it.freed.count;
+        *places.entry((at.shown(test), from)).or_default() += it.freed.count;
     }
     // The same callers may have reached the line in two ways inside a library.
     finding.freed = finding.freed.max(freed_here);
     finding.allocated = finding
         .allocated
         .max(finding.freed.saturating_add(finding.count));
-    let sibling = |((freed_at, freed_by, allocated_from), count)| Sibling {
+    let sibling = |((freed_at, allocated_from), count)| Sibling {
         count,
         freed_at,
-        freed_by,
         allocated_from,
     };
     let mut siblings: Vec<_> = places.into_iter().map(sibling).collect();
@@ -110,6 +107,16 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
     siblings.sort_by_key(|sibling| (sibling.allocated_from.is_some(), Reverse(sibling.count)));
     siblings.truncate(MOST_PLACES);
     siblings
+}
+
+/// Returns these callers up to where those of a finding are the same.
+fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
+    let mut callers: Vec<&str> = callers.split(" ← ").collect();
+    let mut others = of_finding.unwrap_or_default().rsplit(" ← ");
+    while callers.len() > 1 && callers.last().copied() == others.next() {
+        callers.pop();
+    }
+    callers.join(" ← ")
 }
 
 /// Returns what the innermost possible function has created on another line than a finding's own, or of
@@ -144,21 +151,18 @@ fn companions(
                     .map(|it| line(it))
                     .eq(callers.iter().map(|it| line(it)))
             {
-                let at = shown_up_to(&finding.site, &one.at);
-                let freed = (at.shown(test), at.functions(test));
-                let key = (created.shown(), freed, one.freed.kind.name());
+                let at = shown_up_to(&finding.site, &one.at).shown(test);
+                let key = (created.shown(), at, one.freed.kind.name());
                 places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
             }
         }
         if !places.is_empty() {
-            let companion =
-                |((created_in, (freed_at, freed_by), _), (resource, count))| Companion {
-                    resource,
-                    count,
-                    created_in,
-                    freed_at,
-                    freed_by,
-                };
+            let companion = |((created_in, freed_at, _), (resource, count))| Companion {
+                resource,
+                count,
+                created_in,
+                freed_at,
+            };
             let mut companions: Vec<_> = places.into_iter().map(companion).collect();
             companions.sort_by_key(|companion| Reverse(companion.count));
             companions.truncate(MOST_COMPANIONS);

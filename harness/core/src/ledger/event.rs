@@ -384,7 +384,6 @@ pub enum Event {
 
 /// How a context ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ContextEnd {
     /// `cuCtxDestroy`.

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{FindingKind, Reusable, Site};
 use crate::escape;
-use crate::ledger::event::ContextEnd;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
 /// One thing that a check reports.
@@ -178,19 +177,18 @@ impl Finding {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the user's functions that all `findings` come from and whose names can be copied into an
+    /// Returns the functions of the program that all `findings` come from and whose names can be copied into an
     /// attribute, the innermost first.
     #[must_use]
     pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
-        let Some((first, others)) = findings.split_first() else {
-            return Vec::new();
-        };
-        let functions = first.site.users_functions().filter(|function| {
-            let can_be_copied =
-                function.len() <= LONGEST_FUNCTION && escape::name(function) == *function;
-            let is_of = |other: &&Self| other.site.users_functions().any(|it| it == *function);
-            can_be_copied && others.iter().all(is_of)
-        });
+        let first = findings.iter().take(1);
+        let functions = first
+            .flat_map(|it| it.site.users_functions())
+            .filter(|function| {
+                let is_of = |it: &&Self| it.site.users_functions().any(|it| it == *function);
+                let can_be_copied = function.len() <= LONGEST_FUNCTION;
+                can_be_copied && escape::name(function) == *function && findings.iter().all(is_of)
+            });
         functions.collect()
     }
 
@@ -198,15 +196,6 @@ impl Finding {
     #[must_use]
     pub fn verbs(&self) -> (&'static str, &'static str) {
         self.resource.map_or(("allocated", "freed"), verbs)
-    }
-
-    /// Returns the pronoun for what it is about.
-    #[must_use]
-    pub const fn pronoun(&self) -> &'static str {
-        match self.count {
-            1 => "it",
-            _ => "them",
-        }
     }
 }
 
@@ -223,29 +212,10 @@ pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Ended {
-    /// How it ended.
-    pub cause: ContextEnd,
+    /// How it ended: `freed only because its context was destroyed`.
+    pub how: String,
     /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`; none if it is unknown.
     pub at: Option<String>,
-    /// The functions of that call: `App::close`.
-    pub by: Option<String>,
-}
-
-/// Formats as `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
-impl fmt::Display for Ended {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self.cause {
-            ContextEnd::Destroyed => "freed only because its context was destroyed",
-            ContextEnd::LastRelease => "freed only because the last primary context was released",
-            ContextEnd::Reset => "freed only because the device was reset",
-            ContextEnd::DeviceDestroyed => "not destroyed before its device was",
-            ContextEnd::InstanceDestroyed => "not destroyed before its instance was",
-        })?;
-        match &self.at {
-            Some(at) => write!(out, ", in {at}"),
-            None => Ok(()),
-        }
-    }
 }
 
 /// A heap block that contained the address of something and was freed before it.
@@ -254,8 +224,6 @@ impl fmt::Display for Ended {
 pub struct Outlived {
     /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The functions that freed it, the innermost first; none if that was the test itself.
-    pub freed_by: Option<String>,
     /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
     pub allocated_in: Option<String>,
 }
@@ -330,11 +298,8 @@ pub struct Holder {
 pub struct Enclosing {
     /// How many blocks: one contains the address, and each of the others leads to the one before it.
     pub blocks: u32,
-    /// Whether the first of them leads to the last, so that they lead to each other in a cycle.
+    /// Whether they lead to each other in cycles: the first of each to the last.
     pub is_cycle: bool,
-    /// The number of such cycles.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cycles: u64,
     /// Where they were allocated, the one with the address first, each location once:
     /// `Node::new (src/node.rs:20)`.
     pub allocated_in: Vec<String>,
@@ -389,9 +354,6 @@ pub struct Sibling {
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The functions that freed them, the innermost first; none if that was the test itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freed_by: Option<String>,
     /// The callers through which they were created, if those of the finding are others.
     pub allocated_from: Option<String>,
 }
@@ -409,9 +371,6 @@ pub struct Companion {
     pub created_in: String,
     /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The functions that freed them, the innermost first; none if that was the test itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub freed_by: Option<String>,
 }
 
 /// Something that is left because what a finding is about is left.

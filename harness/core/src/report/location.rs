@@ -5,8 +5,6 @@ use crate::escape;
 
 /// How many callers are named.
 const CALLERS: usize = 6;
-/// How many functions are named by their short names.
-const FUNCTIONS: usize = 3;
 
 impl Site {
     /// Returns the frame of the user's line.
@@ -104,39 +102,9 @@ impl Site {
         };
         self.user.is_some() && names.clone().all(is_of_api)
     }
-
-    /// Returns the short names of these functions up to the test, the innermost first; `None` if the line is
-    /// the test's own: `cuda::free ← Pool::drop`.
-    #[must_use]
-    pub fn functions(&self, test: &str) -> Option<String> {
-        let inside = self.users_frames().take_while(|it| !it.is_of_test(test));
-        let mut names: Vec<_> = inside.filter_map(Frame::short_function).collect();
-        names.dedup();
-        names.truncate(FUNCTIONS);
-        (!names.is_empty()).then(|| names.join(" ← "))
-    }
 }
 
 impl Frame {
-    /// Returns the function with the type or module that it is in, without closures: `Pool::take` for
-    /// `app::Pool::take::{{closure}}`, `Pool::drop` for `<app::Pool as core::ops::drop::Drop>::drop`.
-    #[must_use]
-    pub fn short_function(&self) -> Option<String> {
-        let path = self.function.as_deref()?.split("::{{").next()?;
-        let of_trait = path.strip_prefix('<').and_then(|it| it.split_once(" as "));
-        let (of, method) = match of_trait {
-            Some((of, rest)) => (of, rest.rsplit_once(">::").map(|(_, method)| method)),
-            None => (path, None),
-        };
-        let of = without_parameters(of);
-        let parts = of.split("::").filter(|part| !part.is_empty()).chain(method);
-        let parts: Vec<_> = parts.collect();
-        Some(match &parts[parts.len().saturating_sub(2)..] {
-            [] => escape::name(path),
-            last => escape::name(&last.join("::")),
-        })
-    }
-
     /// Whether the function is this test, or a closure in it.
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
@@ -183,21 +151,6 @@ pub fn full(frame: &Frame) -> String {
     }
 }
 
-/// Removes the parameters of generic types and functions from a path.
-fn without_parameters(path: &str) -> String {
-    let mut depth = 0_u32;
-    let mut kept = String::new();
-    for letter in path.chars() {
-        match letter {
-            '<' => depth += 1,
-            '>' => depth = depth.saturating_sub(1),
-            _ if depth == 0 => kept.push(letter),
-            _ => {}
-        }
-    }
-    kept
-}
-
 fn short(frame: &Frame) -> String {
     position(frame).unwrap_or_else(|| name(frame))
 }
@@ -231,7 +184,7 @@ fn position(frame: &Frame) -> Option<String> {
 }
 
 /// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
-fn name(frame: &Frame) -> String {
+pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
         (Some(function), _) => escape::name(function.trim_end_matches("::{{closure}}")),
         (None, Some(module)) => {
@@ -256,38 +209,7 @@ fn without_registry(file: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::{Frame, Site};
-
-    #[test]
-    fn a_short_name_has_the_type_or_the_module() {
-        let short = |function: &str| {
-            let function = Some(function.to_owned());
-            let frame = Frame {
-                function,
-                ..Frame::default()
-            };
-            frame.short_function().unwrap_or_default()
-        };
-        assert_eq!(
-            [
-                "app::Pool::take::{{closure}}::{{closure}}",
-                "<app::Pool<f32> as core::ops::drop::Drop>::drop",
-                "app::Pool<f32>::take",
-                "app::Pool::<f32>::take",
-                "main",
-                "<module>",
-            ]
-            .map(short),
-            [
-                "Pool::take",
-                "Pool::drop",
-                "Pool::take",
-                "Pool::take",
-                "main",
-                "<module>"
-            ]
-        );
-    }
+    use crate::report::Site;
 
     #[test]
     fn a_user_s_frame_that_is_not_there_has_no_callers() {

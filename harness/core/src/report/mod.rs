@@ -18,7 +18,7 @@ pub use finding::{
 };
 #[doc(hidden)]
 pub use location::full;
-pub(crate) use location::is_of_test;
+pub(crate) use location::{is_of_test, name};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};
