@@ -3,15 +3,15 @@
 use cudarc::driver::CudaContext;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Place};
-use gpu_leak_check::report::check_report::PrimaryKept;
+use gpu_leak_check::report::check_report::{Finding, PrimaryKept};
 use gpu_leak_tests::checked::{self, Checked};
 
+use super::assert_one_leak;
 use super::driver::{
     allocate, context, create_context, create_green, create_stream, create_texture,
     destroy_context, destroy_green, destroy_stream, destroy_texture, free, make_current,
     release_primary, reset_device, retain_primary,
 };
-use super::{assert_noted, assert_one_leak};
 use crate::kinds::planted::code;
 
 fn run(test: &str) -> Checked {
@@ -33,6 +33,12 @@ fn makes_and_destroys_a_context() {
 #[test]
 fn a_context_made_inside_and_not_destroyed_is_a_handle() {
     assert_one_leak(&run("makes_a_context"), Kind::Context, 0);
+}
+
+#[track_caller]
+fn assert_ended(finding: &Finding, how: &str) {
+    let ended = finding.ended.as_ref().map(|ended| &*ended.how);
+    assert_eq!(ended, Some(how), "{finding:?}");
 }
 
 #[gpu_leak_check]
@@ -127,7 +133,7 @@ fn loads_a_module() {
 fn what_only_the_end_of_its_context_freed_is_a_finding() {
     let checked = run("leaves_freeing_to_the_context");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
-    assert_noted(finding, "freed only because its context was destroyed");
+    assert_ended(finding, "freed only because its context was destroyed");
 }
 
 #[gpu_leak_check]
@@ -143,7 +149,7 @@ fn leaves_freeing_to_the_context() {
 fn what_only_the_last_release_freed_is_a_finding() {
     let checked = run("leaves_freeing_to_the_last_release");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
-    assert_noted(
+    assert_ended(
         finding,
         "freed only because the last primary context was released",
     );
@@ -162,7 +168,7 @@ fn leaves_freeing_to_the_last_release() {
 fn what_only_a_device_reset_freed_is_a_finding() {
     let checked = run("leaves_freeing_to_a_reset");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
-    assert_noted(finding, "freed only because the device was reset");
+    assert_ended(finding, "freed only because the device was reset");
 }
 
 #[gpu_leak_check]
@@ -179,7 +185,7 @@ fn a_texture_left_in_one_of_two_contexts_is_a_finding() {
     // Both may have the same handle.
     let checked = run("leaves_a_texture_in_one_of_two_contexts");
     let finding = assert_one_leak(&checked, Kind::Texture, 0);
-    assert_noted(finding, "freed only because its context was destroyed");
+    assert_ended(finding, "freed only because its context was destroyed");
 }
 
 #[gpu_leak_check]
@@ -227,7 +233,7 @@ fn frees_after_the_green_context_ended() {
 fn a_stream_that_only_the_end_of_its_green_context_freed_is_a_finding() {
     let checked = run("leaves_a_stream_to_the_green_context");
     let finding = assert_one_leak(&checked, Kind::Stream, 0);
-    assert_noted(finding, "freed only because its context was destroyed");
+    assert_ended(finding, "freed only because its context was destroyed");
 }
 
 #[gpu_leak_check]

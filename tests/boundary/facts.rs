@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::probe::{Probe, Segment};
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, When};
-use gpu_leak_check::{Place, gpu_leak_check, probe};
+use gpu_leak_check::{Check, Place, gpu_leak_check, probe};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
 
@@ -31,8 +31,8 @@ fn the_age_of_a_leak_is_told_in_calls() {
     };
     let story = checked.story();
     assert_eq!(finding.when, Some(third), "{story}");
-    let line = "   when       call 3 of the 5 that allocated or freed during the test\n";
-    assert!(checked.child.stderr.contains(line), "{story}");
+    let order = "   order      allocated #1; freed #1; allocated #2 and #3; freed #3; left: #2\n";
+    assert!(checked.child.stderr.contains(order), "{story}");
 }
 
 #[gpu_leak_check]
@@ -43,6 +43,49 @@ fn leaks_by_the_third_of_five_calls() {
     free(allocate(8).unwrap()).unwrap();
     allocate(24).unwrap();
     free(allocate(8).unwrap()).unwrap();
+}
+
+#[test]
+fn the_order_of_many_calls_is_not_told() {
+    let checked = run("leaks_by_the_last_of_many_calls");
+    assert_one_leak(&checked, Kind::Linear, 24);
+    let story = checked.story();
+    assert!(!checked.child.stderr.contains("   order"), "{story}");
+    let line = "   when       call 21 of the 21 that allocated or freed during the test\n";
+    assert!(checked.child.stderr.contains(line), "{story}");
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_by_the_last_of_many_calls() {
+    context();
+    for _ in 0..10 {
+        free(allocate(8).unwrap()).unwrap();
+    }
+    allocate(24).unwrap();
+}
+
+/// What the check inside freed is not counted for the test.
+#[test]
+fn the_order_is_not_told_if_not_all_of_it_is_known() {
+    let checked = run("leaks_beside_a_check_inside");
+    assert_one_leak(&checked, Kind::Linear, 24);
+    assert!(
+        !checked.child.stderr.contains("   order"),
+        "{}",
+        checked.story()
+    );
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn leaks_beside_a_check_inside() {
+    context();
+    Check::new("inside").run(|| free(allocate(8).unwrap()).unwrap());
+    free(allocate(8).unwrap()).unwrap();
+    allocate(24).unwrap();
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
     assert!(whole.parts.contains(&taken), "{story}");
     if !gpu::is_present() {
         assert_eq!(whole.unexplained, 0, "{story}");
-        let line = "device used +4.00 MiB, of which 4.00 MiB accounted for: driver +4.00 MiB\n";
+        let line = "device used +4.00 MiB: driver +4.00 MiB\n";
         assert!(checked.child.stderr.contains(line), "{story}");
     }
 }
@@ -53,7 +53,7 @@ fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
     let story = checked.story();
     let whole = checked.report().devices[0].whole.as_ref().expect("a line");
     assert!(whole.second_run, "{story}");
-    let line = "device used +4.00 MiB in the second run, of which 4.00 MiB accounted for";
+    let line = "device used +4.00 MiB in the second run: driver +4.00 MiB\n";
     assert!(checked.child.stderr.contains(line), "{story}");
 }
 

@@ -217,7 +217,7 @@ fn is_told_when_its_context_ends(name: &str) {
     if let Some(checked) = run("child_whose_context_ends", name) {
         let finding = assert_found(&checked, row);
         let mark = "freed only because its context was destroyed";
-        let marked = finding.notes.iter().any(|note| note.contains(mark));
+        let marked = finding.ended.as_ref().is_some_and(|it| it.how == mark);
         let dies = row.at_context_end != AtContextEnd::Stays;
         assert_eq!(marked, dies, "{}", checked.story());
         tell(

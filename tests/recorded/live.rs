@@ -83,6 +83,7 @@ fn comparable(report: &Report) -> Report {
     for finding in &mut report.findings {
         shorten(&mut finding.site);
         finding.holders = None;
+        finding.not_searched = None;
         finding.enclosing = None;
         finding.outlived.clear();
         if let Some(failed) = &mut finding.failed {

@@ -24,7 +24,7 @@ fn what_grows_in_every_round_fails_with_each_round_s_figure() {
         (finding.kind, counts),
         (FindingKind::Grew, vec![1, 2, 3, 4])
     );
-    let text = "1, 2, 3, 4 left after each: 1 more per round, 10 B more";
+    let text = "1, 2, 3, 4 left after rounds 1 to 4: on average 1 more (10 B) in each";
     assert!(checked.child.stderr.contains(text), "{}", checked.story());
 }
 

@@ -248,6 +248,7 @@ mod tests {
             "also",
             "reuse",
             "thread",
+            "order",
             "when",
             "rounds",
             "confirmed",

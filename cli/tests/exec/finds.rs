@@ -130,13 +130,11 @@ fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let findings = findings(&ran);
     assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!(
-        findings[0].notes,
-        [format!(
-            "freed only because the device was reset, in main (cli/tests/exec/program.c:{})",
-            line_of("CALL(cuDevicePrimaryCtxReset_v2")
-        )]
-    );
+    let ended = findings[0].ended.as_ref().expect("its context has ended");
+    assert_eq!(ended.how, "freed only because the device was reset");
+    let line = line_of("CALL(cuDevicePrimaryCtxReset_v2");
+    let at = format!("main (cli/tests/exec/program.c:{line})");
+    assert_eq!(ended.at, Some(at));
 }
 
 #[test]

@@ -102,6 +102,16 @@ pub fn amount(amount: Amount, noun: &str) -> String {
     )
 }
 
+/// Lists `parts`: `a, b and c`.
+#[must_use]
+pub fn listed(parts: &[String]) -> String {
+    match parts {
+        [] => "nothing".to_owned(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 /// Formats memory of `kind`: `4.00 KiB of linear memory`.
 #[must_use]
 pub fn memory(kind: Kind, bytes: u64) -> String {

@@ -41,10 +41,13 @@ struct Blocks {
     freed: u32,
     /// When no more is noted; `None` before the first block.
     until: Option<Instant>,
-    /// The last free of a block that contained each address, and when that was in the order of the
-    /// ledger's events.
-    last: FxHashMap<u64, (StackId, u64)>,
+    /// The last freed block that contained each address.
+    last: FxHashMap<u64, FreedHeapBlock>,
 }
+
+/// When a block of the program's heap was freed, in the order of the ledger's events, where, and where it was
+/// allocated.
+type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else does,
 /// or if they cannot be seen.
@@ -107,27 +110,26 @@ impl Watching {
         live
     }
 
-    /// Returns, for each of these ranges of addresses, where the last block was freed that contained one of
-    /// it, if that was after the event with this number. The ranges must not overlap.
-    pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<StackId>> {
+    /// Returns, for each of these ranges of addresses, the last freed block that contained one of it, if that
+    /// was after the event with this number. The ranges must not overlap.
+    pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<FreedHeapBlock>> {
         let _quiet = quiet();
         let mut order: Vec<_> = (0..ranges.len()).collect();
         order.sort_by_key(|at| ranges[*at].0.start);
-        let mut last: Vec<Option<(u64, StackId)>> = vec![None; ranges.len()];
+        let mut last: Vec<Option<FreedHeapBlock>> = vec![None; ranges.len()];
         let blocks = locked(&BLOCKS);
         let blocks = blocks.as_ref().filter(|_| is_heap_watched());
-        for (address, (stack, when)) in blocks.into_iter().flat_map(|blocks| &blocks.last) {
+        for (address, block) in blocks.into_iter().flat_map(|blocks| &blocks.last) {
             let before = order.partition_point(|at| ranges[*at].0.start <= *address);
             let Some(&at) = before.checked_sub(1).and_then(|before| order.get(before)) else {
                 continue;
             };
             let (range, after) = &ranges[at];
-            if range.contains(address) && when > after {
-                last[at] = last[at].max(Some((*when, *stack)));
+            if range.contains(address) && block.0 > *after {
+                last[at] = last[at].max(Some(*block));
             }
         }
-        let stacks = last.into_iter().map(|last| last.map(|(_, stack)| stack));
-        stacks.collect()
+        last
     }
 }
 
@@ -194,12 +196,12 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
         return false;
     };
     let mut addresses = Vec::new();
-    {
+    let allocated = {
         let mut blocks = locked(&BLOCKS);
         let Some(blocks) = &mut *blocks else {
             return false;
         };
-        let Some((bytes, _)) = blocks.live.remove(&block.address()) else {
+        let Some((bytes, allocated)) = blocks.live.remove(&block.address()) else {
             return false;
         };
         if is_moved || blocks.freed >= MOST || is_unnoted() {
@@ -215,14 +217,15 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
             blocks.freed = MOST;
             return true;
         }
-    }
+        allocated
+    };
     if !addresses.is_empty() {
-        let (stack, when) = (super::exact_stack(), ledger::live().now());
+        let block = (ledger::live().now(), super::exact_stack(), allocated);
         if let Some(blocks) = &mut *locked(&BLOCKS) {
             let addresses = addresses.into_iter();
             blocks
                 .last
-                .extend(addresses.map(|address| (address, (stack, when))));
+                .extend(addresses.map(|address| (address, block)));
         }
     }
     true

@@ -26,9 +26,10 @@ use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
     CheckStatus, Confirmation, Enclosing, Finding, FindingKind, Frame, Holder, HolderKind,
-    HolderRoot, Report, Site,
+    HolderRoot, Outlived, Report, Site,
 };
 use crate::report::symbols;
+use crate::units::count;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
@@ -66,11 +67,12 @@ pub(crate) fn add(
             }
         }
     }
-    let count = match at_the_end {
+    let number = match at_the_end {
         true => groups.len(),
         false => report.findings.len(),
     };
-    let Some(found) = search(count, time, |record| groups.get(&record).copied()) else {
+    let searched = search(number, time, |record| groups.get(&record).copied());
+    let Some((found, without_address)) = searched else {
         return;
     };
     let blocks = heap.map(|heap| KnownBlocks(heap.live()));
@@ -85,6 +87,7 @@ pub(crate) fn add(
         if of_records.is_empty() {
             continue;
         }
+        let has_none = of_records.iter().any(|at| without_address.contains(at));
         let of_records = of_records.iter().map(|group| found[*group].as_deref());
         let may_be_far = finding.resource != Some(Kind::Block);
         let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
@@ -110,6 +113,20 @@ pub(crate) fn add(
             // Threads without a name may run the same function.
             holders.dedup();
             holders
+        });
+        // How its context ended, or which library has it, is said in that place.
+        let is_said = finding.ended.is_some() || finding.site.library.is_some();
+        finding.not_searched = (finding.holders.is_none() && !is_said).then(|| {
+            match finding.resource.filter(|_| has_none) {
+                Some(kind) => format!("{} memory is not searched for", kind.name()),
+                None if records.len() > MAX_SEARCHED => {
+                    format!(
+                        "there are more than {} to search for",
+                        count(MAX_SEARCHED as u64)
+                    )
+                }
+                None => format!("the search did not see everything within {time:?}"),
+            }
         });
     }
     if let Some(heap) = heap {
@@ -170,21 +187,26 @@ fn add_blocks(
                 let mut met = FxHashSet::default();
                 let each = found.iter().flat_map(|found| found.blocks.iter().copied());
                 all.extend(each.filter(|block| met.insert(*block)));
-                let is_all = |found: &&gpu_leak_holders::Enclosing| found.blocks.len() == all.len();
                 finding.enclosing = Some(Enclosing {
                     blocks: all.len() as u32,
-                    is_cycle: found.iter().all(|found| found.is_cycle && is_all(found)),
+                    is_cycle: found.iter().all(|found| found.is_cycle),
                     allocated_in: blocks.allocated_in(&all),
                 });
             }
             None => {
-                let stacks = groups.iter().filter_map(|group| freed[*group]);
-                let stacks: BTreeSet<StackId> = stacks.collect();
-                let shown = stacks.into_iter().map(site);
-                let shown = shown.filter(|site| site.user_frame().is_some());
-                let shown = shown.map(|it| shown_up_to(&finding.site, &it, &report.test));
-                let shown: BTreeSet<String> = shown.collect();
-                finding.outlived = shown.into_iter().take(MOST_PLACES).collect();
+                let freed = groups.iter().filter_map(|group| freed[*group]);
+                let stacks: BTreeSet<_> = freed
+                    .map(|(_, freed, allocated)| (freed, allocated))
+                    .collect();
+                let outlived = stacks.into_iter().filter_map(|(freed, allocated)| {
+                    let freed = Some(site(freed)).filter(|it| it.user_frame().is_some())?;
+                    Some(Outlived {
+                        freed_at: shown_up_to(&finding.site, &freed).shown(&report.test),
+                        allocated_in: site(allocated).user_frame().map(Frame::shown),
+                    })
+                });
+                let outlived: BTreeSet<_> = outlived.collect();
+                finding.outlived = outlived.into_iter().take(MOST_PLACES).collect();
             }
         }
     }
@@ -214,26 +236,34 @@ fn site(stack: StackId) -> Site {
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
+/// What leads to each group of records; `None` if that is not known.
+type FoundHolders = Vec<Option<Vec<gpu_leak_holders::Holder>>>;
+
 /// Searches for the live records that have a group, within `time`. Returns the holders of each of the
-/// `groups`; `None` if there is nothing to search for.
+/// `groups`, and the groups that have a record without an address; `None` if there is nothing to search for.
 fn search(
     groups: usize,
     time: Duration,
     group: impl Fn(u64) -> Option<usize>,
-) -> Option<Vec<Option<Vec<gpu_leak_holders::Holder>>>> {
+) -> Option<(FoundHolders, FxHashSet<usize>)> {
     if time.is_zero() || groups == 0 {
         return None;
     }
     let _quiet = quiet();
     let found = ledger::live().select(|record| group(record.sequence).is_some());
-    let targets = found
-        .iter()
-        .filter_map(|record| target(record, group(record.sequence)?));
-    let targets: Vec<Target> = targets.collect();
+    let mut without_address = FxHashSet::default();
+    let mut targets: Vec<Target> = Vec::new();
+    for record in &found {
+        let group = group(record.sequence)?;
+        match target(record, group) {
+            Some(target) => targets.push(target),
+            None => _ = without_address.insert(group),
+        }
+    }
     // A copy of an address in the harness's own memory would be found as its holder.
     drop(found);
     if targets.is_empty() {
-        return None;
+        return Some((vec![None; groups], without_address));
     }
     let maps = mappings::of_this_process();
     let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
@@ -255,7 +285,7 @@ fn search(
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);
         let searching = searching.spawn_scoped(scope, search).ok()?;
-        searching.join().ok()
+        Some((searching.join().ok()?, without_address))
     })
 }
 

@@ -1,5 +1,6 @@
 //! Decides the outcome of a test from its report (pass, warn or fail), and reports it.
 
+use std::collections::BTreeSet;
 use std::panic::resume_unwind;
 use std::process::ExitCode;
 
@@ -8,12 +9,14 @@ use super::session::{Checked, subject_of};
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 use crate::judge::{Subject, Untraced};
+use crate::ledger::Place;
 use crate::options::OnLeak;
 use crate::report::Code;
 pub(crate) use crate::report::check_report::Outcome;
 use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::headline;
 use crate::report::text::{self, Rendering};
+use crate::sync::{Mutex, locked};
 
 /// Decides the outcome of a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
@@ -96,9 +99,14 @@ pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Renders the report for this process's standard error.
+/// Renders the report for this process's standard error. Which primary contexts are kept is said of each
+/// device once: the whole process shares them.
 pub(crate) fn story(report: &Report) -> String {
-    text::to_string(report, &Rendering::for_stderr())
+    static TOLD: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
+    let mut report = report.clone();
+    let mut told = locked(&TOLD);
+    report.primaries.retain(|kept| told.insert(kept.place));
+    text::to_string(&report, &Rendering::for_stderr())
 }
 
 /// Fails the test like a panic would. The line is printed here, not by the panic hook: runners take

@@ -15,8 +15,8 @@ use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Freed, FreedAt, FreedInside, Limits, LiveRecord, Others, Ownership, RunInput,
-    SegmentMap, Usage, is_more_reserved, timeline,
+    ContextError, Freed, FreedAt, FreedInside, Limits, LiveRecord, MOST_IN_ORDER, Others,
+    Ownership, RunInput, SegmentMap, Usage, is_more_reserved, timeline,
 };
 use crate::ledger::{
     self, Anomaly, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch,
@@ -426,7 +426,7 @@ impl Run {
             input.freed_before = freed.collect();
         }
         if !input.live.is_empty() {
-            input.freed_of_run = freed_by_stack(self.scope());
+            input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
         }
         let kept = ledger.primaries_kept(|scope| lineage.has(scope));
@@ -442,24 +442,34 @@ impl Run {
     }
 }
 
-/// Returns what of this run's own allocations was freed, if the stacks of frees were taken.
-fn freed_by_stack(scope: ScopeId) -> Vec<FreedAt> {
-    let mut counts: FxHashMap<_, u64> = FxHashMap::default();
+/// Returns what of this run's own allocations was freed, if the stacks of frees were taken. `is_all`: no
+/// scope inside this one created more.
+fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
+    let mut events: FxHashMap<_, Vec<(u64, u64)>> = FxHashMap::default();
+    let mut are_all_known = is_all;
     for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
         let made = &freed.record.made;
-        if freed.stack != StackId::default() {
-            let stacks = (made.caller.stack, freed.stack);
-            *counts.entry((made.layer, made.kind, stacks)).or_default() += 1;
+        if freed.stack == StackId::default() {
+            are_all_known = false;
+            continue;
         }
+        let stacks = (made.caller.stack, freed.stack);
+        let of_stacks = events.entry((made.layer, made.kind, stacks)).or_default();
+        of_stacks.push((freed.record.sequence, freed.before));
     }
-    let mut freed: Vec<_> = counts
+    are_all_known &= events.len() <= MOST_FREED;
+    let mut freed: Vec<_> = events
         .into_iter()
-        .map(|((layer, kind, (allocated, freed)), count)| FreedAt {
+        .map(|((layer, kind, (allocated, freed)), events)| FreedAt {
             layer,
             kind,
             allocated,
             freed,
-            count,
+            count: events.len() as u64,
+            events: match are_all_known && events.len() <= MOST_IN_ORDER {
+                true => events,
+                false => Vec::new(),
+            },
         })
         .collect();
     freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));

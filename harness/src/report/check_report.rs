@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
-    DeviceTable, Enclosing, FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory,
+    DeviceTable, Enclosing, Ended, FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory,
     Holder, HolderKind, HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay,
-    Outcome, Owner, Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row, RunPurpose,
-    Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice,
+    Outcome, Outlived, Owner, Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row,
+    RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice, verbs,
 };
 
 use crate::judge::{

@@ -5,11 +5,12 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
-    Report, Reusable, Share, Sibling, Site, When,
+    Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
+use super::held_by::{ended_in, held_by};
 use super::text::Rendering;
-use super::{escape, excerpt, held_by};
-use crate::ledger::{Kind, Place};
+use super::{escape, excerpt};
+use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
 /// How many groups of allocations that could share a buffer are shown.
@@ -61,52 +62,47 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let others = finding.siblings.iter();
     let shares = finding.budget.iter().flat_map(|budget| &budget.shares);
     let also = shares.skip(1);
-    let also = also.map(|also| {
-        let at = escape::name(&also.at);
-        format!("{} at {at}{}", share(also), allocated_by(also))
-    });
+    let also = also.map(|also| format!("{} at {}{}", share(also), also.at, allocated_by(also)));
     let reusable = finding.budget.iter().flat_map(|budget| &budget.reusable);
     let reusable = reusable.take(MAX_REUSABLE).map(Reusable::sentence);
     let thread = finding.foreign_thread.as_deref().map(escape::name);
     let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
+    let (held, ended) = match (library, &finding.ended) {
+        (Some(library), ended) => (Some(held_by_library(library)), ended.as_ref()),
+        (None, _) => (None, None),
+    };
     let allowed_by = finding.allowed_by.iter().map(ToString::to_string);
-    let notes = allowed_by.chain(finding.notes.iter().cloned());
+    let notes = allowed_by.chain(ended.map(ended_in));
+    let notes = notes.chain(finding.notes.iter().cloned());
+    let held = held
+        .into_iter()
+        .chain(held_by(finding).filter(|_| ended.is_none()));
     let lines: [(_, Vec<String>); 16] = [
-        (
-            "held by",
-            library.map(held_by_library).into_iter().collect(),
-        ),
-        ("held by", held_by(finding).into_iter().collect()),
+        ("held by", held.collect()),
         ("was in", finding.outlived.iter().map(outlived).collect()),
-        ("called by", site.callers(test).into_iter().collect()),
-        (
-            "allocated",
-            allocated_at(finding, test).into_iter().collect(),
-        ),
+        ("called by", Vec::from_iter(site.callers(test))),
+        ("allocated", Vec::from_iter(allocated_at(finding, test))),
         (
             "others",
             others.map(|others| sibling(others, finding)).collect(),
         ),
         ("with it", with_it(finding)),
         ("also", also.collect()),
-        ("peak", peak(finding).into_iter().collect()),
-        ("reuse", reusable.map(|it| escape::sentence(&it)).collect()),
-        ("thread", thread.into_iter().collect()),
-        ("when", when(finding).into_iter().collect()),
-        ("rounds", rounds(finding).into_iter().collect()),
-        ("confirmed", further_runs(finding).into_iter().collect()),
-        (
-            "known",
-            known
-                .map(|known| escape::sentence(&known.says))
-                .into_iter()
-                .collect(),
-        ),
-        ("note", notes.map(|note| escape::sentence(&note)).collect()),
+        ("peak", Vec::from_iter(peak(finding))),
+        ("reuse", reusable.collect()),
+        ("thread", Vec::from_iter(thread)),
+        ("order", Vec::from_iter(finding.order.clone())),
+        ("when", Vec::from_iter(when(finding))),
+        ("rounds", Vec::from_iter(rounds(finding))),
+        ("confirmed", Vec::from_iter(further_runs(finding))),
+        ("known", Vec::from_iter(known.map(|it| it.says.clone()))),
+        ("note", notes.collect()),
     ];
     let lines = lines.into_iter();
     let lines = lines.flat_map(|(label, texts)| texts.into_iter().map(move |text| (label, text)));
-    lines.collect()
+    lines
+        .map(|(label, text)| (label, escape::sentence(&text)))
+        .collect()
 }
 
 /// Returns where the resource of a failed free was allocated.
@@ -117,9 +113,15 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     Some(format!("at {}{callers}", finding.site.location()))
 }
 
-/// For example `a heap block that was freed in Cache::evict (src/cache.rs:37)`.
-fn outlived(freed_at: &String) -> String {
-    format!("a heap block that was freed in {freed_at}")
+/// For example `a heap block that was allocated in Cache::new (src/cache.rs:20) and freed in Cache::evict
+/// (src/cache.rs:37)`.
+fn outlived(block: &Outlived) -> String {
+    let allocated = block.allocated_in.as_ref();
+    let allocated = allocated.map_or_else(String::new, |at| format!("allocated in {at} and "));
+    format!(
+        "a heap block that was {allocated}freed in {}",
+        block.freed_at
+    )
 }
 
 /// For example `cuBLAS: cublasCreate_v2 in libcublas.so.13.0.0.19, called by libtorch`.
@@ -170,35 +172,45 @@ fn allocated(finding: &Finding) -> String {
     if let Some([largest, ..]) = shares {
         return share(largest) + &allocated_by(largest);
     }
-    let is_handle = finding.resource.is_some_and(Kind::is_handle);
-    let (here, freed) = match is_handle {
-        true => ("created here", "destroyed"),
-        false => ("allocated here", "freed"),
+    let (created, freed) = finding.verbs();
+    let siblings = finding.siblings.iter();
+    let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
+        true => " by these callers",
+        false => "",
     };
+    let allocated = times(finding.allocated.max(1));
     match (finding.allocated, finding.freed) {
-        (0 | 1, 0) => here.to_owned(),
-        (allocated, 0) => format!("{here} {}, never {freed}", times(allocated)),
-        (allocated, back) => format!("{here} {}, {freed} {}", times(allocated), times(back)),
+        (0 | 1, 0) if by_these.is_empty() => format!("{created} here"),
+        (_, 0) if finding.ended.is_some() => format!("{created} here {allocated}{by_these}"),
+        (_, 0) => format!("{created} here {allocated}{by_these}, never {freed}"),
+        (_, back) => format!(
+            "{created} here {allocated}{by_these}, {freed} {}",
+            times(back)
+        ),
     }
 }
 
 /// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`.
 fn sibling(others: &Sibling, finding: &Finding) -> String {
-    let (allocated, freed) = match finding.resource.is_some_and(Kind::is_handle) {
-        true => ("created", "destroyed"),
-        false => ("allocated", "freed"),
-    };
-    let were = if others.count == 1 { "was" } else { "were" };
+    let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
     let whereabouts = from.map_or_else(
         || "here".to_owned(),
         |from| format!("on this line, but called by {from},"),
     );
     format!(
-        "{} {allocated} {whereabouts} {were} {freed} in {}",
+        "{} {created} {whereabouts} {} {freed} in {}",
         count(others.count),
+        were(others.count),
         others.freed_at
     )
+}
+
+const fn were(number: u64) -> &'static str {
+    match number {
+        1 => "was",
+        _ => "were",
+    }
 }
 
 /// Returns what is left as well because the same calls created it, and what else the same function created.
@@ -211,35 +223,28 @@ fn with_it(finding: &Finding) -> Vec<String> {
 
 /// For example `1 stream, created in Texture::new (src/a.rs:20), was destroyed in Texture::drop (src/a.rs:31)`.
 fn companion(other: &Companion) -> String {
-    let (created, freed) = match other.resource.is_handle() {
-        true => ("created", "destroyed"),
-        false => ("allocated", "freed"),
-    };
-    let were = if other.count == 1 { "was" } else { "were" };
+    let (created, freed) = verbs(other.resource);
     format!(
-        "{}, {created} in {}, {were} {freed} in {}",
+        "{}, {created} in {}, {} {freed} in {}",
         other.what(),
         other.created_in,
+        were(other.count),
         other.freed_at
     )
 }
 
 /// For example `calls 3 and 97 of the 100 that allocated or freed during the test`; `None` if there
-/// were no other calls.
+/// were no other calls, or if their order is known.
 fn when(finding: &Finding) -> Option<String> {
     let When { first, last, of } = finding.when?;
-    if of <= finding.count {
+    if of <= finding.count || finding.order.is_some() {
         return None;
     }
     let (at_first, at_last) = (count(first), count(last));
-    let calls = if first == last {
-        format!("call {at_first}")
-    } else if finding.count == 2 {
-        format!("calls {at_first} and {at_last}")
-    } else if last - first < finding.count {
-        format!("calls {at_first} to {at_last}")
-    } else {
-        format!("the first at call {at_first}, the last at call {at_last}")
+    let calls = match last - first {
+        0 => format!("call {at_first}"),
+        all if all < finding.count => format!("calls {at_first} to {at_last}"),
+        _ => format!("the first at call {at_first}, the last at call {at_last}"),
     };
     let of = count(of);
     Some(format!(
@@ -282,27 +287,29 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `1, 2, 3 left after each: 1 more per round, 512 KiB more`. If the count does not
-/// apply or is constant: `4.00 KiB, 8.00 KiB left after each: 4.00 KiB more per round`.
+/// For example `1, 2, 3 left after rounds 1 to 3: on average 1 more (512 KiB) in each`. If the count does not
+/// apply or is constant: `4.00 KiB, 8.00 KiB left after rounds 1 to 2: on average 4.00 KiB more in each`.
 fn rounds(finding: &Finding) -> Option<String> {
-    let (first, last) = (finding.rounds.first()?, finding.rounds.last()?);
-    let steps = (finding.rounds.len() as u64).saturating_sub(1).max(1);
-    let per_round = |first: u64, last: u64| last.saturating_sub(first) / steps;
-    let more_bytes = exact_size(per_round(first.bytes, last.bytes));
-    let is_same_count = |left: &Left| left.count == first.count;
-    let (levels, slope): (Vec<_>, _) = if finding.rounds.iter().all(is_same_count) {
-        let sizes = finding.rounds.iter().map(|left| exact_size(left.bytes));
-        (sizes.collect(), format!("{more_bytes} more per round"))
-    } else {
-        let counts = finding.rounds.iter().map(|left| count(left.count));
-        let more = count(per_round(first.count, last.count));
-        let slope = match finding.bytes {
-            0 => format!("{more} more per round"),
-            _ => format!("{more} more per round, {more_bytes} more"),
-        };
-        (counts.collect(), slope)
+    let rounds = &finding.rounds;
+    let (first, last) = (rounds.first()?, rounds.last()?);
+    let is_same_count = rounds.iter().all(|left| left.count == first.count);
+    let level = |left: &Left| match is_same_count {
+        true => exact_size(left.bytes),
+        false => count(left.count),
     };
-    Some(format!("{} left after each: {slope}", levels.join(", ")))
+    let levels: Vec<_> = rounds.iter().map(level).collect();
+    let steps = (rounds.len() as u64).saturating_sub(1).max(1);
+    let more = last.minus(*first);
+    let bytes = exact_size(more.bytes / steps);
+    let more = match (is_same_count, more.bytes) {
+        (true, _) => format!("{bytes} more"),
+        (_, 0) => format!("{} more", count(more.count / steps)),
+        _ => format!("{} more ({bytes})", count(more.count / steps)),
+    };
+    let (levels, number) = (levels.join(", "), rounds.len());
+    Some(format!(
+        "{levels} left after rounds 1 to {number}: on average {more} in each"
+    ))
 }
 
 /// Describes what further runs of the body showed.

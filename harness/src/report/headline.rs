@@ -3,7 +3,7 @@
 use super::check_report::{CheckStatus, Finding, FindingKind, Limit, Report};
 use super::escape;
 use crate::ledger::{Amount, Kind, Place};
-use crate::units::{amount, exact_size, noun, quantity, total};
+use crate::units::{amount, exact_size, listed, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:88`.
 ///
@@ -144,13 +144,5 @@ fn places(findings: &[&Finding]) -> String {
                 quantity(others.len() as u64, "other place")
             )
         }
-    }
-}
-
-fn listed(parts: &[String]) -> String {
-    match parts {
-        [] => "nothing".to_owned(),
-        [only] => only.clone(),
-        [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

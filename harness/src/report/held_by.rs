@@ -1,17 +1,23 @@
 //! Describes the places of the program that still refer to a leaked resource.
 
-use super::check_report::{Enclosing, Finding, Holder, HolderKind, HolderRoot};
+use super::check_report::{Enclosing, Ended, Finding, Holder, HolderKind, HolderRoot};
 use super::escape;
-use crate::units::quantity;
+use crate::units::{listed, quantity};
 
 /// Returns for example `static optim::STATE, through 2 heap blocks, and the stack of thread
 /// worker-3, in train::work`, or `None` if no holder is known.
 #[must_use]
 pub fn held_by(finding: &Finding) -> Option<String> {
+    if let Some(ended) = &finding.ended {
+        return Some(format!("nothing: {}", ended_in(ended)));
+    }
+    if let Some(why) = &finding.not_searched {
+        return Some(format!("unknown: {}", escape::sentence(why)));
+    }
     let holders = finding.holders.as_ref()?;
     if holders.is_empty() {
         if let Some(blocks) = &finding.enclosing {
-            return Some(only(blocks));
+            return Some(only(blocks, finding.count));
         }
         let it = if finding.count == 1 { "it" } else { "them" };
         return Some(format!(
@@ -46,22 +52,30 @@ fn facts(root: &HolderRoot) -> String {
     let facts: Vec<_> = facts.collect();
     match facts.as_slice() {
         [] => String::new(),
-        [fact] => format!("; that thread still runs: it {fact}"),
-        [facts @ .., last] => {
-            format!(
-                "; that thread still runs: it {} and {last}",
-                facts.join(", ")
-            )
-        }
+        facts => format!("; that thread still runs: it {}", listed(facts)),
+    }
+}
+
+/// For example `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
+pub(super) fn ended_in(ended: &Ended) -> String {
+    match &ended.at {
+        Some(at) => format!("{}, in {at}", ended.how),
+        None => ended.how.clone(),
     }
 }
 
 /// For example `only a cycle of 2 heap blocks, to which nothing else leads, allocated in Node::new
 /// (src/node.rs:20)`.
-fn only(enclosing: &Enclosing) -> String {
+fn only(enclosing: &Enclosing, of: u64) -> String {
     let blocks = quantity(enclosing.blocks.into(), "heap block");
     let places = allocated_in(&enclosing.allocated_in);
     match enclosing.is_cycle {
+        true if of > 1 => {
+            format!(
+                "only cycles of heap blocks, {} in all, to which nothing else leads{places}",
+                enclosing.blocks
+            )
+        }
         true => format!("only a cycle of {blocks}, to which nothing else leads{places}"),
         false if enclosing.blocks == 1 => format!("only {blocks}, to which nothing leads{places}"),
         false => format!("only {blocks}, to which nothing else leads{places}"),
@@ -75,7 +89,8 @@ fn allocated_in(places: &[String]) -> String {
     }
 }
 
-fn root(root: &HolderRoot) -> String {
+/// For example `static optim::STATE`.
+pub(super) fn root(root: &HolderRoot) -> String {
     let name = root.name.as_deref().map(escape::name).unwrap_or_default();
     let thread = root.thread.as_deref().map(escape::name);
     let thread = thread.map_or_else(|| "a thread".to_owned(), |name| format!("thread {name}"));

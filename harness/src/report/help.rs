@@ -1,8 +1,16 @@
 //! What the user can do about each kind of finding.
 
-use super::check_report::{CheckStatus, Finding, FindingKind, Limit, MeantToStay, Report};
-use crate::units::literal;
+use super::check_report::{
+    CheckStatus, Finding, FindingKind, HolderKind, Limit, MeantToStay, Report, verbs,
+};
+use super::held_by;
+use crate::units::{literal, total};
 use gpu_leak_core::ledger::sticky_error;
+
+/// How many different remedies a report gives for findings of one kind.
+const MOST_REMEDIES: usize = 3;
+/// How many callers of a free it names.
+const MOST_CALLERS: usize = 3;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
 /// kind of finding, worst first.
@@ -12,36 +20,151 @@ pub fn help(report: &Report) -> Vec<String> {
     kinds.sort();
     kinds.dedup();
     let reason = report.reason.iter().map(|reason| reason.remedy.clone());
-    let remedies = kinds.into_iter().filter_map(|kind| remedy(kind, report));
+    let remedies = kinds.into_iter().flat_map(|kind| match kind {
+        FindingKind::Leaked | FindingKind::Grew => of_left(kind, report),
+        kind => remedy(kind, report).into_iter().collect(),
+    });
     reason.chain(remedies).collect()
 }
 
-fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
+/// Returns what to do about the findings of this kind, which are about what was left: a sentence for all of
+/// them, or one for each remedy.
+fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
-        return Some(format!(
+        return vec![format!(
             "free what is new, or raise the bound of the entry at {entry}: `cargo gpu-leak allow --write`"
+        )];
+    }
+    let findings = report.findings.iter();
+    let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
+    let one = total(findings.clone().map(|it| it.count)) == 1;
+    let mut told: Vec<String> = Vec::new();
+    for finding in findings {
+        let remedy = of_its_cause(finding, report, one);
+        let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
+        if !told.contains(&remedy) {
+            told.push(remedy);
+        }
+    }
+    if told.len() > MOST_REMEDIES {
+        told = vec![in_general(kind, report, one)];
+    }
+    let stay = if one { "it is" } else { "they are" };
+    let option = match (report.is_of_a_program(), &report.meant_to_stay) {
+        (true, _) => format!(
+            "{}; if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the reason, \
+             allows what this run left",
+            python(report, kind)
+        ),
+        (false, Some(options)) if kind == FindingKind::Leaked => {
+            format!("; if {stay} meant to stay: #[gpu_leak_check({options})]")
+        }
+        _ => String::new(),
+    };
+    if let Some(last) = told.last_mut() {
+        *last += &option;
+    }
+    told
+}
+
+/// Returns what to do about a finding according to what is known of its cause, the most certain first; `None` if
+/// nothing is. `one`: the findings are about one resource.
+fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
+    let (it, these) = if one {
+        ("it", "this one")
+    } else {
+        ("them", "these")
+    };
+    let (_, freed) = finding.verbs();
+    let (end, in_each_round) = match report.is_of_a_program() {
+        true => ("the program ends", ""),
+        false => ("the test ends", " in each round"),
+    };
+    let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
+    if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
+        return Some(format!(
+            "join the thread that was started in {started} before {end}"
         ));
     }
+    if let Some(root) = roots.clone().find(|root| root.kind != HolderKind::Stack) {
+        let root = held_by::root(root);
+        return Some(match finding.kind {
+            FindingKind::Grew => format!("limit what {root} can hold, or clear it{in_each_round}"),
+            _ => format!("remove {it} from {root} and free {it} before {end}"),
+        });
+    }
+    if finding.enclosing.as_ref().is_some_and(|it| it.is_cycle) {
+        return Some(format!(
+            "break the cycle that keeps {it} alive, for example with a `Weak`"
+        ));
+    }
+    if let Some(ended) = &finding.ended {
+        let at = ended
+            .at
+            .as_deref()
+            .map_or_else(String::new, |at| format!(": {}", nearest(at)));
+        return Some(format!("free {it} before that context or device ends{at}"));
+    }
+    let others = |are_alike: bool| {
+        let mut others = finding.siblings.iter();
+        let of = others.find(|it| it.allocated_from.is_none() == are_alike)?;
+        let others = if are_alike {
+            "the others"
+        } else {
+            "those of other callers"
+        };
+        let at = nearest(&of.freed_at);
+        Some(format!(
+            "find out why {these} did not get to where {others} were {freed}: {at}"
+        ))
+    };
+    let owner = || {
+        // That the test itself dropped it says little.
+        let mut places = finding.outlived.iter().map(|it| nearest(&it.freed_at));
+        let at = places.find(|at| at.contains('('))?;
+        Some(format!(
+            "free {it} before the owner is dropped or cleared in {at}"
+        ))
+    };
+    let companion = || {
+        let other = finding.companions.first()?;
+        let (created, freed) = verbs(other.resource);
+        let (other, at) = (other.what(), nearest(&other.freed_at));
+        Some(format!(
+            "free {it} where {other}, {created} with {it}, got {freed}: {at}"
+        ))
+    };
+    let cause = others(true).or_else(owner).or_else(companion);
+    cause.or_else(|| others(false))
+}
+
+/// Returns the inner end of a chain of callers.
+fn nearest(callers: &str) -> String {
+    callers
+        .split(" ← ")
+        .take(MOST_CALLERS)
+        .collect::<Vec<_>>()
+        .join(" ← ")
+}
+
+/// Returns what to do if no cause is known.
+fn in_general(kind: FindingKind, report: &Report, one: bool) -> String {
+    let it = if one { "it" } else { "them" };
+    match (kind, report.is_of_a_program()) {
+        (FindingKind::Leaked, true) => format!("free {it} before the program ends"),
+        (FindingKind::Leaked, false) => format!("free {it} before the test ends"),
+        (_, true) => {
+            "free it as often as it is allocated: look for something that only grows, such as \
+                      a list or a cache"
+                .to_owned()
+        }
+        (_, false) => "free in each round what the round allocates".to_owned(),
+    }
+}
+
+fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let text = match kind {
-        FindingKind::Leaked | FindingKind::Grew if report.is_of_a_program() => {
-            let what = match kind {
-                FindingKind::Leaked => "free it before the program ends",
-                _ => {
-                    "free it as often as it is allocated: look for something that only grows, \
-                      such as a list or a cache"
-                }
-            };
-            format!(
-                "{what}{}; if it is meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the \
-                 reason, allows what this run left",
-                python(report, kind)
-            )
-        }
-        FindingKind::Leaked => {
-            let option = meant_to_stay(report);
-            format!("free it before the test ends{option}")
-        }
         FindingKind::FailedFree if breaks_a_context(report) => {
             "a kernel or a copy failed and broke its context, in which nothing can be freed: find \
              it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and fix it first"
@@ -61,7 +184,6 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
             };
             format!("release the pool or empty its cache before the test ends{option}")
         }
-        FindingKind::Grew => "free in each round what the round allocates".to_owned(),
         FindingKind::OverBudget => {
             let of_kind = |finding: &&Finding| finding.kind == kind;
             let budgets = report.findings.iter().filter(of_kind);
@@ -142,5 +264,7 @@ fn meant_to_stay(report: &Report) -> String {
 /// Returns the function that all findings of `kind` come from.
 fn function(report: &Report, kind: FindingKind) -> Option<&str> {
     let of_kind = report.findings.iter().filter(|it| it.kind == kind);
-    Finding::common_function(&of_kind.collect::<Vec<_>>())
+    Finding::common_functions(&of_kind.collect::<Vec<_>>())
+        .first()
+        .copied()
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::check_report::{DeviceTable, Figure, Row, WholeDevice};
+use super::check_report::{DeviceTable, Figure, Purpose, Row, WholeDevice};
 use super::escape;
 use super::style::Style;
 use crate::units::{count, count_change, signed_size, size, size_change};
@@ -64,33 +64,30 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
     Ok(())
 }
 
-/// Returns for example `device used +34.0 MiB, of which 34.0 MiB accounted for: driver +2.00 MiB,
-/// pool reserve +32.0 MiB`, and a line for what is not accounted for. Returns nothing if nothing
-/// changed.
+/// Returns for example `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a line for what
+/// is not accounted for. Returns nothing if nothing changed.
 #[must_use]
 pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {
         return Vec::new();
     }
     let difference = size_change(whole.baseline, whole.after);
-    let parts = whole.parts.iter();
-    let known = parts.fold(0_i64, |sum, part| sum.saturating_add(part.bytes));
-    let known = signed_size(known);
-    let parts: Vec<_> = whole
-        .parts
-        .iter()
-        .map(|part| format!("{} {}", part.purpose.name(), signed_size(part.bytes)))
-        .collect();
-    let known = match known.trim_start_matches('+') {
-        _ if parts.is_empty() => "none accounted for".to_owned(),
-        known => format!("{known} accounted for: {}", parts.join(", ")),
+    let known = whole.parts.iter().map(|part| match part.purpose {
+        // Their sum is rounded, not another amount.
+        Purpose::Pages if part.bytes > 0 => "rounded up to whole pages".to_owned(),
+        purpose => format!("{} {}", purpose.name(), signed_size(part.bytes)),
+    });
+    let known: Vec<_> = known.collect();
+    let known = match known.is_empty() {
+        true => String::new(),
+        false => format!(": {}", known.join(", ")),
     };
     let run = if whole.second_run {
         " in the second run"
     } else {
         ""
     };
-    let mut lines = vec![format!("device used {difference}{run}, of which {known}")];
+    let mut lines = vec![format!("device used {difference}{run}{known}")];
     if whole.unexplained != 0 {
         let hints = match whole.hints.join(", ") {
             none if none.is_empty() => none,

@@ -198,6 +198,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "The static, thread-local or stack that still leads to what leaked, found when the check \
          failed; `nothing any more` means that nothing leads to it, so the program has lost track \
          of it, and `only` that nothing leads to the heap blocks which contain its address, as in a cycle. \
+         `unknown` is followed by the reason. \
          Or the library that allocated it from the driver, with its function that was called.",
         "Clear that place before the test ends, or drop what it holds. A library holds it for its caller: look at what it was asked to do.",
     ),
@@ -219,8 +220,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "was-in",
-        "The program's own heap blocks contained the address of what leaks; they were freed here, in the run that \
-         confirms the leak, and nothing leads to it since.",
+        "The program's own heap blocks contained the address of what leaks: where they were allocated, and where they \
+         were freed, in the run that confirms the leak. Nothing leads to it since.",
         "Look there first: whatever owned it was dropped or cleared here without the free.",
     ),
     explanation(
@@ -246,8 +247,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "Join the thread before the test ends, or assign its allocations to the right test with `Scope`.",
     ),
     explanation(
+        "order",
+        "In which order everything on this line was allocated and freed, in the run that confirms the leak; `#3` is the third that the line allocated. It is printed if all of it is known and there were at most twelve such calls.",
+        "Look at what happened just before and after the ones that are left: a replacement, a retry, an early return, a list of which all but one are freed.",
+    ),
+    explanation(
         "when",
-        "When it was allocated: the numbers of these calls among all calls of the test that allocated or freed.",
+        "When it was allocated: the numbers of these calls among all calls of the test that allocated or freed. It is printed if the order is not known.",
         "What is left of the first calls is often set-up; what is left of the last calls often should have been dropped at the end of the test.",
     ),
     explanation(
@@ -308,7 +314,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "device-used",
-        "By how much the memory in use on the whole device changed, and how much of that the layers account for. The rest is the driver's own: page rounding, loaded code, kernel stacks. It does not affect the result.",
+        "By how much the memory in use on the whole device changed, and what is known of that: what the layers account for, rounded up to whole pages. What is unexplained is the driver's own: loaded code, kernel stacks. It does not affect the result.",
         "Nothing needs to be done.",
     ),
     explanation(

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use super::input::CheckInput;
 use super::{CheckResult, judge};
-use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, MeantToStay};
+use crate::report::{
+    CheckStatus, Confirmation, Finding, FindingKind, MeantToStay, Site, is_of_test,
+};
 use crate::suppressions::{Pattern, Suppression};
 use crate::units::total;
 
@@ -22,7 +24,7 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
     let candidates = match leaked.is_empty() {
         true => [Some(MeantToStay::default()), None],
         false => [
-            Finding::common_function(&leaked).map(MeantToStay::allow),
+            specific_function(&leaked, input).map(MeantToStay::allow),
             // Applies per device and layer, and covers only bytes.
             largest_sum(&leaked).map(|tolerance| MeantToStay {
                 tolerance,
@@ -34,6 +36,32 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         .into_iter()
         .flatten()
         .find_map(|advice| enough(input, advice))
+}
+
+/// Returns the innermost function of the program that leads to all that `leaked` and to nothing that was freed
+/// again; if there is none, the innermost that does not only wrap a call of the API.
+fn specific_function<'a>(leaked: &[&'a Finding], input: &CheckInput) -> Option<&'a str> {
+    let mut functions = Finding::common_functions(leaked);
+    let line = *functions.first()?;
+    let is_wrapper = leaked.iter().any(|finding| finding.site.calls_the_api());
+    functions.retain(|it| {
+        let is_closure_or_test = it.contains('{') || is_of_test(it, &input.subject.test);
+        if *it == line {
+            !is_wrapper
+        } else {
+            !is_closure_or_test
+        }
+    });
+    let freed = input.judged_runs().iter().flat_map(|run| &run.freed_of_run);
+    let freed: Vec<_> = freed
+        .map(|it| input.names.site(it.allocated, it.kind))
+        .collect();
+    let is_specific = |function: &&&str| {
+        let mut of_freed = freed.iter().flat_map(Site::users_functions);
+        of_freed.all(|it| it != **function)
+    };
+    let specific = functions.iter().find(is_specific);
+    Some(specific.or(functions.first()).copied().unwrap_or(line))
 }
 
 /// Returns `advice`, plus a tolerance for the remaining reserve, if the check passes with it.

@@ -51,6 +51,9 @@ impl Class {
     }
 }
 
+/// How many different sizes a finding lists.
+const MOST_SIZES: usize = 3;
+
 /// The records of one group in one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
@@ -77,6 +80,16 @@ impl Tally {
         self.amount.add(bytes);
         self.records.push(sequence);
         self.sizes.push(bytes);
+    }
+
+    /// Returns the amount of each size, the smallest first, if there are a few.
+    pub(crate) fn few_sizes(&self) -> Vec<Amount> {
+        let mut sizes: BTreeMap<u64, Amount> = BTreeMap::new();
+        for bytes in &self.sizes {
+            sizes.entry(*bytes).or_default().add(*bytes);
+        }
+        let are_few = (2..=MOST_SIZES).contains(&sizes.len());
+        sizes.into_values().filter(|_| are_few).collect()
     }
 
     /// Returns the part that consists of these records.

@@ -8,7 +8,7 @@ use super::names::NameTable;
 use super::usage::Amount;
 use crate::ledger::event::ContextEnd;
 use crate::ledger::{Holding, Kind, Layer, Place};
-use crate::report::{Confirmation, Finding, FindingKind, Site, When};
+use crate::report::{Confirmation, Ended, Finding, FindingKind, Site, When};
 use crate::units::quantity;
 
 /// A finding, and the sequence numbers of its records. A finding about a sum has none.
@@ -58,7 +58,6 @@ pub(crate) fn of_group(
     let site = names.site(group.key.stack, resource);
     let mut notes = Vec::new();
     notes.extend(labels(tally, names));
-    notes.extend(ended.map(|cause| freed_only(cause, group, input)));
     notes.extend(what_holds(tally, input));
     notes.extend(running_thread(group, run, input));
     let left = group.left[run].amount.count;
@@ -68,10 +67,12 @@ pub(crate) fn of_group(
         count: tally.amount.count,
         bytes: tally.amount.bytes,
         each: tally.each,
+        sizes: tally.few_sizes(),
         allocated,
         freed: allocated.saturating_sub(left.max(tally.amount.count)),
         when: when(&input.runs[run], &tally.records),
         foreign_thread: group.foreign_thread.map(|thread| names.thread(thread)),
+        ended: ended.map(|cause| ending(cause, group, input)),
         notes,
         ..Finding::new(kind, layer, place, site)
     };
@@ -156,9 +157,9 @@ fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<Strin
     })
 }
 
-/// For example `freed only because its context was destroyed, in App::close (src/app.rs:40)`.
-fn freed_only(cause: ContextEnd, group: &Group, input: &CheckInput) -> String {
-    let what = match cause {
+/// Returns how the context of a group ended, and where.
+fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
+    let how = match cause {
         ContextEnd::Destroyed => "freed only because its context was destroyed",
         ContextEnd::LastRelease => "freed only because the last primary context was released",
         ContextEnd::Reset => "freed only because the device was reset",
@@ -167,9 +168,10 @@ fn freed_only(cause: ContextEnd, group: &Group, input: &CheckInput) -> String {
     };
     let site = |stack| input.names.site(stack, group.key.class.kind);
     let site = group.ended_by.map(site);
-    match site.filter(|site| site.user_frame().is_some()) {
-        Some(site) => format!("{what}, in {}", site.shown(&input.subject.test)),
-        None => what.to_owned(),
+    let site = site.filter(|site| site.user_frame().is_some());
+    Ended {
+        how: how.to_owned(),
+        at: site.map(|site| site.shown(&input.subject.test)),
     }
 }
 

@@ -184,7 +184,7 @@ pub struct FreedInside {
 }
 
 /// How much of what was allocated at one stack was freed at another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedAt {
     /// The allocator.
     pub layer: Layer,
@@ -196,6 +196,10 @@ pub struct FreedAt {
     pub freed: StackId,
     /// How many.
     pub count: u64,
+    /// For each of them the number of the event that created it, and that of the event after its free;
+    /// empty if they are many, or if not every free of the run is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<(u64, u64)>,
 }
 
 /// A record that is live at the end of a run, and whose it is.

@@ -17,6 +17,7 @@ mod growth;
 mod input;
 mod kept_alive;
 mod names;
+mod order;
 mod peaks;
 mod recycled;
 mod reserve;
@@ -41,6 +42,7 @@ pub use input::{
     Others, Ownership, RunInput, Subject, Untraced,
 };
 pub use names::{DeviceName, NameTable};
+pub use order::MOST_IN_ORDER;
 pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, FreedAt};
+use super::order;
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
@@ -21,19 +22,25 @@ const MOST_PLACES: usize = 3;
 const MOST_COMPANIONS: usize = 2;
 
 /// Something that was freed, with the call sites of its allocation and of its free.
-struct FreedSite<'a> {
-    freed: &'a FreedAt,
-    allocated: Site,
-    at: Site,
+pub(super) struct FreedSite<'a> {
+    pub(super) freed: &'a FreedAt,
+    pub(super) allocated: Site,
+    pub(super) at: Site,
+}
+
+impl FreedSite<'_> {
+    /// Whether it is of the kind and the allocator of this finding.
+    fn is_like(&self, finding: &Finding) -> bool {
+        (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
+    }
 }
 
 /// Adds to each leak where its siblings or companions were freed, in the last run that knows.
 pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     let mut runs = input.judged_runs().iter().rev();
     let run = runs.find(|run| !run.freed_of_run.is_empty());
-    let mut leaks = found.iter_mut().map(|found| &mut found.finding);
+    let leaks = found.iter_mut().map(|found| &mut found.finding);
     let mut leaks = leaks
-        .by_ref()
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .peekable();
     let (Some(run), Some(_)) = (run, leaks.peek()) else {
@@ -51,9 +58,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         if let Some(line) = one.allocated.user_frame().and_then(line) {
             by_line.entry(line).or_default().push(one);
         }
-        let functions = users_frames(&one.allocated)
-            .into_iter()
-            .filter_map(function);
+        let functions = one.allocated.users_frames().filter_map(function);
         for function in functions.collect::<FxHashSet<_>>() {
             by_function.entry(function).or_default().push(one);
         }
@@ -62,37 +67,36 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     for finding in leaks {
         let line = finding.site.user_frame().and_then(line);
         let of_line = line.and_then(|line| by_line.get(&line));
-        let siblings = siblings(finding, of_line.into_iter().flatten(), test);
-        let companions = match siblings.is_empty() {
-            true => companions(finding, &by_function, test),
-            false => Vec::new(),
-        };
-        (finding.siblings, finding.companions) = (siblings, companions);
+        let alike = of_line.into_iter().flatten().copied();
+        let alike: Vec<_> = alike.filter(|freed| freed.is_like(finding)).collect();
+        finding.order = order::of_line(finding, &alike, run, input);
+        finding.siblings = siblings(finding, &alike, test);
+        if finding.siblings.is_empty() {
+            finding.companions = companions(finding, &by_function, test);
+        }
     }
 }
 
-/// Where the others of a finding's line were freed: `freed` is what was allocated on this line.
-fn siblings<'a>(
-    finding: &Finding,
-    freed: impl Iterator<Item = &'a &'a FreedSite<'a>>,
-    test: &str,
-) -> Vec<Sibling> {
+/// Where the others of a finding's line were freed. Counts them for the finding if they have its callers.
+fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<Sibling> {
     let of_finding = finding.site.callers(test);
-    let is_alike = |it: &&&FreedSite<'_>| {
-        (it.freed.layer, Some(it.freed.kind)) == (finding.layer, finding.resource)
-    };
-    let mut places: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
-    for FreedSite {
-        freed,
-        allocated,
-        at,
-    } in freed.filter(is_alike)
-    {
-        let callers = allocated.callers(test);
+    let mut places: BTreeMap<_, u64> = BTreeMap::new();
+    let mut freed_here = 0;
+    for it in freed {
+        let callers = it.allocated.callers(test);
         let from = callers.filter(|callers| of_finding.as_ref() != Some(callers));
-        let at = shown_up_to(&finding.site, at, test);
-        *places.entry((at, from)).or_default() += freed.count;
+        let from = from.map(|from| without_common_end(&from, of_finding.as_deref()));
+        if from.is_none() {
+            freed_here = it.freed.count.saturating_add(freed_here);
+        }
+        let at = shown_up_to(&finding.site, &it.at);
+        *places.entry((at.shown(test), from)).or_default() += it.freed.count;
     }
+    // The same callers may have reached the line in two ways inside a library.
+    finding.freed = finding.freed.max(freed_here);
+    finding.allocated = finding
+        .allocated
+        .max(finding.freed.saturating_add(finding.count));
     let sibling = |((freed_at, allocated_from), count)| Sibling {
         count,
         freed_at,
@@ -105,6 +109,16 @@ fn siblings<'a>(
     siblings
 }
 
+/// Returns these callers up to where those of a finding are the same.
+fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
+    let mut callers: Vec<&str> = callers.split(" ← ").collect();
+    let mut others = of_finding.unwrap_or_default().rsplit(" ← ");
+    while callers.len() > 1 && callers.last().copied() == others.next() {
+        callers.pop();
+    }
+    callers.join(" ← ")
+}
+
 /// Returns what the innermost possible function has created on another line than a finding's own, or of
 /// another kind on the same line, through the same callers, and what was freed of it, the most first. A test
 /// creates all that it uses, so it does not count.
@@ -113,15 +127,15 @@ fn companions(
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>>,
     test: &str,
 ) -> Vec<Companion> {
-    let frames = users_frames(&finding.site);
+    let frames: Vec<_> = finding.site.users_frames().collect();
     for (at, frame) in frames.iter().enumerate() {
         let Some(function) = function(frame).filter(|_| !frame.is_of_test(test)) else {
             continue;
         };
         let callers = &frames[at + 1..];
-        let mut places: BTreeMap<(String, String, &str), (Kind, u64)> = BTreeMap::new();
+        let mut places: BTreeMap<_, (Kind, u64)> = BTreeMap::new();
         for one in by_function.get(&function).into_iter().flatten() {
-            let all = users_frames(&one.allocated);
+            let all: Vec<_> = one.allocated.users_frames().collect();
             let Some((created, outer)) = all
                 .len()
                 .checked_sub(callers.len() + 1)
@@ -137,8 +151,8 @@ fn companions(
                     .map(|it| line(it))
                     .eq(callers.iter().map(|it| line(it)))
             {
-                let freed_at = shown_up_to(&finding.site, &one.at, test);
-                let key = (created.shown(), freed_at, one.freed.kind.name());
+                let at = shown_up_to(&finding.site, &one.at).shown(test);
+                let key = (created.shown(), at, one.freed.kind.name());
                 places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
             }
         }
@@ -158,13 +172,10 @@ fn companions(
     Vec::new()
 }
 
-/// Shows where something was freed, with its callers up to the first function that the finding's own line
+/// Returns where something was freed, with its callers up to the first function that the finding's own line
 /// has as well: the rest would only repeat how the program got there.
-pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
-    let known: FxHashSet<_> = users_frames(finding)
-        .into_iter()
-        .filter_map(function)
-        .collect();
+pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
+    let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
     let callers = freed.user.map_or(0, |user| user.saturating_add(1));
     let is_common = |frame: &Frame| {
         frame.owner == Owner::User && function(frame).is_some_and(|it| known.contains(&it))
@@ -174,7 +185,7 @@ pub fn shown_up_to(finding: &Site, freed: &Site, test: &str) -> String {
     if let Some(common) = common {
         shown.frames.truncate(callers + common + 1);
     }
-    shown.shown(test)
+    shown
 }
 
 /// A line of a file.
@@ -182,17 +193,10 @@ type FileAndLine<'a> = (&'a str, u32);
 /// A function and its file.
 type SourceFunction<'a> = (&'a str, Option<&'a str>);
 
-fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
+pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
     Some((frame.file.as_deref()?, frame.line?))
 }
 
 fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
     Some((frame.function.as_deref()?, frame.file.as_deref()))
-}
-
-/// The frames of the program's own functions from a site's line outwards.
-fn users_frames(site: &Site) -> Vec<&Frame> {
-    let frames = site.user.and_then(|user| site.frames.get(user..));
-    let frames = frames.unwrap_or_default().iter();
-    frames.filter(|frame| frame.owner == Owner::User).collect()
 }

@@ -284,7 +284,7 @@ impl Ledger {
 
     /// Records that a known record was freed.
     fn freed(&self, record: &Record, caller: Caller) {
-        self.free_log.freed(record, caller.stack);
+        self.free_log.freed(record, caller.stack, || self.now());
         if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
             self.scopes
                 .freed(caller.scope, record.sequence, &record.made);

@@ -17,6 +17,8 @@ pub struct Released {
     pub record: Record,
     /// The time of the free.
     pub at: Instant,
+    /// The number of the ledger's next event at that time.
+    pub before: u64,
     /// Where it was freed; the empty backtrace if none was captured.
     pub stack: StackId,
 }
@@ -64,14 +66,15 @@ impl FreeLog {
         self.clock.get().is_some()
     }
 
-    /// Records that a record was freed.
-    pub(super) fn freed(&self, record: &Record, stack: StackId) {
+    /// Records that a record was freed; `next` returns the number of the ledger's next event.
+    pub(super) fn freed(&self, record: &Record, stack: StackId, next: impl FnOnce() -> u64) {
         if let Some(clock) = self.clock.get() {
             let mut log = self.lock();
             if log.scopes.contains(&record.made.caller.scope) {
                 log.released.push(Released {
                     record: *record,
                     at: clock(),
+                    before: next(),
                     stack,
                 });
             }

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::{Budget, Companion, Consequence, Finding, Limit, Site};
 use crate::escape;
-use crate::ledger::{Kind, Layer, Place};
-use crate::units::{amount, count, exact_size, noun, quantity};
+use crate::ledger::{Amount, Kind, Layer, Place};
+use crate::units::{amount, count, exact_size, listed, noun, quantity};
 
 /// Formats as one line: the kind of the finding, what it is about, the device and the call site.
 ///
@@ -71,8 +71,24 @@ impl Finding {
             }
             (bytes, 1, _) => format!("{} {memory}", exact_size(bytes)),
             (_, many, Some(each)) => format!("{} × {} {memory}", count(many), exact_size(each)),
-            (_, _, None) => format!("{} {memory}", amount(self.amount(), "allocation")),
+            (_, _, None) => match self.sizes_that_differ() {
+                Some(sizes) => format!("{sizes} {memory}"),
+                None => format!("{} {memory}", amount(self.amount(), "allocation")),
+            },
         }
+    }
+}
+
+impl Finding {
+    /// For example `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
+    fn sizes_that_differ(&self) -> Option<String> {
+        let total = self.sizes.iter().copied().reduce(Amount::plus)?;
+        let one = |of_size: &Amount| match of_size.count {
+            0 | 1 => exact_size(of_size.bytes),
+            many => format!("{} × {}", count(many), exact_size(of_size.bytes / many)),
+        };
+        let sizes: Vec<_> = self.sizes.iter().map(one).collect();
+        (total == self.amount()).then(|| listed(&sizes))
     }
 }
 

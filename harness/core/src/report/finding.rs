@@ -29,6 +29,9 @@ pub struct Finding {
     pub bytes: u64,
     /// The size of each, if all have the same size.
     pub each: Option<u64>,
+    /// The number and the total of each size, if they have a few different ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Amount>,
     /// The call site that created them.
     pub site: Site,
     /// How many this call site created during the check.
@@ -52,6 +55,13 @@ pub struct Finding {
     /// When they were created; none if it is unknown.
     #[serde(default)]
     pub when: Option<When>,
+    /// In which order the run that confirmed the finding created and freed everything on its line:
+    /// `allocated #1 and #2; freed #2; left: #1`. None if they are many, or if not all of it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
+    /// How its context ended, if only that freed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ended>,
     /// What further runs of the body showed; none if there were none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
@@ -75,14 +85,17 @@ pub struct Finding {
     /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
+    /// Why it is not known what leads to them, if that was to be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_searched: Option<String>,
     /// If nothing leads to them: the heap blocks that still contain the address of one. Known only of
     /// blocks that the run allocated which confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
-    /// If nothing leads to them, and no such block contains one: where heap blocks were freed in that run
-    /// that contained the address of one, at most two places.
+    /// If nothing leads to them, and no such block contains one: heap blocks that were freed in that run and
+    /// contained the address of one, at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outlived: Vec<String>,
+    pub outlived: Vec<Outlived>,
     /// Further facts, one sentence each.
     pub notes: Vec<String>,
 }
@@ -103,6 +116,7 @@ impl Finding {
             count: 0,
             bytes: 0,
             each: None,
+            sizes: Vec::new(),
             site,
             allocated: 0,
             freed: 0,
@@ -111,6 +125,8 @@ impl Finding {
             consequences: Vec::new(),
             is_consequence: false,
             when: None,
+            order: None,
+            ended: None,
             confirmed: None,
             failed: None,
             rounds: Vec::new(),
@@ -119,6 +135,7 @@ impl Finding {
             exceeds: None,
             foreign_thread: None,
             holders: None,
+            not_searched: None,
             enclosing: None,
             outlived: Vec::new(),
             notes: Vec::new(),
@@ -160,18 +177,55 @@ impl Finding {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the function that all `findings` come from, if its name can be copied into an
-    /// attribute.
+    /// Returns the functions of the program that all `findings` come from and whose names can be copied into an
+    /// attribute, the innermost first.
     #[must_use]
-    pub fn common_function<'a>(findings: &[&'a Self]) -> Option<&'a str> {
-        let mut functions = findings
-            .iter()
-            .map(|finding| finding.site.user_frame()?.function.as_deref());
-        let first = functions.next()??;
-        let is_of_all = functions.all(|function| function == Some(first));
-        let can_be_copied = first.len() <= LONGEST_FUNCTION && escape::name(first) == first;
-        (is_of_all && can_be_copied).then_some(first)
+    pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
+        let first = findings.iter().take(1);
+        let functions = first
+            .flat_map(|it| it.site.users_functions())
+            .filter(|function| {
+                let is_of = |it: &&Self| it.site.users_functions().any(|it| it == *function);
+                let can_be_copied = function.len() <= LONGEST_FUNCTION;
+                can_be_copied && escape::name(function) == *function && findings.iter().all(is_of)
+            });
+        functions.collect()
     }
+
+    /// Returns what creates and what frees these resources: `allocated` and `freed`.
+    #[must_use]
+    pub fn verbs(&self) -> (&'static str, &'static str) {
+        self.resource.map_or(("allocated", "freed"), verbs)
+    }
+}
+
+/// Returns what creates and what frees a resource of this kind.
+#[must_use]
+pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
+    match kind.is_handle() {
+        true => ("created", "destroyed"),
+        false => ("allocated", "freed"),
+    }
+}
+
+/// The end of a context that freed what the program had not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Ended {
+    /// How it ended: `freed only because its context was destroyed`.
+    pub how: String,
+    /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`; none if it is unknown.
+    pub at: Option<String>,
+}
+
+/// A heap block that contained the address of something and was freed before it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Outlived {
+    /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
+    pub freed_at: String,
+    /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
+    pub allocated_in: Option<String>,
 }
 
 /// What allows something to stay. It is displayed as the sentence in a report.
@@ -244,7 +298,7 @@ pub struct Holder {
 pub struct Enclosing {
     /// How many blocks: one contains the address, and each of the others leads to the one before it.
     pub blocks: u32,
-    /// Whether the first of them leads to the last, so that they lead to each other in a cycle.
+    /// Whether they lead to each other in cycles: the first of each to the last.
     pub is_cycle: bool,
     /// Where they were allocated, the one with the address first, each location once:
     /// `Node::new (src/node.rs:20)`.

@@ -76,14 +76,39 @@ impl Site {
     }
 }
 
+impl Site {
+    /// Returns the frames of the program's own functions from this line outwards.
+    pub fn users_frames(&self) -> impl Iterator<Item = &Frame> + Clone {
+        let frames = self.user.and_then(|user| self.frames.get(user..));
+        let frames = frames.unwrap_or_default().iter();
+        frames.filter(|frame| frame.owner == Owner::User)
+    }
+
+    /// Returns the names of this line's function, whoever's it is, and of those outside it that are the
+    /// program's own.
+    pub fn users_functions(&self) -> impl Iterator<Item = &str> {
+        let own = self.user_frame().into_iter().chain(self.users_frames());
+        own.filter_map(|frame| frame.function.as_deref())
+    }
+
+    /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
+    pub fn calls_the_api(&self) -> bool {
+        let inner = self.user.and_then(|user| self.frames.get(..user));
+        let names = inner.unwrap_or_default().iter();
+        let names = names.filter_map(|frame| frame.function.as_deref()?.rsplit("::").next());
+        let is_of_api = |name: &str| {
+            let name = name.strip_prefix("cu").or(name.strip_prefix("vk"));
+            name.is_some_and(|name| name.starts_with(char::is_uppercase))
+        };
+        self.user.is_some() && names.clone().all(is_of_api)
+    }
+}
+
 impl Frame {
     /// Whether the function is this test, or a closure in it.
     #[must_use]
     pub fn is_of_test(&self, test: &str) -> bool {
-        let path = self.function.as_deref().unwrap_or_default();
-        let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
-        let rest = inside.strip_prefix(test);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+        is_of_test(self.function.as_deref().unwrap_or_default(), test)
     }
 
     /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
@@ -94,6 +119,13 @@ impl Frame {
             None => name(self),
         }
     }
+}
+
+/// Whether the function with this path is the test, or a closure in it.
+pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
+    let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
+    let rest = inside.strip_prefix(test);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// Returns `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`, or without line tables
@@ -152,9 +184,9 @@ fn position(frame: &Frame) -> Option<String> {
 }
 
 /// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
-fn name(frame: &Frame) -> String {
+pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
-        (Some(function), _) => escape::name(function),
+        (Some(function), _) => escape::name(function.trim_end_matches("::{{closure}}")),
         (None, Some(module)) => {
             format!(
                 "{}+{:#x}",

@@ -13,11 +13,12 @@ mod timeline;
 
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
-    AllowedBy, Budget, Companion, Confirmation, Consequence, Enclosing, FailedRelease, Finding,
-    Holder, HolderKind, HolderRoot, Limit, Share, Sibling, When,
+    AllowedBy, Budget, Companion, Confirmation, Consequence, Enclosing, Ended, FailedRelease,
+    Finding, Holder, HolderKind, HolderRoot, Limit, Outlived, Share, Sibling, When, verbs,
 };
 #[doc(hidden)]
 pub use location::full;
+pub(crate) use location::{is_of_test, name};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};

@@ -293,6 +293,8 @@ pub(crate) struct Lineage {
     /// The scope, its descendants, and the earlier runs of its check, each with the reason why what
     /// was created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
+    /// How many of them are not those of earlier runs.
+    of_this_run: usize,
     /// What nested checks have settled, by sequence number.
     settled: FxHashMap<u64, Settled>,
     /// The sums for which checks inside this run have failed.
@@ -314,6 +316,7 @@ impl Lineage {
             };
             lineage.settled.extend(node.settled.iter().cloned());
             if in_this_run {
+                lineage.of_this_run += 1;
                 lineage.failed_sums.extend(node.failed_sums.iter().cloned());
             }
             next.extend(node.children.iter().map(|child| {
@@ -327,6 +330,11 @@ impl Lineage {
     /// Whether it contains only one scope.
     pub(crate) fn is_single(&self) -> bool {
         self.scopes.len() <= 1
+    }
+
+    /// Whether it contains no scope inside this run.
+    pub(crate) fn has_no_children(&self) -> bool {
+        self.of_this_run <= 1
     }
 
     /// Whether it contains `scope`.

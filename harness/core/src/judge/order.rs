@@ -1,0 +1,116 @@
+//! In which order the run that confirmed a leak created and freed what belongs to the leak's line: what
+//! happened between two frees, or before the first one, often is the mistake.
+//!
+//! Nothing is said of a line unless everything that happened on it is known.
+
+use std::collections::BTreeMap;
+
+use super::input::{CheckInput, RunInput};
+use super::siblings::{FreedSite, line};
+use crate::ledger::{Anomaly, StackId};
+use crate::report::{Confirmation, Finding, Site, name};
+use crate::units::listed;
+
+/// How many creating and freeing calls are listed.
+pub const MOST_IN_ORDER: usize = 12;
+/// In how many resources that a run left those of a line are looked for.
+const MOST_LEFT: usize = 1000;
+
+/// Returns the order of what happened in `run` on a finding's line, on which these were freed.
+pub(super) fn of_line(
+    finding: &Finding,
+    freed: &[&FreedSite<'_>],
+    run: &RunInput,
+    input: &CheckInput,
+) -> Option<String> {
+    let as_often = matches!(finding.confirmed, Some(Confirmation::Repeated { count, .. })
+        if count == finding.count);
+    let are_known = |it: &&FreedSite<'_>| it.freed.events.len() as u64 == it.freed.count;
+    if !as_often || freed.is_empty() || !freed.iter().all(are_known) {
+        return None;
+    }
+    let live = run.live.iter().map(|live| &live.record);
+    let left = live.chain(run.anomalies.iter().filter_map(|it| match it {
+        Anomaly::EndedWithContext { record, .. } => Some(record),
+        _ => None,
+    }));
+    let left = left.filter(|it| {
+        let class = (it.made.layer, Some(it.made.kind));
+        it.sequence >= run.began && class == (finding.layer, finding.resource)
+    });
+    let left: Vec<_> = left.take(MOST_LEFT).collect();
+    if left.len() == MOST_LEFT {
+        return None;
+    }
+    // When each was created and freed, and through which functions.
+    let mut all: Vec<(u64, Option<u64>, Vec<String>)> = Vec::new();
+    let mut stacks: BTreeMap<StackId, u64> = BTreeMap::new();
+    let functions = |site: &Site| {
+        let inside = site.users_frames();
+        let inside = inside.take_while(|it| !it.is_of_test(&input.subject.test));
+        inside.map(name).collect()
+    };
+    let of_finding = finding.site.user_frame().and_then(line);
+    for record in left {
+        let stack = record.made.caller.stack;
+        let site = input.names.site(stack, record.made.kind);
+        if site.user_frame().and_then(line) == of_finding {
+            all.push((record.sequence, None, functions(&site)));
+            *stacks.entry(stack).or_default() += 1;
+        }
+    }
+    for it in freed {
+        let events = it.freed.events.iter();
+        all.extend(events.map(|(at, end)| (*at, Some(*end), functions(&it.allocated))));
+        *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
+    }
+    // The ledger has counted more where something is missing here.
+    let is_all = |(stack, count): (&StackId, &u64)| {
+        run.allocations
+            .get(stack)
+            .is_none_or(|counted| counted == count)
+    };
+    if all.len() > MOST_IN_ORDER || !stacks.iter().all(is_all) {
+        return None;
+    }
+    all.sort_unstable();
+    // They are told apart by the innermost function in which they differ.
+    let depths = 0..all.iter().map(|(.., names)| names.len()).max()?;
+    let mut differing = depths.filter(|at| all.iter().any(|it| it.2.get(*at) != all[0].2.get(*at)));
+    let depth = differing.next();
+    let mut steps = Vec::new();
+    let mut left = Vec::new();
+    let (created_verb, freed_verb) = finding.verbs();
+    for (number, (created, freed, names)) in (1..).zip(&all) {
+        let function = depth.map_or_else(String::new, |at| {
+            format!(" in {}", names.get(at).map_or("the test", String::as_str))
+        });
+        steps.push(((*created, 1), created_verb, function, number));
+        match freed {
+            // The number is that of the event after it.
+            Some(freed) => steps.push(((*freed, 0), freed_verb, String::new(), number)),
+            None => left.push(number),
+        }
+    }
+    steps.sort_unstable();
+    let mut told = String::new();
+    for phase in steps.chunk_by(|before, after| before.1 == after.1) {
+        let parts = phase.chunk_by(|before, after| before.2 == after.2);
+        let parts = parts.map(|part| {
+            let of_part: Vec<usize> = part.iter().map(|it| it.3).collect();
+            numbers(&of_part) + &part[0].2
+        });
+        told += &format!("{} {}; ", phase[0].1, parts.collect::<Vec<_>>().join(", "));
+    }
+    (steps.len() <= MOST_IN_ORDER).then(|| format!("{told}left: {}", numbers(&left)))
+}
+
+/// For example `#1, #2 and #5 to #7`.
+fn numbers(of: &[usize]) -> String {
+    let runs = of.chunk_by(|before, after| before + 1 == *after);
+    let runs = runs.flat_map(|run| match run {
+        [first, _, .., last] => vec![format!("#{first} to #{last}")],
+        run => run.iter().map(|number| format!("#{number}")).collect(),
+    });
+    listed(&runs.collect::<Vec<_>>())
+}
