@@ -189,6 +189,12 @@ fn keep_as_specific_data(keys: usize) {
     assert_eq!(unsafe { libc::pthread_setspecific(key, data) }, 0);
 }
 
+/// Overwrites the copies that functions left behind.
+#[inline(never)]
+fn overwrite_the_stack() {
+    black_box([0_u64; 4096]);
+}
+
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -196,6 +202,7 @@ fn kept_as_specific_data() {
     keep();
     start("worker-7", |ready, stopped| {
         keep_as_specific_data(1);
+        overwrite_the_stack();
         ready.send(()).unwrap();
         let _ = stopped.recv();
     });
@@ -208,6 +215,7 @@ fn kept_as_the_fortieth_specific_data() {
     keep();
     start("worker-8", |ready, stopped| {
         keep_as_specific_data(40);
+        overwrite_the_stack();
         ready.send(()).unwrap();
         let _ = stopped.recv();
     });
