@@ -1,4 +1,4 @@
-//! Holders in the places where the tests of LeakSanitizer and memray put them. A place that cannot be
+//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that cannot be
 //! searched is not named, but then it is not said either that nothing holds the leak.
 
 #![expect(
@@ -110,15 +110,18 @@ fn kept_by_a_library_on_the_first_thread() {
 
 /// Runs a function on the first thread of the process, on which libtest waits: in a handler of a signal.
 fn on_the_first_thread(function: fn()) {
-    static FUNCTION: Mutex<Option<(fn(), Sender<()>)>> = Mutex::new(None);
+    static FUNCTION: Mutex<Option<fn()>> = Mutex::new(None);
+    static OVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
     extern "C" fn run(_: i32) {
-        let (function, over) = FUNCTION.lock().unwrap().take().unwrap();
+        let function = FUNCTION.lock().unwrap().take().unwrap();
         function();
+        let over = OVER.lock().unwrap().take().unwrap();
         over.send(()).unwrap();
     }
 
     let (over, is_over) = channel();
-    *FUNCTION.lock().unwrap() = Some((function, over));
+    *FUNCTION.lock().unwrap() = Some(function);
+    *OVER.lock().unwrap() = Some(over);
     handle(libc::SIGUSR2, run);
     // SAFETY: the signal has a handler, and the thread that it is for waits in a system call.
     unsafe {
@@ -412,7 +415,7 @@ fn signals_that_arrive_during_the_search_do_not_disturb_it() {
     assert!(arrived > 0, "{}", checked.story());
 }
 
-static MANY: Mutex<Vec<Box<[Pointer; 64]>>> = Mutex::new(Vec::new());
+static MANY: Mutex<Vec<Vec<Pointer>>> = Mutex::new(Vec::new());
 static ARRIVED: AtomicU32 = AtomicU32::new(0);
 
 /// The ids of the threads that search for holders.
@@ -452,7 +455,7 @@ fn kept_while_signals_arrive() {
         let check = || {
             Check::new("block").confirm(false).run(|| {
                 let mut many = MANY.lock().unwrap();
-                many.resize_with(100_000, || Box::new([0; 64]));
+                many.resize_with(100_000, || vec![0; 64]);
                 many[99_000][60] = taken();
             });
         };

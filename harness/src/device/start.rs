@@ -9,7 +9,7 @@
 )]
 
 use std::panic;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_interpose as threads;
@@ -50,14 +50,14 @@ extern "C" fn leave_word() {
 }
 
 /// The C library's descriptor of the program's first thread, 0 if that did not load this code.
-static FIRST_THREAD: AtomicU64 = AtomicU64::new(0);
+static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
 /// glibc that is also its thread pointer.
 pub(crate) fn first_thread() -> Option<u64> {
     match FIRST_THREAD.load(Ordering::Relaxed) {
         0 => None,
-        known => Some(known),
+        known => Some(known as u64),
     }
 }
 
@@ -66,7 +66,7 @@ fn note_first_thread() {
     // SAFETY: these only return numbers of this thread and process.
     let (this, thread, process) = unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
     if thread == process {
-        FIRST_THREAD.store(this as u64, Ordering::Relaxed);
+        FIRST_THREAD.store(this as usize, Ordering::Relaxed);
     }
 }
 

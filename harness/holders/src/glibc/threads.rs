@@ -32,17 +32,18 @@ pub(super) struct Thread {
 impl Thread {
     /// Returns where the C library keeps what belongs to the thread: its descriptor, which has the data of
     /// `pthread_setspecific`, and the table of the thread-locals of libraries.
-    pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> Vec<Range<u64>> {
+    pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
         let Some(pointer) = self.pointer else {
-            return Vec::new();
+            return [0..0, 0..0];
         };
-        let mut all = vec![pointer..pointer + DESCRIPTOR];
-        if let Some(table) = pages.word(pointer + 8)
-            && let Some(libraries) = pages.word(table.wrapping_sub(16))
-        {
-            all.push(table..table.saturating_add(16 * libraries.min(MOST_LIBRARIES)));
-        }
-        all
+        // Two words before the table is how many libraries it has room for.
+        let table = pages.word(pointer + 8).unwrap_or(0);
+        let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
+        let bytes = 16 * room.min(MOST_LIBRARIES);
+        [
+            pointer..pointer + DESCRIPTOR,
+            table..table.saturating_add(bytes),
+        ]
     }
 
     /// Returns the address to which its system call returns.
