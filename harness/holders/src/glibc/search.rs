@@ -208,27 +208,29 @@ impl<M: Memory> Search<'_, M> {
         let mut found = Found::default();
         let mut is_cut = false;
         let (heap, driver, targets) = (self.heap, self.driver, self.targets);
-        let all = self.pages.words(addresses.start, addresses.end, |_, word| {
-            // Most words are numbers and text.
-            if !(LOWEST..END).contains(&word) {
-                return true;
-            }
-            if let Some(target) = targets.find(word) {
-                found.targets.push(target);
-                return true;
-            }
-            found.names_a_context |= driver.contexts.contains(&word);
-            found.is_the_driver_s |=
-                driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
-            if heap.region(word).is_some() && !driver.handles.contains(&word) {
-                // More than can be followed need not be stored.
-                match found.pointers.len() {
-                    ..MAX_BLOCKS => found.pointers.push(word),
-                    _ => is_cut = true,
+        let all = self
+            .pages
+            .words(addresses.start, addresses.end, |at, word| {
+                // Most words are numbers and text, or parts of two neighbours.
+                if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
+                    return true;
                 }
-            }
-            true
-        });
+                if let Some(target) = targets.find(word) {
+                    found.targets.push(target);
+                    return true;
+                }
+                found.names_a_context |= driver.contexts.contains(&word);
+                found.is_the_driver_s |=
+                    driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
+                if heap.region(word).is_some() && !driver.handles.contains(&word) {
+                    // More than can be followed need not be stored.
+                    match found.pointers.len() {
+                        ..MAX_BLOCKS => found.pointers.push(word),
+                        _ => is_cut = true,
+                    }
+                }
+                true
+            });
         *complete &= all == Seen::All && !is_cut;
         found
     }
@@ -278,6 +280,11 @@ impl<M: Memory> Search<'_, M> {
             met.blocks == 0 && met.others != 0 && self.heap.is_an_allocator_s(region)
         })
     }
+}
+
+/// Whether small numbers that are not aligned often look like this word: few of its bytes are not zero.
+fn is_plain(word: u64) -> bool {
+    word.to_ne_bytes().iter().filter(|byte| **byte != 0).count() < 3
 }
 
 fn note(outcome: &mut Outcome, found: &Found, place: usize, blocks: u32, inside: Option<u64>) {
