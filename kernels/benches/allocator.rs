@@ -6,9 +6,8 @@
 //!
 //! The allocation columns count host memory: a cache hit allocates none.
 
-use std::sync::Mutex;
-
 use divan::{AllocProfiler, Bencher, black_box};
+use gpu_leak_core::sync::Lock;
 use gpu_leak_kernels::Device;
 use gpu_leak_kernels::memory::Buffer;
 
@@ -24,8 +23,8 @@ fn main() {
 #[divan::bench]
 fn floor(bencher: Bencher<'_, '_>) {
     let device = Device::embedded().expect("a device");
-    let lock = Mutex::new(0_u64);
-    let enter = || *lock.lock().expect("nobody panics") += 1;
+    let lock = Lock::new(0_u64);
+    let enter = || *lock.lock() += 1;
     bencher.bench_local(|| {
         let handle = black_box(device.clone());
         enter();
@@ -67,7 +66,8 @@ fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
         .bench_local(|| drop(sizes.map(|bytes| take(&device, bytes))));
 }
 
-#[divan::bench(threads = [1, 2, 4])]
+/// Many in each sample, so that the threads meet throughout it.
+#[divan::bench(threads = [1, 2, 4], sample_size = 10_000)]
 fn take_and_drop_by_threads(bencher: Bencher<'_, '_>) {
     let device = Device::embedded().expect("a device");
     drop(take(&device, 2560));

@@ -38,6 +38,7 @@ pub(crate) fn is_capturing() -> bool {
 }
 
 /// The pool that serves this thread's requests at a device; none for the shared one.
+#[inline]
 pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
     let capture = CAPTURE.get()?;
     (capture.device == device).then_some(capture.pool)

@@ -65,7 +65,7 @@ impl Probe for Allocators {
     }
 
     fn segments(&self, place: Place) -> Vec<Segment> {
-        let snapshots = self.at(place).map(|it| it.lock().blocks().snapshot());
+        let snapshots = self.at(place).map(|it| it.lock().snapshot());
         let segments = snapshots.flat_map(|snapshot| snapshot.segments);
         segments
             .map(|segment| Segment {

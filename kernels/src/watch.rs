@@ -64,11 +64,13 @@ impl Reporter {
     }
 
     /// After `bytes` at `address` were handed out.
+    #[inline]
     pub(crate) fn allocated(&self, address: u64, bytes: usize) {
         self.source.allocated(self.place, address, bytes as u64);
     }
 
     /// Before `address` can be handed out again.
+    #[inline]
     pub(crate) fn freed(&self, address: u64) {
         self.source.freed(address);
     }

@@ -4,8 +4,6 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::transmute;
-use std::path::Path;
-use std::process::Command;
 use std::ptr;
 
 use cudarc::driver::sys;
@@ -14,6 +12,7 @@ use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_check::{Scope, gpu_leak_check};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::library;
 
 use super::driver::{allocate, context, free};
 
@@ -220,14 +219,8 @@ fn uses_another_api() {
 
 #[test]
 fn a_program_that_uses_an_api_that_is_not_watched_is_not_measured_beside_a_device_either() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("another-api");
-    std::fs::create_dir_all(&folder).expect("a writable folder");
-    let library = folder.join("libEGL.so.1");
-    let compiled = Command::new("cc")
-        .args(["-shared", "-x", "c", "/dev/null", "-o"])
-        .arg(&library)
-        .status();
-    assert!(compiled.is_ok_and(|status| status.success()), "cc works");
+    let folder = tempfile::tempdir().expect("a folder");
+    let library = library::of_c(folder.path(), "libEGL.so.1", "");
     let variables = [(ANOTHER_API, library.to_str().expect("UTF-8"))];
     let checked = run(
         &Fake::new(),

@@ -32,6 +32,7 @@ mod failures;
 mod first_use;
 mod libraries;
 mod owners;
+mod surroundings;
 mod whole;
 
 use gpu_leak_check::ledger::Kind;

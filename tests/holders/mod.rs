@@ -1,6 +1,7 @@
 //! A place in the program that still leads to a leak is named; if nothing does, the report says so.
 
 mod planted;
+mod unusual;
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind, Holder, HolderKind};
 use gpu_leak_tests::checked::{self, Checked};
@@ -15,14 +16,19 @@ fn run(test: &str) -> Checked {
 
 /// The same, with this much time for the search.
 fn run_for(time: &str, test: &str) -> Checked {
-    let test = format!("holders::planted::{test}");
+    run_with(time, &format!("planted::{test}"), |run| run)
+}
+
+/// The same for a test of any module, prepared further.
+fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
+    let test = format!("holders::{test}");
     let fake = Fake::new();
     let run = if gpu::is_present() {
         Run::of(&test)
     } else {
         fake.run(&test)
     };
-    checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", time))
+    checked::finish(prepared(run.env("GPU_LEAK_CHECK_HELD_BY", time)))
 }
 
 fn leak(checked: &Checked) -> &Finding {

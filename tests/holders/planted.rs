@@ -35,14 +35,14 @@ thread_local! {
 
 /// Allocates memory in a way that leaves its address in no frame of a caller.
 #[inline(never)]
-fn taken() -> Pointer {
+pub(super) fn taken() -> Pointer {
     context();
     linear()
 }
 
 /// Keeps what it allocates in a static.
 #[inline(never)]
-fn keep() {
+pub(super) fn keep() {
     *STATIC.lock().unwrap() = Some(taken());
 }
 
@@ -104,7 +104,7 @@ fn kept_event() {
 }
 
 /// Starts a thread that creates something and keeps it until the process ends.
-fn start(name: &str, keep: fn(&Sender<()>, &Receiver<()>)) {
+pub(super) fn start(name: &str, keep: fn(&Sender<()>, &Receiver<()>)) {
     let (ready, is_ready) = channel();
     let (stop, stopped) = channel();
     let worker = thread::Builder::new().name(name.to_owned());

@@ -6,6 +6,7 @@ pub mod checked;
 pub mod child;
 pub mod fake;
 pub mod gpu;
+pub mod library;
 pub mod nextest;
 pub mod published;
 pub mod random;

@@ -150,6 +150,8 @@ pub struct Program<'a> {
     pub names: NameRules,
     /// The thread that waits for the search, by its id in `/proc/self/task`.
     pub asking_thread: u32,
+    /// The thread pointer of the program's first thread, if it is known.
+    pub first_thread: Option<u64>,
     /// The stack slot of each return address on that thread's stack and the address, innermost
     /// first.
     pub asking_stack: &'a [(u64, u64)],

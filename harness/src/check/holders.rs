@@ -18,6 +18,7 @@ use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
+use crate::device::start;
 use crate::judge::shown_up_to;
 use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
@@ -271,6 +272,7 @@ fn search(
         mappings: &mappings,
         names: NAMES,
         asking_thread: this_thread().unwrap_or(0),
+        first_thread: start::first_thread(),
         asking_stack: &own_stack(),
         allocators_words: &allocators_own::words(),
         waiting_stack: capture::walk_waiting,

@@ -9,6 +9,7 @@
 )]
 
 use std::panic;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use gpu_leak_interpose as threads;
@@ -44,8 +45,33 @@ static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
     )
 )]
 extern "C" fn leave_word() {
+    note_first_thread();
     threads::before_next_thread(run_all);
 }
+
+/// The C library's descriptor of the program's first thread, 0 if that did not load this code.
+static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
+/// glibc that is also its thread pointer.
+pub(crate) fn first_thread() -> Option<u64> {
+    match FIRST_THREAD.load(Ordering::Relaxed) {
+        0 => None,
+        known => Some(known as u64),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn note_first_thread() {
+    // SAFETY: these only return numbers of this thread and process.
+    let (this, thread, process) = unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
+    if thread == process {
+        FIRST_THREAD.store(this as usize, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn note_first_thread() {}
 
 fn run_all() {
     // Only std knows that `main` has begun, and on which thread.

@@ -3,23 +3,20 @@
 use std::num::NonZeroU32;
 use std::ops::{Index, IndexMut};
 
-use super::pool_id::PoolId;
-use super::size::PoolKind;
-use crate::stream::{Stream, StreamId};
+use super::pools::PoolIndex;
+use crate::stream::Stream;
 
 /// A block's place in the table. 1 is the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockId(NonZeroU32);
 
 impl BlockId {
-    /// Sorts before all others.
-    pub(crate) const FIRST: Self = Self(NonZeroU32::MIN);
-
     fn at(index: usize) -> Self {
         let number = u32::try_from(index + 1).expect("fewer than 2^32 blocks");
         Self(NonZeroU32::new(number).expect("one more than an index"))
     }
 
+    #[inline]
     fn index(self) -> usize {
         self.0.get() as usize - 1
     }
@@ -43,10 +40,7 @@ pub(crate) struct Block {
     pub(crate) size: usize,
     /// The requested bytes; 0 while inactive.
     pub(crate) requested: usize,
-    pub(crate) stream: StreamId,
-    pub(crate) pool: PoolKind,
-    /// The private pool that it belongs to; none for the shared one.
-    pub(crate) private: Option<PoolId>,
+    pub(crate) pool: PoolIndex,
     pub(crate) state: BlockState,
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
@@ -62,24 +56,17 @@ pub(crate) struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct Users(pub(crate) Vec<Stream>);
 
-const _: () = assert!(size_of::<Option<Block>>() <= 64);
+const _: () = assert!(size_of::<Block>() <= 64);
 
 impl Block {
     /// A whole new segment.
-    pub(crate) fn segment(
-        address: u64,
-        size: usize,
-        stream: StreamId,
-        pool: PoolKind,
-        private: Option<PoolId>,
-    ) -> Self {
+    #[inline]
+    pub(crate) fn segment(address: u64, size: usize, pool: PoolIndex) -> Self {
         Self {
             address,
             size,
             requested: 0,
-            stream,
             pool,
-            private,
             state: BlockState::Inactive,
             previous: None,
             next: None,
@@ -89,6 +76,7 @@ impl Block {
     }
 
     /// Whether it shares its segment with others.
+    #[inline]
     pub(crate) fn is_split(&self) -> bool {
         self.previous.is_some() || self.next.is_some()
     }
@@ -98,46 +86,56 @@ impl Block {
 /// allocates no host memory.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
-    slots: Vec<Option<Block>>,
-    vacant: Vec<BlockId>,
+    slots: Vec<Block>,
+    /// The first vacant slot: its block has no bytes, and the next vacant one behind it.
+    vacant: Option<BlockId>,
 }
 
 impl Blocks {
+    #[inline]
     pub(crate) fn insert(&mut self, block: Block) -> BlockId {
-        if let Some(id) = self.vacant.pop() {
-            self.slots[id.index()] = Some(block);
-            return id;
-        }
-        self.grow(block)
+        let Some(id) = self.vacant else {
+            return self.grow(block);
+        };
+        let slot = &mut self[id];
+        let next = slot.next;
+        *slot = block;
+        self.vacant = next;
+        id
     }
 
     #[cold]
     fn grow(&mut self, block: Block) -> BlockId {
-        self.slots.push(Some(block));
+        self.slots.push(block);
         BlockId::at(self.slots.len() - 1)
     }
 
-    pub(crate) fn remove(&mut self, id: BlockId) -> Block {
-        self.vacant.push(id);
-        self.slots[id.index()].take().expect("a live block")
+    #[inline]
+    pub(crate) fn remove(&mut self, id: BlockId) {
+        let vacant = self.vacant.replace(id);
+        let slot = &mut self[id];
+        (slot.size, slot.next) = (0, vacant);
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         let slots = self.slots.iter().enumerate();
-        slots.filter_map(|(index, slot)| Some((BlockId::at(index), slot.as_ref()?)))
+        let blocks = slots.filter(|(_, block)| block.size > 0);
+        blocks.map(|(index, block)| (BlockId::at(index), block))
     }
 }
 
 impl Index<BlockId> for Blocks {
     type Output = Block;
 
+    #[inline]
     fn index(&self, id: BlockId) -> &Block {
-        self.slots[id.index()].as_ref().expect("a live block")
+        &self.slots[id.index()]
     }
 }
 
 impl IndexMut<BlockId> for Blocks {
+    #[inline]
     fn index_mut(&mut self, id: BlockId) -> &mut Block {
-        self.slots[id.index()].as_mut().expect("a live block")
+        &mut self.slots[id.index()]
     }
 }

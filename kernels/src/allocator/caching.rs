@@ -6,9 +6,11 @@
 
 use super::block::{Block, BlockId, BlockState, Blocks};
 use super::pending::PendingFrees;
+use super::pool::{Place, Pool};
 use super::pool_id::PoolId;
-use super::pools::Pools;
+use super::pools::{PoolIndex, Pools};
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
+use super::snapshot::Snapshot;
 use super::source::{SegmentError, SegmentSource};
 use super::tally::Tallies;
 use crate::error::{Error, Result};
@@ -53,6 +55,7 @@ impl Caching {
     }
 
     /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`.
+    #[inline]
     pub(crate) fn allocate(
         &mut self,
         bytes: usize,
@@ -72,6 +75,7 @@ impl Caching {
         self.allocate_from(Some(pool), bytes, StreamId::default())
     }
 
+    #[inline]
     fn allocate_from(
         &mut self,
         private: Option<PoolId>,
@@ -83,28 +87,24 @@ impl Caching {
             return Err(SegmentError::OutOfMemory);
         }
         let size = self.policy.block(bytes);
-        let kind = PoolKind::of(size);
+        let pool = self.pools.serving(private, PoolKind::of(size), stream);
         let cached = match self.policy {
-            Policy::Caching => self.pools.of(private, kind).take_best_fit(stream, size),
+            Policy::Caching => self.pools[pool].best_fit(size),
             Policy::Direct => None,
         };
-        let block = match cached {
-            Some(block) => block,
-            None => self.grow(size, stream, kind, private)?,
+        let (place, block) = match cached {
+            Some(found) => found,
+            None => self.grow(size, pool)?,
         };
-        Ok(self.hand_out(block, size, bytes))
+        Ok(self.hand_out(place, block, size, bytes))
     }
 
-    /// Allocates a new segment as one block, in no pool. If memory is short, the cache is emptied
+    /// Allocates a new segment and caches it as one block. If memory is short, the cache is emptied
     /// and the segment requested again.
-    fn grow(
-        &mut self,
-        size: usize,
-        stream: StreamId,
-        kind: PoolKind,
-        private: Option<PoolId>,
-    ) -> Result<BlockId, SegmentError> {
+    #[cold]
+    fn grow(&mut self, size: usize, pool: PoolIndex) -> Result<(Place, BlockId), SegmentError> {
         let bytes = self.policy.segment(size);
+        let Pool { kind, private, .. } = self.pools[pool];
         let address = match self.take_segment(bytes) {
             Err(SegmentError::OutOfMemory) if private.is_none() => {
                 self.empty().map_err(SegmentError::Other)?;
@@ -121,8 +121,8 @@ impl Caching {
         self.tallies.segment.increase(kind, 1);
         self.tallies.reserved_bytes.increase(kind, bytes);
         self.tallies.num_device_alloc += 1;
-        let segment = Block::segment(address, bytes, stream, kind, private);
-        Ok(self.blocks.insert(segment))
+        let id = self.blocks.insert(Block::segment(address, bytes, pool));
+        Ok((self.pools[pool].insert(id, &self.blocks[id]), id))
     }
 
     fn take_segment(&self, bytes: usize) -> Result<u64, SegmentError> {
@@ -133,18 +133,20 @@ impl Caching {
         self.source.allocate(bytes)
     }
 
-    /// Marks a block as handed out, after splitting off what is not needed of it.
-    fn hand_out(&mut self, id: BlockId, size: usize, requested: usize) -> Allocation {
+    /// Hands out a cached block, after splitting off what is not needed of it.
+    #[inline]
+    fn hand_out(&mut self, place: Place, id: BlockId, size: usize, requested: usize) -> Allocation {
         let block = &self.blocks[id];
-        let (kind, private) = (block.pool, block.private);
+        let pool = &mut self.pools[block.pool];
+        let (kind, private) = (pool.kind, pool.private);
         let was_piece = if block.is_split() { block.size } else { 0 };
         let mut left = 0;
         if self.policy == Policy::Caching && kind.splits_off(block.size - size) {
             let rest = self.blocks.split(id, size);
             left = self.blocks[rest].size;
-            self.pools
-                .of(private, kind)
-                .insert(rest, &self.blocks[rest]);
+            pool.replace(place, rest, &self.blocks[rest]);
+        } else {
+            pool.remove(place);
         }
         let pieces = (usize::from(was_piece > 0), usize::from(left > 0));
         self.tallies.inactive_split.change(kind, pieces.0, pieces.1);
@@ -173,7 +175,7 @@ impl Caching {
     pub(crate) fn record_stream(&mut self, allocation: &Allocation, stream: &Stream) {
         let block = &mut self.blocks[allocation.block];
         let id = stream.id();
-        if id == block.stream {
+        if id == self.pools[block.pool].stream {
             return;
         }
         let users = &mut block.users.get_or_insert_default().0;
@@ -183,11 +185,12 @@ impl Caching {
     }
 
     /// Frees a block.
+    #[inline]
     pub(crate) fn free(&mut self, allocation: Allocation) {
         let id = allocation.block;
         let block = &mut self.blocks[id];
         debug_assert_eq!(block.state, BlockState::Allocated);
-        let (kind, size) = (block.pool, block.size);
+        let (kind, size) = (self.pools[block.pool].kind, block.size);
         let users = block.users.take();
         self.tallies.allocation.decrease(kind, 1);
         self.tallies.allocated_bytes.decrease(kind, size);
@@ -221,6 +224,7 @@ impl Caching {
     }
 
     /// Frees the blocks that other streams no longer use.
+    #[inline]
     fn reclaim(&mut self) -> Result<()> {
         while !self.pending.is_empty()
             && let Some(id) = self.pending.next_done()?
@@ -238,33 +242,44 @@ impl Caching {
     }
 
     /// Merges an unused block with its inactive neighbours, and caches it.
+    #[inline]
     fn retire(&mut self, mut id: BlockId) {
         let block = &mut self.blocks[id];
         block.state = BlockState::Inactive;
-        let (kind, private) = (block.pool, block.private);
         let (size, requested) = (block.size, std::mem::take(&mut block.requested));
         let (previous, next) = (block.previous, block.next);
+        let pool = &mut self.pools[block.pool];
+        let kind = pool.kind;
         self.tallies.active.decrease(kind, 1);
         self.tallies.active_bytes.decrease(kind, size);
         self.tallies.requested_bytes.decrease(kind, requested);
 
-        let pool = self.pools.of(private, kind);
+        // Where a neighbour was cached.
+        let mut place = None;
         let (mut joined, mut joined_bytes) = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
             let neighbour = &self.blocks[next];
-            pool.remove(next, neighbour);
+            place = Some(pool.find(neighbour));
             (joined, joined_bytes) = (1, neighbour.size);
             self.blocks.join_next(id);
         }
         if let Some(previous) = self.blocks.inactive(previous) {
+            if let Some(next) = place {
+                pool.remove(next);
+            }
             let neighbour = &self.blocks[previous];
-            pool.remove(previous, neighbour);
+            place = Some(pool.find(neighbour));
             (joined, joined_bytes) = (joined + 1, joined_bytes + neighbour.size);
             self.blocks.join_next(previous);
             id = previous;
         }
         let block = &self.blocks[id];
-        pool.insert(id, block);
+        match place {
+            Some(place) => pool.replace(place, id, block),
+            None => {
+                pool.insert(id, block);
+            }
+        }
         let (pieces, piece_bytes) = if block.is_split() {
             (1, block.size)
         } else {
@@ -299,9 +314,11 @@ impl Caching {
     /// Returns one wholly inactive segment.
     fn release(&mut self, id: BlockId) -> Result<()> {
         let block = &self.blocks[id];
-        let (kind, private, size) = (block.pool, block.private, block.size);
+        let size = block.size;
         self.source.free(block.address, size)?;
-        self.pools.of(private, kind).remove(id, block);
+        let pool = &mut self.pools[block.pool];
+        let (kind, private) = (pool.kind, pool.private);
+        pool.remove(pool.find(block));
         self.blocks.remove(id);
         self.pools.segment_returned(private);
         self.tallies.segment.decrease(kind, 1);
@@ -332,8 +349,8 @@ impl Caching {
         &mut self.tallies
     }
 
-    pub(crate) fn blocks(&self) -> &Blocks {
-        &self.blocks
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.blocks.snapshot(&self.pools)
     }
 
     pub(crate) fn source(&self) -> &dyn SegmentSource {

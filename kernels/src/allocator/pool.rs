@@ -1,51 +1,35 @@
-//! The cached blocks of one pool, by stream and size.
+//! The cached blocks of one pool, by size.
 
 use super::block::{Block, BlockId};
+use super::pool_id::PoolId;
+use super::size::PoolKind;
 use crate::stream::StreamId;
 
-/// Cached blocks, from which a request gets the best fit: the smallest block that is large enough,
-/// with the lowest address among equals. PyTorch chooses the same block.
+/// Cached blocks that serve the same requests. A request gets the best fit: the smallest block that
+/// is large enough, with the lowest address among equals. PyTorch chooses the same block.
 ///
 /// With the few dozen entries that a training loop keeps, bins of sorted entries take half the time
 /// of a tree, and allocate no host memory once they have grown.
-#[derive(Debug, Default)]
-pub(crate) struct Pool(Vec<(StreamId, Bins)>);
-
-impl Pool {
-    pub(crate) fn insert(&mut self, id: BlockId, block: &Block) {
-        let known = self.0.iter_mut().position(|(s, _)| *s == block.stream);
-        let index = known.unwrap_or_else(|| {
-            self.0.push((block.stream, Bins::default()));
-            self.0.len() - 1
-        });
-        self.0[index].1.insert(Entry::of(id, block));
-    }
-
-    /// Removes a block that has not changed since it was inserted.
-    pub(crate) fn remove(&mut self, id: BlockId, block: &Block) {
-        let bins = self.bins(block.stream).expect("a block of the pool");
-        bins.remove(Entry::of(id, block));
-    }
-
-    /// Removes the smallest block of the stream that has at least `size` bytes.
-    pub(crate) fn take_best_fit(&mut self, stream: StreamId, size: usize) -> Option<BlockId> {
-        self.bins(stream)?.take_best_fit(size)
-    }
-
-    fn bins(&mut self, stream: StreamId) -> Option<&mut Bins> {
-        let mut streams = self.0.iter_mut();
-        streams.find_map(|(id, bins)| (*id == stream).then_some(bins))
-    }
-
-    /// All of them.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = BlockId> {
-        let bins = self.0.iter().flat_map(|(_, bins)| &bins.bins);
-        bins.flatten().map(|entry| entry.block)
-    }
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) stream: StreamId,
+    pub(crate) kind: PoolKind,
+    /// The private pool that it is a part of.
+    pub(crate) private: Option<PoolId>,
+    /// A bit for each bin that is not empty.
+    occupied: u64,
+    bins: [Vec<Entry>; usize::BITS as usize],
 }
 
-/// Sorted by size, then address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// Where a cached block is, until the pool changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    bin: usize,
+    index: usize,
+}
+
+/// A cached block, with what orders it.
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     size: usize,
     address: u64,
@@ -61,64 +45,106 @@ impl Entry {
         }
     }
 
-    /// Entries of one octave of sizes share a bin.
-    fn bin(self) -> usize {
-        self.size.ilog2() as usize
+    /// By size, then address.
+    #[inline]
+    fn is_before(&self, size: usize, address: u64) -> bool {
+        self.size < size || self.size == size && self.address < address
     }
 }
 
-/// One stream's entries, binned by size.
-#[derive(Debug)]
-struct Bins {
-    bins: [Vec<Entry>; usize::BITS as usize],
-    /// A bit for each bin that is not empty.
-    occupied: u64,
+/// Blocks of one octave of sizes share a bin.
+#[inline]
+fn bin_of(size: usize) -> usize {
+    size.ilog2() as usize
 }
 
-impl Default for Bins {
-    fn default() -> Self {
+impl Pool {
+    pub(crate) fn new(private: Option<PoolId>, kind: PoolKind, stream: StreamId) -> Self {
         Self {
-            bins: [const { Vec::new() }; usize::BITS as usize],
+            stream,
+            kind,
+            private,
             occupied: 0,
+            bins: [const { Vec::new() }; usize::BITS as usize],
         }
     }
-}
 
-impl Bins {
-    fn insert(&mut self, entry: Entry) {
-        let bin = &mut self.bins[entry.bin()];
-        bin.insert(bin.partition_point(|other| *other < entry), entry);
-        self.occupied |= 1 << entry.bin();
+    /// The smallest block with at least `size` bytes.
+    #[inline]
+    pub(crate) fn best_fit(&self, size: usize) -> Option<(Place, BlockId)> {
+        let mut place = self.place(size, 0);
+        if place.index == self.bins[place.bin].len() {
+            // Every block in a later bin is large enough.
+            let later = self.occupied & (u64::MAX << place.bin << 1);
+            if later == 0 {
+                return None;
+            }
+            place = Place {
+                bin: later.trailing_zeros() as usize,
+                index: 0,
+            };
+        }
+        Some((place, self.bins[place.bin][place.index].block))
     }
 
-    fn remove(&mut self, entry: Entry) {
-        let place = self.bins[entry.bin()].partition_point(|other| *other < entry);
-        let found = self.take(entry.bin(), place);
-        debug_assert_eq!(found, entry, "not cached");
+    /// Where a cached block is.
+    #[inline]
+    pub(crate) fn find(&self, block: &Block) -> Place {
+        self.place(block.size, block.address)
     }
 
-    fn take_best_fit(&mut self, size: usize) -> Option<BlockId> {
-        let least = Entry {
-            size,
-            address: 0,
-            block: BlockId::FIRST,
+    /// Where a block is or would be.
+    #[inline]
+    fn place(&self, size: usize, address: u64) -> Place {
+        let bin = bin_of(size);
+        let index = self.bins[bin].partition_point(|entry| entry.is_before(size, address));
+        Place { bin, index }
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, id: BlockId, block: &Block) -> Place {
+        let place = self.find(block);
+        self.bins[place.bin].insert(place.index, Entry::of(id, block));
+        self.occupied |= 1 << place.bin;
+        place
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, place: Place) {
+        let bin = &mut self.bins[place.bin];
+        bin.remove(place.index);
+        if bin.is_empty() {
+            self.occupied &= !(1 << place.bin);
+        }
+    }
+
+    /// Removes one block and inserts another, which often gets the same place: the rest of a block
+    /// that was split, or a block that was merged.
+    #[inline]
+    pub(crate) fn replace(&mut self, place: Place, id: BlockId, block: &Block) {
+        let bin = &mut self.bins[place.bin];
+        let (before, after) = bin.split_at_mut(place.index);
+        let [old, after @ ..] = after else {
+            unreachable!("a cached block")
         };
-        let bin = least.bin();
-        let place = self.bins[bin].partition_point(|other| *other < least);
-        if place < self.bins[bin].len() {
-            return Some(self.take(bin, place).block);
+        let (size, address) = (block.size, block.address);
+        if bin_of(size) == place.bin
+            && before
+                .last()
+                .is_none_or(|entry| entry.is_before(size, address))
+            && after
+                .first()
+                .is_none_or(|entry| !entry.is_before(size, address))
+        {
+            *old = Entry::of(id, block);
+        } else {
+            self.remove(place);
+            self.insert(id, block);
         }
-        // Everything in a later bin is large enough, so the first block of the next bin is the best
-        // fit.
-        let later = self.occupied & (u64::MAX << bin << 1);
-        (later != 0).then(|| self.take(later.trailing_zeros() as usize, 0).block)
     }
 
-    fn take(&mut self, bin: usize, place: usize) -> Entry {
-        let taken = self.bins[bin].remove(place);
-        if self.bins[bin].is_empty() {
-            self.occupied &= !(1 << bin);
-        }
-        taken
+    /// All of them.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = BlockId> {
+        self.bins.iter().flatten().map(|entry| entry.block)
     }
 }

@@ -1,37 +1,26 @@
 //! The cached blocks: those that serve every request, and those that one graph keeps for itself.
 
+use std::ops::{Index, IndexMut};
+
 use super::block::BlockId;
 use super::pool::Pool;
 use super::pool_id::PoolId;
 use super::size::PoolKind;
+use crate::stream::StreamId;
 
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    shared: BySize,
+    /// Those of a forgotten private pool are used again.
+    all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.
     last: Option<PoolId>,
 }
 
-#[derive(Debug, Default)]
-struct BySize {
-    small: Pool,
-    large: Pool,
-}
-
-impl BySize {
-    fn of(&mut self, kind: PoolKind) -> &mut Pool {
-        match kind {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        }
-    }
-
-    fn ids(&self) -> impl Iterator<Item = BlockId> {
-        self.large.ids().chain(self.small.ids())
-    }
-}
+/// Which pool a block belongs to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolIndex(u32);
 
 /// Blocks that only one capture can get, because its graph reads and writes them at every replay,
 /// whether or not they are handed out at that moment.
@@ -42,7 +31,6 @@ impl BySize {
 #[derive(Debug)]
 struct PrivatePool {
     id: PoolId,
-    blocks: BySize,
     segments: usize,
     in_use: bool,
 }
@@ -54,7 +42,6 @@ impl Pools {
         self.last = Some(id);
         self.private.push(PrivatePool {
             id,
-            blocks: BySize::default(),
             segments: 0,
             in_use: true,
         });
@@ -67,11 +54,38 @@ impl Pools {
         self.forget_empty(id);
     }
 
-    /// The cached blocks of one pool: the private one, or the shared.
-    pub(crate) fn of(&mut self, private: Option<PoolId>, kind: PoolKind) -> &mut Pool {
-        match private {
-            None => self.shared.of(kind),
-            Some(id) => self.private_pool(id).blocks.of(kind),
+    /// The pool that serves these requests, of a private pool or of the shared one.
+    #[inline]
+    pub(crate) fn serving(
+        &mut self,
+        private: Option<PoolId>,
+        kind: PoolKind,
+        stream: StreamId,
+    ) -> PoolIndex {
+        let serves =
+            |pool: &Pool| pool.stream == stream && pool.kind == kind && pool.private == private;
+        let index = match self.all.iter().position(serves) {
+            Some(index) => index,
+            None => self.add(Pool::new(private, kind, stream)),
+        };
+        PoolIndex(u32::try_from(index).expect("fewer than 2^32 pools"))
+    }
+
+    #[cold]
+    fn add(&mut self, new: Pool) -> usize {
+        let forgotten = |pool: &Pool| {
+            let known = |id| self.private.iter().any(|private| private.id == id);
+            pool.private.is_some_and(|id| !known(id))
+        };
+        match self.all.iter().position(forgotten) {
+            Some(index) => {
+                self.all[index] = new;
+                index
+            }
+            None => {
+                self.all.push(new);
+                self.all.len() - 1
+            }
         }
     }
 
@@ -88,11 +102,16 @@ impl Pools {
         }
     }
 
-    /// The cached blocks that no graph relies on, the large ones of a pool first.
+    /// The cached blocks that no graph relies on: the shared pool's first, and the large ones of
+    /// each first.
     pub(crate) fn releasable(&self) -> Vec<BlockId> {
-        let freeable = self.private.iter().filter(|pool| !pool.in_use);
-        let freeable = freeable.flat_map(|pool| pool.blocks.ids());
-        self.shared.ids().chain(freeable).collect()
+        let in_use = |id| self.private.iter().any(|pool| pool.id == id && pool.in_use);
+        let pools = self.all.iter();
+        let mut pools: Vec<_> = pools
+            .filter(|pool| !pool.private.is_some_and(in_use))
+            .collect();
+        pools.sort_by_key(|pool| (pool.private, pool.kind == PoolKind::Small));
+        pools.into_iter().flat_map(Pool::ids).collect()
     }
 
     fn private_pool(&mut self, id: PoolId) -> &mut PrivatePool {
@@ -103,5 +122,21 @@ impl Pools {
     fn forget_empty(&mut self, id: PoolId) {
         self.private
             .retain(|pool| pool.id != id || pool.in_use || pool.segments > 0);
+    }
+}
+
+impl Index<PoolIndex> for Pools {
+    type Output = Pool;
+
+    #[inline]
+    fn index(&self, index: PoolIndex) -> &Pool {
+        &self.all[index.0 as usize]
+    }
+}
+
+impl IndexMut<PoolIndex> for Pools {
+    #[inline]
+    fn index_mut(&mut self, index: PoolIndex) -> &mut Pool {
+        &mut self.all[index.0 as usize]
     }
 }

@@ -1,6 +1,6 @@
 //! A device's allocator, shared by several threads.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use gpu_leak_core::sync::{Lock, LockGuard};
 
 use super::caching::{Allocation, Caching};
 use super::pool_id::PoolId;
@@ -17,7 +17,9 @@ pub(crate) struct Allocator {
     policy: Policy,
     /// None without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
-    caching: Mutex<Caching>,
+    /// Spins before it sleeps: a hit holds it for less time than a thread takes to go to sleep and
+    /// be woken, which `std`'s lock makes each of several threads do.
+    caching: Lock<Caching>,
 }
 
 impl Allocator {
@@ -26,7 +28,7 @@ impl Allocator {
             reporter: (policy == Policy::Caching).then(|| Reporter::blocks(&device)),
             device,
             policy,
-            caching: Mutex::new(Caching::new(source, policy)),
+            caching: Lock::new(Caching::new(source, policy)),
         }
     }
 
@@ -41,10 +43,12 @@ impl Allocator {
 
     /// Locks the state for as long as the guard lives. A panic cannot leave it half changed,
     /// because nothing that changes it panics unless it is already wrong.
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Caching> {
-        self.caching.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline]
+    pub(crate) fn lock(&self) -> LockGuard<'_, Caching> {
+        self.caching.lock()
     }
 
+    #[inline]
     pub(crate) fn allocate(&self, bytes: usize, stream: StreamId) -> Result<Allocation> {
         let mut caching = self.lock();
         let allocation = caching
@@ -78,12 +82,14 @@ impl Allocator {
 
     /// Called with the lock held, like every report, so that a reader of the allocator's sum finds
     /// each block either counted and reported, or neither.
+    #[inline]
     fn report(&self, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.allocated(allocation.address, allocation.size);
         }
     }
 
+    #[inline]
     pub(crate) fn free(&self, allocation: Allocation) {
         let mut caching = self.lock();
         if let Some(reporter) = &self.reporter {

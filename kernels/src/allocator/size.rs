@@ -31,6 +31,7 @@ pub enum PoolKind {
 
 impl PoolKind {
     /// The pool that serves blocks of `size` bytes.
+    #[inline]
     pub(crate) fn of(size: usize) -> Self {
         if size <= SMALL_LIMIT {
             Self::Small
@@ -42,6 +43,7 @@ impl PoolKind {
     /// Whether a block is cut when `rest` bytes of it are not needed.
     ///
     /// A large block keeps up to 1 MiB more than requested: its pool could not use the rest.
+    #[inline]
     pub(crate) fn splits_off(self, rest: usize) -> bool {
         match self {
             Self::Small => rest >= GRANULE,
@@ -63,6 +65,7 @@ pub enum Policy {
 
 impl Policy {
     /// The size of the block for a request of `bytes`, from 1 to [`REQUEST_LIMIT`].
+    #[inline]
     pub(crate) fn block(self, bytes: usize) -> usize {
         match self {
             Self::Caching => bytes.next_multiple_of(GRANULE),

@@ -1,7 +1,9 @@
 //! An allocator's segments and the blocks in them, at one instant.
 
 use super::block::{Block, BlockId, BlockState, Blocks};
+use super::pool::Pool;
 use super::pool_id::PoolId;
+use super::pools::Pools;
 use super::size::PoolKind;
 use crate::stream::StreamId;
 
@@ -50,10 +52,10 @@ pub struct BlockInfo {
 }
 
 impl Blocks {
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self, pools: &Pools) -> Snapshot {
         let heads = self.iter().filter(|(_, block)| block.previous.is_none());
         let mut segments: Vec<_> = heads
-            .map(|(head, block)| self.segment_info(head, block))
+            .map(|(head, block)| self.segment_info(head, block, &pools[block.pool]))
             .collect();
         segments.sort_unstable_by_key(|segment| segment.address);
         Snapshot { segments }
@@ -64,15 +66,15 @@ impl Blocks {
         std::iter::successors(Some(&self[head]), |block| Some(&self[block.next?]))
     }
 
-    fn segment_info(&self, head: BlockId, first: &Block) -> SegmentInfo {
+    fn segment_info(&self, head: BlockId, first: &Block, pool: &Pool) -> SegmentInfo {
         let blocks: Vec<_> = self.chain(head).map(Block::info).collect();
         let sum = |of: fn(&BlockInfo) -> u64| blocks.iter().map(of).sum();
         SegmentInfo {
             address: first.address,
             total_size: sum(|block| block.size),
-            stream: first.stream,
-            pool: first.pool,
-            private_pool: first.private,
+            stream: pool.stream,
+            pool: pool.kind,
+            private_pool: pool.private,
             allocated_size: sum(|block| match block.state {
                 BlockState::Allocated => block.size,
                 BlockState::AwaitingFree | BlockState::Inactive => 0,

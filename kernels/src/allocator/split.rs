@@ -5,21 +5,15 @@ use super::block::{Block, BlockId, BlockState, Blocks};
 impl Blocks {
     /// Splits `size` bytes off the front of an inactive block. The front keeps the identity; the
     /// rest is returned.
+    #[inline]
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
         let whole = &mut self[front];
         debug_assert!(size < whole.size, "nothing would be left");
-        let mut rest = Block::segment(
-            whole.address + size as u64,
-            whole.size - size,
-            whole.stream,
-            whole.pool,
-            whole.private,
-        );
-        rest.previous = Some(front);
-        rest.next = whole.next;
+        let after = whole.next;
+        let mut rest = Block::segment(whole.address + size as u64, whole.size - size, whole.pool);
+        (rest.previous, rest.next) = (Some(front), after);
         whole.size = size;
 
-        let after = rest.next;
         let rest = self.insert(rest);
         self[front].next = Some(rest);
         if let Some(after) = after {
@@ -29,19 +23,23 @@ impl Blocks {
     }
 
     /// Merges an inactive block with the inactive one after it, which no longer exists afterwards.
+    #[inline]
     pub(crate) fn join_next(&mut self, front: BlockId) {
         let next = self[front].next.expect("a block behind it");
-        let gone = self.remove(next);
-        debug_assert_eq!(gone.state, BlockState::Inactive);
+        let Block {
+            size, next: after, ..
+        } = self[next];
+        self.remove(next);
         let block = &mut self[front];
-        block.size += gone.size;
-        block.next = gone.next;
-        if let Some(after) = gone.next {
+        block.size += size;
+        block.next = after;
+        if let Some(after) = after {
             self[after].previous = Some(front);
         }
     }
 
     /// The neighbour, if it is cached.
+    #[inline]
     pub(crate) fn inactive(&self, neighbour: Option<BlockId>) -> Option<BlockId> {
         neighbour.filter(|id| self[*id].state == BlockState::Inactive)
     }

@@ -7,8 +7,8 @@ use super::stats::{Stat, StatByPool, Stats};
 /// One figure of each pool. For both together only the peak cannot be derived from them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
-    small: Part,
-    large: Part,
+    /// By [`PoolKind`].
+    parts: [Part; 2],
     peak: u64,
 }
 
@@ -35,32 +35,29 @@ impl Part {
 }
 
 impl Tally {
-    fn part(&mut self, kind: PoolKind) -> &mut Part {
-        match kind {
-            PoolKind::Small => &mut self.small,
-            PoolKind::Large => &mut self.large,
-        }
-    }
-
+    #[inline]
     pub(crate) fn current(&self) -> u64 {
-        self.small.current + self.large.current
+        self.parts[0].current + self.parts[1].current
     }
 
+    #[inline]
     pub(crate) fn increase(&mut self, kind: PoolKind, amount: usize) {
-        let part = self.part(kind);
+        let part = &mut self.parts[kind as usize];
         part.current += amount as u64;
         part.added += amount as u64;
         part.peak = part.peak.max(part.current);
         self.peak = self.peak.max(self.current());
     }
 
+    #[inline]
     pub(crate) fn decrease(&mut self, kind: PoolKind, amount: usize) {
-        let part = self.part(kind);
+        let part = &mut self.parts[kind as usize];
         debug_assert!(part.current >= amount as u64, "a figure fell below zero");
         part.current -= amount as u64;
     }
 
     /// Goes from `before` to `after` in one step, without a peak in between.
+    #[inline]
     pub(crate) fn change(&mut self, kind: PoolKind, before: usize, after: usize) {
         if after > before {
             self.increase(kind, after - before);
@@ -70,7 +67,7 @@ impl Tally {
     }
 
     fn stat(self) -> StatByPool {
-        let [small, large] = [self.small.stat(), self.large.stat()];
+        let [small, large] = self.parts.map(Part::stat);
         StatByPool {
             all: Stat {
                 current: small.current + large.current,
@@ -85,13 +82,13 @@ impl Tally {
 
     fn reset_peak(&mut self) {
         self.peak = self.current();
-        for part in [&mut self.small, &mut self.large] {
+        for part in &mut self.parts {
             part.peak = part.current;
         }
     }
 
     fn reset_accumulated(&mut self) {
-        for part in [&mut self.small, &mut self.large] {
+        for part in &mut self.parts {
             (part.added, part.start) = (0, part.current);
         }
     }

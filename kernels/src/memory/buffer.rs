@@ -42,6 +42,7 @@ impl Buffer {
     /// # Errors
     ///
     /// When the device has no room for them.
+    #[inline]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         Self::on(device, bytes, device.stream_id())
     }
@@ -58,6 +59,7 @@ impl Buffer {
         Self::on(device, bytes, stream.id())
     }
 
+    #[inline]
     fn on(device: &Device, bytes: usize, stream: StreamId) -> Result<Self> {
         let memory = match (bytes, capturing::pool_for(device.id())) {
             (0, _) => Backing::None,
@@ -195,6 +197,7 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
 }
 
 impl Drop for Buffer {
+    #[inline]
     fn drop(&mut self) {
         if let Backing::Owned(allocation) = std::mem::replace(&mut self.memory, Backing::None) {
             self.device.allocator().free(allocation);

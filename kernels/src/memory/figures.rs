@@ -53,7 +53,7 @@ pub fn summary(device: &Device) -> Summary {
 /// The segments that the allocator holds and the blocks in them.
 #[must_use]
 pub fn snapshot(device: &Device) -> Snapshot {
-    device.allocator().lock().blocks().snapshot()
+    device.allocator().lock().snapshot()
 }
 
 /// Returns every cached segment to the driver. Segments with a block in use stay, and those that a

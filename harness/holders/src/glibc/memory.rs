@@ -55,6 +55,8 @@ pub(super) struct Pages<M> {
     budget: Budget,
     /// How many bytes may still be read.
     left: u64,
+    /// The distance of the words that [`Self::words`] passes on: 8, or 1 for those of packed structures too.
+    pub(super) step: usize,
 }
 
 impl<M: Memory> Pages<M> {
@@ -64,6 +66,7 @@ impl<M: Memory> Pages<M> {
             kept: FxHashMap::default(),
             budget,
             left: MAX_BYTES_READ,
+            step: 8,
         }
     }
 
@@ -99,13 +102,14 @@ impl<M: Memory> Pages<M> {
                 return Seen::Part;
             }
             let stop = end.min((at / PAGE + 1) * PAGE);
+            let step = self.step;
             let page = self.page(at / PAGE);
             if page.is_empty() {
                 seen = Seen::Part;
             }
             let inside = (at % PAGE) as usize..(stop - (at - at % PAGE)) as usize;
             let words = page.get(inside).unwrap_or_default();
-            for (word, address) in words.chunks_exact(8).zip((at..).step_by(8)) {
+            for (word, address) in words.windows(8).zip(at..).step_by(step) {
                 let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
                 if !see(address, word) {
                     return Seen::Part;

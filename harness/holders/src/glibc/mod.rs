@@ -44,7 +44,8 @@ pub(super) fn find(
         handles: objects.all.into_iter().collect(),
         functions: objects.functions,
     };
-    let mut search = |regions: &[Region]| {
+    let mut search = |regions: &[Region], step: usize| {
+        pages.step = step;
         let search = Search {
             pages: &mut pages,
             heap: &roots.heap,
@@ -61,7 +62,7 @@ pub(super) fn find(
         if settled.iter().all(|settled| *settled) {
             break;
         }
-        let outcome = search(regions);
+        let outcome = search(regions, 8);
         complete &= outcome.complete;
         let mut new: Vec<Vec<Holder>> = vec![Vec::new(); groups];
         for (at, hit) in outcome.hits.iter().enumerate() {
@@ -88,16 +89,17 @@ pub(super) fn find(
             }
         }
     }
-    // Report that nothing refers to it only if no unnamed place does either.
-    if complete && found.iter().any(Vec::is_empty) {
-        let others = search(&roots.nameless);
+    // Report that nothing refers to it only if no unnamed place does either, nor a packed structure.
+    let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
+    for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
+        let is_open = |(found, unknown): (&Vec<Holder>, &bool)| found.is_empty() && !unknown;
+        if !complete || !found.iter().zip(&unknown).any(is_open) {
+            break;
+        }
+        let others = search(regions, step);
         complete &= others.complete;
-        for (at, _) in others
-            .hits
-            .iter()
-            .enumerate()
-            .filter(|(_, hit)| hit.is_some())
-        {
+        let hits = others.hits.iter().enumerate();
+        for (at, _) in hits.filter(|(_, hit)| hit.is_some()) {
             unknown[targets.group(at)] = true;
         }
     }

@@ -76,7 +76,7 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(program.asking_thread, pages, |address| {
+        let (threads, all) = threads::of_this_process(program, pages, |address| {
             let mut maps = maps.iter().map(|mapping| &mapping.addresses);
             maps.find(|addresses| addresses.contains(&address)).cloned()
         });
@@ -87,6 +87,9 @@ impl Roots {
         for thread in &threads {
             for module in modules.iter().filter(|module| module.name.is_none()) {
                 roots.thread_locals(module, thread);
+            }
+            for addresses in thread.descriptor(pages) {
+                roots.add_nameless(addresses);
             }
         }
         roots.stacks(&threads, &modules, program, pages, budget);

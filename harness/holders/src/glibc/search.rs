@@ -20,6 +20,8 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
 /// by an address after its entries.
 const FAR: u64 = 64 << 10;
+/// How many words of a block may have been left there by an earlier owner.
+const MOST_REMNANTS: u32 = 1;
 /// After this many addresses without a block in a region, no block is expected there.
 const ENOUGH: u32 = 32;
 
@@ -35,7 +37,8 @@ pub(super) struct Region {
 /// because its tables contain all.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// The memory of its libraries: a block that points into it is theirs, except to `functions`.
+    /// The memory of its libraries: a block that points into it is theirs, except to `functions`. A
+    /// single such word may be left in the block by an earlier owner, unless it is the first.
     pub(super) libraries: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
@@ -207,28 +210,34 @@ impl<M: Memory> Search<'_, M> {
     fn look(&mut self, addresses: &Range<u64>, complete: &mut bool) -> Found {
         let mut found = Found::default();
         let mut is_cut = false;
+        let mut of_libraries = 0;
         let (heap, driver, targets) = (self.heap, self.driver, self.targets);
-        let all = self.pages.words(addresses.start, addresses.end, |_, word| {
-            // Most words are numbers and text.
-            if !(LOWEST..END).contains(&word) {
-                return true;
-            }
-            if let Some(target) = targets.find(word) {
-                found.targets.push(target);
-                return true;
-            }
-            found.names_a_context |= driver.contexts.contains(&word);
-            found.is_the_driver_s |=
-                driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
-            if heap.region(word).is_some() && !driver.handles.contains(&word) {
-                // More than can be followed need not be stored.
-                match found.pointers.len() {
-                    ..MAX_BLOCKS => found.pointers.push(word),
-                    _ => is_cut = true,
+        let all = self
+            .pages
+            .words(addresses.start, addresses.end, |at, word| {
+                // Most words are numbers and text, or parts of two neighbours.
+                if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
+                    return true;
                 }
-            }
-            true
-        });
+                if let Some(target) = targets.find(word) {
+                    found.targets.push(target);
+                    return true;
+                }
+                found.names_a_context |= driver.contexts.contains(&word);
+                if driver.libraries.region(word).is_some() && !driver.functions.contains(&word) {
+                    let is_first = at == addresses.start;
+                    of_libraries += if is_first { MOST_REMNANTS + 1 } else { 1 };
+                }
+                if heap.region(word).is_some() && !driver.handles.contains(&word) {
+                    // More than can be followed need not be stored.
+                    match found.pointers.len() {
+                        ..MAX_BLOCKS => found.pointers.push(word),
+                        _ => is_cut = true,
+                    }
+                }
+                true
+            });
+        found.is_the_driver_s = of_libraries > MOST_REMNANTS;
         *complete &= all == Seen::All && !is_cut;
         found
     }
@@ -278,6 +287,11 @@ impl<M: Memory> Search<'_, M> {
             met.blocks == 0 && met.others != 0 && self.heap.is_an_allocator_s(region)
         })
     }
+}
+
+/// Whether small numbers that are not aligned often look like this word: few of its bytes are not zero.
+fn is_plain(word: u64) -> bool {
+    word.to_ne_bytes().iter().filter(|byte| **byte != 0).count() < 3
 }
 
 fn note(outcome: &mut Outcome, found: &Found, place: usize, blocks: u32, inside: Option<u64>) {

@@ -30,6 +30,22 @@ pub(super) struct Thread {
 }
 
 impl Thread {
+    /// Returns where the C library keeps what belongs to the thread: its descriptor, which has the data of
+    /// `pthread_setspecific`, and the table of the thread-locals of libraries.
+    pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
+        let Some(pointer) = self.pointer else {
+            return [0..0, 0..0];
+        };
+        // Two words before the table is how many libraries it has room for.
+        let table = pages.word(pointer + 8).unwrap_or(0);
+        let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
+        let bytes = 16 * room.min(MOST_LIBRARIES);
+        [
+            pointer..pointer + DESCRIPTOR,
+            table..table.saturating_add(bytes),
+        ]
+    }
+
     /// Returns the address to which its system call returns.
     pub(super) fn waits_at(&self) -> u64 {
         self.instruction
@@ -65,10 +81,10 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process except the one that searches, and whether the list is
-/// complete. `region` returns the end of the mapping that contains an address.
+/// Returns the threads of this process except the one that searches, and whether the list and what is
+/// known of them are complete. `region` returns the end of the mapping that contains an address.
 pub(super) fn of_this_process<M: Memory>(
-    asking: u32,
+    program: Program<'_>,
     pages: &mut Pages<M>,
     region: impl Fn(u64) -> Option<Range<u64>>,
 ) -> (Vec<Thread>, bool) {
@@ -102,11 +118,16 @@ pub(super) fn of_this_process<M: Memory>(
         let comm = read("comm").unwrap_or_default();
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let end = mapping.end.min(top.saturating_add(LARGEST));
-        let pointer = thread_pointer(id, top, end, pages);
-        // The rest of a stack that is deeper than this is not searched.
-        complete &= pointer.is_some() || end == mapping.end;
+        let is_first = id == Some(std::process::id());
+        let pointer = match is_first {
+            true => program.first_thread,
+            false => thread_pointer(id, top, end, pages),
+        };
+        // The rest of a stack that is deeper than this is not searched, nor thread-locals of which it is
+        // unknown where they are.
+        complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
-            name: if id == Some(std::process::id()) {
+            name: if is_first {
                 "main".to_owned()
             } else {
                 comm.trim_end().to_owned()
@@ -114,9 +135,9 @@ pub(super) fn of_this_process<M: Memory>(
             id,
             instruction,
             call: (task.join("syscall"), call),
-            stack: top..pointer.unwrap_or(end),
+            stack: top..pointer.filter(|_| !is_first).unwrap_or(end),
             pointer,
-            is_asking: id == Some(asking),
+            is_asking: id == Some(program.asking_thread),
         });
     }
     (threads, complete)
@@ -147,6 +168,12 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
     let (place, stack) = (number()?, number()?);
     Some((stack, place))
 }
+
+/// How many libraries with thread-locals are looked at.
+const MOST_LIBRARIES: u64 = 4096;
+
+/// The size of glibc's thread descriptor, at least.
+const DESCRIPTOR: u64 = 2304;
 
 /// Where glibc's thread descriptor has the kernel's number of the thread.
 #[cfg(target_arch = "x86_64")]

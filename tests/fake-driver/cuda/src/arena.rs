@@ -195,6 +195,12 @@ impl Arena {
         (base, block)
     }
 
+    /// Whether a piece at this address would lie in one of its blocks.
+    pub(crate) fn has(&self, piece: u64) -> bool {
+        let block = self.blocks.range(..=piece).next_back();
+        block.is_some_and(|(base, block)| piece - base < block.size)
+    }
+
     fn map_block(&mut self, size: u64) -> Option<u64> {
         // SAFETY: a new anonymous mapping at an address that the kernel chooses overwrites nothing.
         let address = unsafe {

@@ -99,12 +99,8 @@ pub(crate) struct Allocation {
     pub(crate) flags: u32,
 }
 
-/// Whether the address has 32 bits, like those of the first versions of the calls.
-fn is_low(address: u64) -> bool {
-    address <= u64::from(u32::MAX)
-}
-
 impl Device {
+    /// With `low`, addresses have 32 bits, like those of the first versions of the calls.
     fn linear_arena(&mut self, low: bool) -> &mut Arena {
         if low { &mut self.low } else { &mut self.linear }
     }
@@ -159,7 +155,7 @@ impl Driver {
         let size = allocation.size;
         match allocation.kind {
             Kind::Linear | Kind::Pitched => {
-                let arena = device.linear_arena(is_low(address));
+                let arena = device.linear_arena(device.low.has(address));
                 arena.free(address, size, true);
                 arena.trim(0);
             }

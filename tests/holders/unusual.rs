@@ -1,0 +1,470 @@
+//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that cannot be
+//! searched is not named, but then it is not said either that nothing holds the leak.
+
+#![expect(
+    unsafe_code,
+    reason = "thread-local data, stacks and signals of the C library"
+)]
+
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::mem::zeroed;
+use std::ptr::null_mut;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::{fs, thread};
+
+use gpu_leak_check::report::check_report::{Finding, FindingKind, HolderKind};
+use gpu_leak_check::{Check, gpu_leak_check};
+use gpu_leak_tests::checked::Checked;
+use gpu_leak_tests::library;
+
+use super::planted::{keep, start, taken};
+use super::{only, run_with};
+use crate::kinds::planted::{Pointer, context};
+
+fn run(test: &str) -> Checked {
+    run_with("600s", &format!("unusual::{test}"), |run| run)
+}
+
+/// What the check reports beside the leak of [`keep`], for which it must name the static: so there was a
+/// search.
+fn beside_the_static(checked: &Checked) -> &Finding {
+    let leaks = checked.report().findings.iter();
+    let leaks = leaks.filter(|finding| finding.kind == FindingKind::Leaked);
+    let (kept, others): (Vec<_>, Vec<_>) = leaks.partition(|finding| {
+        let mut frames = finding.site.frames.iter();
+        frames.any(|frame| frame.function.as_deref() == Some("main::holders::planted::keep"))
+    });
+    let ([kept], [other]) = (&kept[..], &others[..]) else {
+        panic!("{}", checked.story());
+    };
+    let holders = kept.holders.iter().flatten();
+    let names: Vec<_> = holders.map(|it| it.root.name.as_deref()).collect();
+    assert_eq!(
+        names,
+        [Some("main::holders::planted::STATIC")],
+        "{}",
+        checked.story()
+    );
+    other
+}
+
+/// Fails if anything is said of what holds the other leak.
+fn assert_nothing_is_said(checked: &Checked) {
+    let holders = &beside_the_static(checked).holders;
+    assert_eq!(*holders, None, "{}", checked.story());
+}
+
+/// Tells a child where the library is.
+const LIBRARY: &str = "HOLDERS_LIBRARY";
+
+#[test]
+fn of_a_thread_local_of_a_library_nothing_is_said() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = "__thread unsigned long kept[8];\n\
+                  void keep(unsigned long it) { kept[3] = it; }\n";
+    let library = library::of_c(folder.path(), "libkeeps.so", source);
+    for test in ["kept_by_a_library", "kept_by_a_library_on_the_first_thread"] {
+        let checked = run_with("600s", &format!("unusual::{test}"), |run| {
+            run.env(LIBRARY, &library)
+        });
+        assert_nothing_is_said(&checked);
+    }
+}
+
+/// Keeps what it allocates in a thread-local of the library.
+#[inline(never)]
+fn keep_in_the_library() {
+    let file = std::env::var(LIBRARY).expect("the parent has compiled it");
+    // SAFETY: the library is loaded for good, and its function has this type.
+    unsafe {
+        let library = libloading::Library::new(file).expect("it can be loaded");
+        let keep: extern "C" fn(Pointer) = *library.get(b"keep\0").expect("the function");
+        std::mem::forget(library);
+        keep(taken());
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_library() {
+    keep();
+    start("worker-6", |ready, stopped| {
+        keep_in_the_library();
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+    });
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_by_a_library_on_the_first_thread() {
+    keep();
+    on_the_first_thread(keep_in_the_library);
+}
+
+/// Runs a function on the first thread of the process, on which libtest waits: in a handler of a signal.
+fn on_the_first_thread(function: fn()) {
+    static FUNCTION: Mutex<Option<fn()>> = Mutex::new(None);
+    static OVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
+    extern "C" fn run(_: i32) {
+        let function = FUNCTION.lock().unwrap().take().unwrap();
+        function();
+        let over = OVER.lock().unwrap().take().unwrap();
+        over.send(()).unwrap();
+    }
+
+    let (over, is_over) = channel();
+    *FUNCTION.lock().unwrap() = Some(function);
+    *OVER.lock().unwrap() = Some(over);
+    handle(libc::SIGUSR2, run);
+    // SAFETY: the signal has a handler, and the thread that it is for waits in a system call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_tgkill,
+            libc::getpid(),
+            libc::getpid(),
+            libc::SIGUSR2,
+        )
+    };
+    is_over.recv().unwrap();
+}
+
+/// Installs a handler that does not restart the system calls that it interrupts.
+fn handle(signal: i32, handler: extern "C" fn(i32)) {
+    // SAFETY: the handler is a function of this type, and the rest may be zero.
+    unsafe {
+        let mut action: libc::sigaction = zeroed();
+        action.sa_sigaction = handler as usize;
+        assert_eq!(libc::sigaction(signal, &raw const action, null_mut()), 0);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_thread_local_of_the_first_thread_is_named() {
+    let checked = run("kept_on_the_first_thread");
+    let root = &only(&checked).root;
+    assert_eq!(root.kind, HolderKind::ThreadLocal, "{}", checked.story());
+    assert_eq!(root.thread.as_deref(), Some("main"));
+    let name = root.name.as_deref();
+    assert_eq!(name, Some("main::holders::unusual::LOCAL"));
+}
+
+thread_local! {
+    static LOCAL: Cell<Pointer> = const { Cell::new(0) };
+}
+
+#[inline(never)]
+fn keep_in_a_thread_local() {
+    LOCAL.set(taken());
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_on_the_first_thread() {
+    on_the_first_thread(keep_in_a_thread_local);
+}
+
+#[test]
+fn of_data_for_pthread_getspecific_nothing_is_said() {
+    assert_nothing_is_said(&run("kept_as_specific_data"));
+    assert_nothing_is_said(&run("kept_as_the_fortieth_specific_data"));
+}
+
+/// Keeps what it allocates as this thread's data of the last of so many keys. glibc has the first 32 in the
+/// thread's descriptor.
+#[inline(never)]
+fn keep_as_specific_data(keys: usize) {
+    let mut key = 0;
+    for _ in 0..keys {
+        // SAFETY: a key without a destructor, whose data nobody dereferences.
+        assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, None) }, 0);
+    }
+    let data = taken() as *const c_void;
+    // SAFETY: as above.
+    assert_eq!(unsafe { libc::pthread_setspecific(key, data) }, 0);
+}
+
+/// Overwrites the copies that functions left behind.
+#[inline(never)]
+fn overwrite_the_stack() {
+    black_box([0_u64; 4096]);
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_as_specific_data() {
+    keep();
+    start("worker-7", |ready, stopped| {
+        keep_as_specific_data(1);
+        overwrite_the_stack();
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+    });
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_as_the_fortieth_specific_data() {
+    keep();
+    start("worker-8", |ready, stopped| {
+        keep_as_specific_data(40);
+        overwrite_the_stack();
+        ready.send(()).unwrap();
+        let _ = stopped.recv();
+    });
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn an_address_that_is_only_in_a_register_is_in_no_place_that_is_said_to_be_searched() {
+    let checked = run("kept_in_a_register");
+    let other = beside_the_static(&checked);
+    assert!(
+        other.holders.as_ref().is_none_or(Vec::is_empty),
+        "{}",
+        checked.story()
+    );
+    if other.holders.is_some() {
+        let told = "held by    nothing any more: no static, thread-local or stack leads to it";
+        assert!(checked.child.stderr.contains(told), "{}", checked.story());
+    }
+}
+
+/// Waits forever with an address in a register that no system call changes.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn wait_with_it_in_a_register(ready: Sender<()>) -> ! {
+    /// Where the address is until the register has it.
+    static WAY: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+    WAY.store(taken(), Ordering::Relaxed);
+    thread::spawn(move || {
+        while WAY.load(Ordering::Relaxed) != 0 {
+            thread::yield_now();
+        }
+        ready.send(()).unwrap();
+    });
+    // SAFETY: reads and clears the static, and calls `pause` again and again.
+    unsafe {
+        std::arch::asm!(
+            "mov r12, qword ptr [rdi]",
+            "mov qword ptr [rdi], 0",
+            "2:",
+            "mov eax, 34",
+            "syscall",
+            "jmp 2b",
+            in("rdi") WAY.as_ptr(),
+            options(noreturn)
+        )
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_register() {
+    keep();
+    let (ready, is_ready) = channel();
+    thread::spawn(move || wait_with_it_in_a_register(ready));
+    is_ready.recv().unwrap();
+}
+
+#[test]
+fn of_an_address_that_is_not_aligned_nothing_is_said() {
+    assert_nothing_is_said(&run("kept_in_a_packed_field"));
+}
+
+#[repr(C, packed)]
+struct Packed {
+    flag: u8,
+    pointer: Pointer,
+}
+
+#[inline(never)]
+fn keep_in_a_packed_field() {
+    static PACKED: Mutex<Packed> = Mutex::new(Packed {
+        flag: 0,
+        pointer: 0,
+    });
+    let mut packed = PACKED.lock().unwrap();
+    packed.flag = 1;
+    packed.pointer = taken();
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_a_packed_field() {
+    keep();
+    keep_in_a_packed_field();
+}
+
+/// A function that has switched to another stack, and the stack that it waits on.
+struct Fibre {
+    home: UnsafeCell<libc::ucontext_t>,
+    fibre: UnsafeCell<libc::ucontext_t>,
+}
+
+// SAFETY: one thread at a time uses it.
+unsafe impl Sync for Fibre {}
+
+/// The one that runs.
+static FIBRE: Mutex<usize> = Mutex::new(0);
+
+#[inline(never)]
+extern "C" fn waits_on_its_own_stack() {
+    let kept = Cell::new(taken());
+    black_box(&kept);
+    let fibre = *FIBRE.lock().unwrap() as *const Fibre;
+    // SAFETY: it was put there by `run_on` and lives forever; `home` was filled in when this stack was
+    // switched to.
+    unsafe { libc::swapcontext((*fibre).fibre.get(), (*fibre).home.get()) };
+    black_box(&kept);
+}
+
+/// Runs until the function waits on this stack.
+#[inline(never)]
+fn run_on(stack: *mut c_void, bytes: usize) {
+    // SAFETY: zeroed contexts are what `getcontext` fills in; the new one runs on a stack that nobody else
+    // uses, and returns here.
+    unsafe {
+        let fibre = Box::leak(Box::new(Fibre {
+            home: UnsafeCell::new(zeroed()),
+            fibre: UnsafeCell::new(zeroed()),
+        }));
+        let context = fibre.fibre.get();
+        assert_eq!(libc::getcontext(context), 0);
+        (*context).uc_stack.ss_sp = stack;
+        (*context).uc_stack.ss_size = bytes;
+        libc::makecontext(context, waits_on_its_own_stack, 0);
+        *FIBRE.lock().unwrap() = &raw const *fibre as usize;
+        assert_eq!(libc::swapcontext(fibre.home.get(), context), 0);
+    }
+}
+
+/// Such a stack has return addresses into the driver on it, as the driver's own tables have.
+#[test]
+fn of_a_stack_in_the_heap_nothing_is_said() {
+    assert_nothing_is_said(&run("kept_on_a_stack_in_the_heap"));
+}
+
+static STACKS: Mutex<Vec<Vec<u128>>> = Mutex::new(Vec::new());
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_on_a_stack_in_the_heap() {
+    keep();
+    let mut stack = vec![0_u128; 1 << 10];
+    let (start, bytes) = (stack.as_mut_ptr(), size_of_val(&*stack));
+    STACKS.lock().unwrap().push(stack);
+    run_on(start.cast(), bytes);
+}
+
+#[test]
+fn of_a_stack_in_a_mapping_of_its_own_nothing_is_said() {
+    assert_nothing_is_said(&run("kept_on_a_mapped_stack"));
+}
+
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_on_a_mapped_stack() {
+    const BYTES: usize = 1 << 20;
+    keep();
+    // SAFETY: a new mapping, the first page of which is made inaccessible.
+    let stack = unsafe {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let stack = libc::mmap(null_mut(), BYTES, access, flags, -1, 0);
+        assert_ne!(stack, libc::MAP_FAILED);
+        assert_eq!(libc::mprotect(stack, 4096, libc::PROT_NONE), 0);
+        stack
+    };
+    run_on(stack, BYTES);
+}
+
+#[test]
+fn signals_that_arrive_during_the_search_do_not_disturb_it() {
+    let checked = run("kept_while_signals_arrive");
+    let root = &only(&checked).root;
+    let name = root.name.as_deref();
+    assert_eq!(
+        name,
+        Some("main::holders::unusual::MANY"),
+        "{}",
+        checked.story()
+    );
+    let (_, arrived) = checked
+        .child
+        .stdout
+        .split_once("arrived: ")
+        .expect("a count");
+    let arrived: u32 = arrived.lines().next().unwrap().parse().expect("a number");
+    assert!(arrived > 0, "{}", checked.story());
+}
+
+static MANY: Mutex<Vec<Vec<Pointer>>> = Mutex::new(Vec::new());
+static ARRIVED: AtomicU32 = AtomicU32::new(0);
+
+/// The ids of the threads that search for holders.
+fn searching() -> impl Iterator<Item = i32> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    let ids = tasks.flatten().filter_map(|task| {
+        let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        let id = task.file_name().to_str()?.parse().ok()?;
+        (name.trim_end() == "gpu-leak-check").then_some(id)
+    });
+    ids.collect::<Vec<_>>().into_iter()
+}
+
+#[expect(
+    clippy::print_stdout,
+    reason = "the figure is for the test that runs this"
+)]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_while_signals_arrive() {
+    extern "C" fn arrived(_: i32) {
+        ARRIVED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    context();
+    handle(libc::SIGUSR1, arrived);
+    let over = AtomicBool::new(false);
+    let found = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for id in searching() {
+                    // SAFETY: sends a signal that has a handler.
+                    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
+                }
+            }
+        });
+        let check = || {
+            Check::new("block").confirm(false).run(|| {
+                let mut many = MANY.lock().unwrap();
+                many.resize_with(100_000, || vec![0; 64]);
+                many[99_000][60] = taken();
+            });
+        };
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        over.store(true, Ordering::Relaxed);
+        found
+    });
+    println!("arrived: {}", ARRIVED.load(Ordering::Relaxed));
+    if let Err(panic) = found {
+        std::panic::resume_unwind(panic);
+    }
+}
