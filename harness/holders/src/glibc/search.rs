@@ -49,6 +49,13 @@ pub(super) struct Driver {
 }
 
 impl Driver {
+    /// Whether an address is in its libraries, but for functions that the program knows. Where a library
+    /// begins is in lists of mappings, and often remains in the memory of freed ones.
+    fn points_into_a_library(&self, address: u64) -> bool {
+        let library = self.libraries.region(address);
+        library.is_some_and(|it| it.start != address) && !self.functions.contains(&address)
+    }
+
     /// Whether a known object is in this block: an address of the block may be that of something
     /// else in it, such as a queue in its device.
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
@@ -224,7 +231,7 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.contexts.contains(&word);
-                if driver.libraries.region(word).is_some() && !driver.functions.contains(&word) {
+                if driver.points_into_a_library(word) {
                     let is_first = at == addresses.start;
                     of_libraries += if is_first { MOST_REMNANTS + 1 } else { 1 };
                 }
