@@ -225,7 +225,8 @@ impl Ledger {
         if key.space.is_shared() {
             return self.give_back_began(*key, ALL, None, caller);
         }
-        let ticket = self.table.begin_free(key, caller);
+        let is_told = |record: &Record, caller| self.is_told_of(record, caller);
+        let ticket = self.table.begin_free(key, caller, is_told);
         if key.space.is_graph() {
             self.graph_end_began(ticket, *key, caller);
         }
@@ -234,9 +235,7 @@ impl Ledger {
 
     fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
         let succeeded = succeeded(error);
-        let is_told = |record: &Record, caller: Caller| {
-            record.key().space.is_graph() || self.is_told_of(record, caller)
-        };
+        let is_told = |record: &Record, caller| self.is_told_of(record, caller);
         match self.table.end_free(ticket, succeeded, is_told) {
             Ended::Freed => {}
             Ended::Elsewhere => self.shared_free_ended(ticket, error, stack),
@@ -276,10 +275,11 @@ impl Ledger {
         self.unknown_frees.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether anybody asks who freed this record.
+    /// Whether more has to be done at the end of a successful free of this record.
     fn is_told_of(&self, record: &Record, caller: Caller) -> bool {
         let is_another = caller.scope != record.made.caller.scope;
-        self.free_log.is_on() || is_another && caller.scope != ScopeId::NONE
+        let is_another_s = is_another && caller.scope != ScopeId::NONE;
+        is_another_s || self.free_log.is_on() || record.key().space.is_graph()
     }
 
     /// Records that a known record was freed.

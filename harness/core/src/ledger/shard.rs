@@ -5,6 +5,8 @@ use std::{iter, mem};
 
 use rustc_hash::FxHashMap;
 
+use crate::sync::atomic::{AtomicBool, Ordering};
+
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
 use super::figures::Figures;
 use super::kind::Kind;
@@ -27,6 +29,8 @@ pub(super) struct Shard {
     free: usize,
     /// The frees in flight. There is at most one per thread, so a search is short.
     pub(super) in_flight: Vec<InFlightFree>,
+    /// The quick ones among them, as bits.
+    quick: u8,
     /// The number of records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// The number of records by open scope.
@@ -121,14 +125,47 @@ pub(super) enum Entering {
     Again,
 }
 
+/// How many frees in flight of a shard can end without its lock.
+const QUICK: usize = 8;
+
+/// Which of the quick frees in flight have succeeded since the shard was last locked.
+#[derive(Debug, Default)]
+pub(super) struct Successes([AtomicBool; QUICK]);
+
+/// What a ticket consists of, from its lowest digit: the number of the shard, one more than that of the
+/// quick free or 0 for another one, and the event with which it began.
+const DIGITS: [u64; 2] = [SHARDS as u64, QUICK as u64 + 1];
+
 /// Returns the ticket of a free that began with the event `sequence` in the shard `number`.
 pub(super) fn ticket(sequence: u64, number: usize) -> Ticket {
-    Ticket(sequence * SHARDS as u64 + number as u64)
+    Ticket(sequence * DIGITS[0] * DIGITS[1] + number as u64)
 }
 
 /// Returns the number of the event with which a free began.
 pub(super) fn began(ticket: Ticket) -> u64 {
-    ticket.0 / SHARDS as u64
+    ticket.0 / (DIGITS[0] * DIGITS[1])
+}
+
+/// Returns the number of its shard.
+pub(super) fn shard_of(ticket: Ticket) -> usize {
+    (ticket.0 % DIGITS[0]) as usize
+}
+
+/// Returns the number of a quick free.
+fn quick(ticket: Ticket) -> Option<usize> {
+    let digit = ticket.0 / DIGITS[0] % DIGITS[1];
+    (digit as usize).checked_sub(1)
+}
+
+impl Successes {
+    /// Ends a free that succeeded, if it can end without the lock.
+    pub(super) fn end(&self, ticket: Ticket) -> bool {
+        let quick = quick(ticket);
+        if let Some(quick) = quick {
+            self.0[quick].store(true, Ordering::Release);
+        }
+        quick.is_some()
+    }
 }
 
 impl Shard {
@@ -139,6 +176,7 @@ impl Shard {
             unused: Vec::new(),
             free: 0,
             in_flight: Vec::new(),
+            quick: 0,
             kinds: [0; Kind::ALL.len()],
             scopes: FxHashMap::default(),
             unowned: 0,
@@ -279,6 +317,35 @@ impl Shard {
         &entry.record
     }
 
+    /// Removes the quick frees that have succeeded. Whoever locks a shard begins with this.
+    #[inline]
+    pub(super) fn collect(&mut self, successes: &Successes) {
+        if self.quick != 0 {
+            self.collect_each(successes);
+        }
+    }
+
+    fn collect_each(&mut self, successes: &Successes) {
+        for at in (0..self.in_flight.len()).rev() {
+            let InFlightFree { ticket, freed, .. } = self.in_flight[at];
+            if let (Some(quick), Freed::Known(index)) = (quick(ticket), freed)
+                && successes.0[quick].load(Ordering::Acquire)
+            {
+                successes.0[quick].store(false, Ordering::Relaxed);
+                self.remove_in_flight(at);
+                self.release(index);
+            }
+        }
+    }
+
+    fn remove_in_flight(&mut self, at: usize) -> InFlightFree {
+        let free = self.in_flight.swap_remove(at);
+        if let Some(quick) = quick(free.ticket) {
+            self.quick &= !(1 << quick);
+        }
+        free
+    }
+
     /// Adds a record to every figure.
     pub(super) fn gain(&mut self, figures: &Figures, entry: Index, at: u64, entering: Entering) {
         let Entry { record, usage, .. } = &self.entries[entry as usize];
@@ -356,15 +423,22 @@ impl Shard {
         Some(*self.release(index))
     }
 
+    /// Begins a free, and returns its ticket. It may be quick if `is_told` does not hold for its record.
     pub(super) fn begin_free(
         &mut self,
         figures: &Figures,
-        ticket: Ticket,
+        mut ticket: Ticket,
         key: &Key,
         caller: Caller,
-    ) {
+        is_told: impl Fn(&Record, Caller) -> bool,
+    ) -> Ticket {
         let freed = match self.find(key) {
             Some(index) => {
+                let unused = self.quick.trailing_ones() as usize;
+                if unused < QUICK && !is_told(&self.entries[index as usize].record, caller) {
+                    self.quick |= 1 << unused;
+                    ticket.0 += DIGITS[0] * (unused as u64 + 1);
+                }
                 self.entries[index as usize].state = State::InFlight;
                 self.lose(figures, index, began(ticket));
                 Freed::Known(index)
@@ -377,6 +451,7 @@ impl Shard {
             freed,
             freed_by: 0,
         });
+        ticket
     }
 
     pub(super) fn end_free(
@@ -394,7 +469,7 @@ impl Shard {
         if let Freed::Known(index) = freed
             && succeeded
         {
-            self.in_flight.swap_remove(at);
+            self.remove_in_flight(at);
             let record = self.release(index);
             return match is_told(record, caller) {
                 true => Ended::Told(EndedFree {
@@ -405,7 +480,7 @@ impl Shard {
                 false => Ended::Freed,
             };
         }
-        let free = self.in_flight.swap_remove(at);
+        let free = self.remove_in_flight(at);
         let key = self.key_of(&free);
         let record = match freed {
             Freed::Known(index) => self.put_back(figures, &free, index),

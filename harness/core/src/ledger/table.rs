@@ -11,7 +11,7 @@ use crate::sync::{Lock, LockGuard};
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
 use super::figures::{Figures, Padded};
 use super::kind::Kind;
-use super::shard::{Ended, Entering, InFlightFree, SHARDS, Shard, ticket};
+use super::shard::{Ended, Entering, InFlightFree, SHARDS, Shard, Successes, shard_of, ticket};
 use super::timeline::{Curve, curve};
 use super::usage::{Counted, Gauge, UsageKey};
 
@@ -20,7 +20,29 @@ use super::usage::{Counted, Gauge, UsageKey};
 pub(super) struct Table {
     pub(super) figures: Figures,
     /// Always `SHARDS` of them.
-    shards: Box<[Padded<Lock<Shard>>]>,
+    shards: Box<[Padded<LockedShard>]>,
+}
+
+#[derive(Debug)]
+#[repr(C)]
+struct LockedShard {
+    successes: Successes,
+    shard: Lock<Shard>,
+}
+
+impl LockedShard {
+    fn new() -> Self {
+        Self {
+            successes: Successes::default(),
+            shard: Lock::new(Shard::new()),
+        }
+    }
+
+    fn lock(&self) -> LockGuard<'_, Shard> {
+        let mut shard = self.shard.lock();
+        shard.collect(&self.successes);
+        shard
+    }
 }
 
 /// While it is alive, the curves since its beginning can be read.
@@ -38,9 +60,7 @@ impl Table {
         Self {
             figures: Figures::new(),
             // Created one by one: all at once need more space than a small stack has.
-            shards: (0..SHARDS)
-                .map(|_| Padded(Lock::new(Shard::new())))
-                .collect(),
+            shards: (0..SHARDS).map(|_| Padded(LockedShard::new())).collect(),
         }
     }
 
@@ -136,13 +156,19 @@ impl Table {
     }
 
     /// Begins a free of the resource under `key`.
-    pub(super) fn begin_free(&self, key: &Key, caller: Caller) -> Ticket {
+    ///
+    /// `is_told`: whether the end of the free needs the record.
+    pub(super) fn begin_free(
+        &self,
+        key: &Key,
+        caller: Caller,
+        is_told: impl Fn(&Record, Caller) -> bool,
+    ) -> Ticket {
         let number = Self::shard_of(key);
         let mut shard = self.shards[number].0.lock();
         let ticket = ticket(self.figures.number(), number);
         let key = shard.last_copy(&self.figures, key);
-        shard.begin_free(&self.figures, ticket, &key, caller);
-        ticket
+        shard.begin_free(&self.figures, ticket, &key, caller, is_told)
     }
 
     /// Begins a free of the resource under `key` by the call with this ticket, if `wanted` holds
@@ -156,7 +182,7 @@ impl Table {
     ) {
         let mut shard = self.lock(key);
         if shard.get(key).is_some_and(wanted) {
-            shard.begin_free(&self.figures, ticket, key, caller);
+            shard.begin_free(&self.figures, ticket, key, caller, |_, _| true);
         }
     }
 
@@ -168,7 +194,11 @@ impl Table {
         succeeded: bool,
         is_told: impl Fn(&Record, Caller) -> bool,
     ) -> Ended {
-        let mut shard = self.shards[ticket.0 as usize % SHARDS].0.lock();
+        let shard = &self.shards[shard_of(ticket)].0;
+        if succeeded && shard.successes.end(ticket) {
+            return Ended::Freed;
+        }
+        let mut shard = shard.lock();
         shard.end_free(
             &self.figures,
             succeeded,
@@ -354,7 +384,7 @@ mod tests {
         let table = Table::new();
         for address in 1..=100_000 {
             table.create(&made(address));
-            let ticket = table.begin_free(&key(address), Caller::default());
+            let ticket = table.begin_free(&key(address), Caller::default(), |_, _| false);
             assert!(matches!(ends(&table, ticket, true), Ended::Freed));
         }
         let entries = |table: &Table| -> usize {
@@ -374,11 +404,11 @@ mod tests {
         {
             let table = Table::new();
             table.create(&made(1));
-            let first = table.begin_free(&key(1), Caller::default());
+            let first = table.begin_free(&key(1), Caller::default(), |_, _| false);
             let (newer, _, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
-                let second = table.begin_free(&key(1), Caller::default());
+                let second = table.begin_free(&key(1), Caller::default(), |_, _| false);
                 assert!(matches!(ends(&table, second, true), Ended::Freed));
             }
             let ended = ends(&table, first, !first_fails);
