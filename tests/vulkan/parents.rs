@@ -60,9 +60,9 @@ fn what_only_the_end_of_its_device_freed_is_found_and_marked() {
     let Some(checked) = found("parents::leaves_it_to_the_device", &[(Kind::Fence, 1, 0)]) else {
         return;
     };
-    let notes = &checked.report().findings[0].notes;
-    let mark = "not destroyed before its device was";
-    assert!(notes.iter().any(|note| note.starts_with(mark)), "{notes:?}");
+    let ended = checked.report().findings[0].ended.as_ref();
+    let ended = ended.map(|ended| ended.how.as_str());
+    assert_eq!(ended, Some("not destroyed before its device was"));
 }
 
 #[gpu_leak_check]
@@ -86,9 +86,9 @@ fn what_only_the_end_of_its_instance_freed_is_found_and_marked() {
     let Some(checked) = found("parents::leaves_it_to_the_instance", &leaked) else {
         return;
     };
-    let notes = &checked.report().findings[0].notes;
-    let mark = "not destroyed before its instance was";
-    assert!(notes.iter().any(|note| note.starts_with(mark)), "{notes:?}");
+    let ended = checked.report().findings[0].ended.as_ref();
+    let ended = ended.map(|ended| ended.how.as_str());
+    assert_eq!(ended, Some("not destroyed before its instance was"));
 }
 
 #[gpu_leak_check]

@@ -10,7 +10,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::heap::Heap;
-use super::memory::{Memory, Pages, Seen};
+use super::memory::{Memory, PAGE, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
 
 /// The largest distance at which a place is named.
@@ -20,8 +20,6 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
 /// by an address after its entries.
 const FAR: u64 = 64 << 10;
-/// How many words of a block may have been left there by an earlier owner.
-const MOST_REMNANTS: u32 = 1;
 /// After this many addresses without a block in a region, no block is expected there.
 const ENOUGH: u32 = 32;
 
@@ -37,8 +35,7 @@ pub(super) struct Region {
 /// because its tables contain all.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// The memory of its libraries: a block that points into it is theirs, except to `functions`. A
-    /// single such word may be left in the block by an earlier owner, unless it is the first.
+    /// The memory of its libraries: a block that points into it is theirs, except to `functions`.
     pub(super) libraries: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
@@ -49,11 +46,9 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Whether an address is in its libraries, but for functions that the program knows. Where a library
-    /// begins is in lists of mappings, and often remains in the memory of freed ones.
+    /// Whether an address is in its libraries, but for functions that the program knows.
     fn points_into_a_library(&self, address: u64) -> bool {
-        let library = self.libraries.region(address);
-        library.is_some_and(|it| it.start != address) && !self.functions.contains(&address)
+        self.libraries.region(address).is_some() && !self.functions.contains(&address)
     }
 
     /// Whether a known object is in this block: an address of the block may be that of something
@@ -217,11 +212,21 @@ impl<M: Memory> Search<'_, M> {
     fn look(&mut self, addresses: &Range<u64>, complete: &mut bool) -> Found {
         let mut found = Found::default();
         let mut is_cut = false;
-        let mut of_libraries = 0;
+        // Whether the last word is where a page of such a library begins. If the next one is a page as well,
+        // they are from a list of mappings, and often remain in the memory of freed ones.
+        let mut is_page = false;
         let (heap, driver, targets) = (self.heap, self.driver, self.targets);
         let all = self
             .pages
             .words(addresses.start, addresses.end, |at, word| {
+                if at.is_multiple_of(8) {
+                    let is_range = is_page && word.is_multiple_of(PAGE);
+                    found.is_the_driver_s |= is_page && !is_range;
+                    is_page = !is_range && driver.points_into_a_library(word);
+                    if is_page && !word.is_multiple_of(PAGE) {
+                        (found.is_the_driver_s, is_page) = (true, false);
+                    }
+                }
                 // Most words are numbers and text, or parts of two neighbours.
                 if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
                     return true;
@@ -231,10 +236,6 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.contexts.contains(&word);
-                if driver.points_into_a_library(word) {
-                    let is_first = at == addresses.start;
-                    of_libraries += if is_first { MOST_REMNANTS + 1 } else { 1 };
-                }
                 if heap.region(word).is_some() && !driver.handles.contains(&word) {
                     // More than can be followed need not be stored.
                     match found.pointers.len() {
@@ -244,7 +245,7 @@ impl<M: Memory> Search<'_, M> {
                 }
                 true
             });
-        found.is_the_driver_s = of_libraries > MOST_REMNANTS;
+        found.is_the_driver_s |= is_page;
         *complete &= all == Seen::All && !is_cut;
         found
     }

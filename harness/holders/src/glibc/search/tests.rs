@@ -268,13 +268,14 @@ fn the_driver_s_own_blocks_lead_nowhere() {
         ..Driver::default()
     };
     assert_eq!(program.search(1, &inside).hits, [None]);
-    // An earlier owner of the block may have left one such word.
-    program.blocks[1].1.push(Word::Number(LIBRARY + 8));
+    // A list of mappings has where they begin and end.
+    let mapping = [LIBRARY, LIBRARY + 4096].map(Word::Number);
+    program.blocks[1].1.extend(mapping);
     assert!(program.search(1, &of_a_library).hits[0].is_some());
-    program.blocks[1].1.push(Word::Number(LIBRARY + 16));
+    program.blocks[1].1.pop();
     assert_eq!(program.search(1, &of_a_library).hits, [None]);
     program.blocks[1].1.pop();
-    program.blocks[1].1.swap(0, 2);
+    program.blocks[1].1.push(Word::Number(LIBRARY + 8));
     assert_eq!(program.search(1, &of_a_library).hits, [None]);
     // The program keeps the addresses of functions that it has looked up.
     let with_functions = Driver {
