@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::{fs, thread};
 
-use gpu_leak_check::report::check_report::{Finding, FindingKind, HolderKind};
+use gpu_leak_check::report::check_report::{Finding, FindingKind, Holder, HolderKind};
 use gpu_leak_check::{Check, gpu_leak_check};
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_tests::library;
@@ -52,10 +52,16 @@ fn beside_the_static(checked: &Checked) -> &Finding {
     other
 }
 
-/// Fails if anything is said of what holds the other leak.
+/// Fails if anything is said of what holds the other leak, but that blocks lead to it from the stack of the
+/// thread that has it.
 fn assert_nothing_is_said(checked: &Checked) {
     let holders = &beside_the_static(checked).holders;
-    assert_eq!(*holders, None, "{}", checked.story());
+    let is_its_thread =
+        |holder: &Holder| holder.root.kind == HolderKind::Stack && holder.blocks != 0;
+    let is_right = holders
+        .as_ref()
+        .is_none_or(|holders| !holders.is_empty() && holders.iter().all(is_its_thread));
+    assert!(is_right, "{}", checked.story());
 }
 
 /// Tells a child where the library is.
