@@ -43,12 +43,9 @@ fn beside_the_static(checked: &Checked) -> &Finding {
     };
     let holders = kept.holders.iter().flatten();
     let names: Vec<_> = holders.map(|it| it.root.name.as_deref()).collect();
-    assert_eq!(
-        names,
-        [Some("main::holders::planted::STATIC")],
-        "{}",
-        checked.story()
-    );
+    // Blocks of a channel may lead there from another static.
+    let kept_by = Some("main::holders::planted::STATIC");
+    assert!(names.contains(&kept_by), "{}", checked.story());
     other
 }
 
