@@ -227,13 +227,11 @@ pub(crate) fn freed(
 }
 
 fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, address: u64) -> Key {
-    Key {
-        space: match place.filter(|_| source.per_place) {
-            Some(place) => Space::ObservedAt(layer, place),
-            None => Space::Observed(layer),
-        },
-        value: address,
-    }
+    let space = match place.filter(|_| source.per_place) {
+        Some(place) => Space::ObservedAt(layer, place),
+        None => Space::Observed(layer),
+    };
+    Key::new(space, address)
 }
 
 /// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not

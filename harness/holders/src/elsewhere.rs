@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::{DriverObjects, Enclosing, Holder, Program, Target};
+use super::{Answer, DriverObjects, Enclosing, Program, Target};
 
 /// Finds nothing.
 pub(super) fn find(
@@ -12,7 +12,7 @@ pub(super) fn find(
     _: DriverObjects,
     _: Program<'_>,
     _: Duration,
-) -> Option<Vec<Option<Vec<Holder>>>> {
+) -> Option<Vec<Answer>> {
     None
 }
 

@@ -17,22 +17,57 @@
 )]
 mod glibc;
 
+use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
+/// The largest number of blocks on the way from a place that is named.
+const DEEPEST: u32 = 6;
 /// How many places are named for one group.
 const NAMED: usize = 2;
+
+/// The unit in which memory is mapped.
+const PAGE: u64 = 4096;
+
+/// An address with all bits inverted. The search reads its own memory as well, because allocators give one
+/// thread what another has freed: it must not find there what it searches for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Hidden(u64);
+
+impl Hidden {
+    /// Hides an address.
+    #[must_use]
+    pub const fn of(address: u64) -> Self {
+        Self(!address)
+    }
+
+    /// Returns the address.
+    #[must_use]
+    pub const fn address(self) -> u64 {
+        !self.0
+    }
+}
 
 /// An address or handle to search for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The values that refer to it: for memory every address inside, for an object only its handle.
-    pub values: Range<u64>,
+    /// The first value that refers to it.
+    pub first: Hidden,
+    /// How many values do: for memory every address inside, for an object only its handle.
+    pub values: u64,
     /// The number of its group.
     pub group: usize,
+}
+
+impl Target {
+    /// Returns the value after the last one.
+    fn end(&self) -> u64 {
+        self.first.address().saturating_add(self.values)
+    }
 }
 
 /// The known objects of the GPU's driver, by their handles, which are addresses of its own heap
@@ -40,9 +75,9 @@ pub struct Target {
 #[derive(Clone, Debug, Default)]
 pub struct DriverObjects {
     /// Contexts: the blocks of everything that belongs to a context point to it.
-    pub contexts: FxHashSet<u64>,
+    pub contexts: FxHashSet<Hidden>,
     /// All objects, including contexts.
-    pub all: FxHashSet<u64>,
+    pub all: BTreeSet<Hidden>,
     /// The addresses of the driver's functions that the program has looked up, and may keep in blocks of
     /// its own.
     pub functions: FxHashSet<u64>,
@@ -64,6 +99,35 @@ pub struct Holder {
     /// else than the search; empty if they are not all known.
     pub waits_at: Vec<u64>,
 }
+
+/// Why it is not known what refers to a target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unknown {
+    /// The search ended after this time, before it had seen everything.
+    OutOfTime(Duration),
+    /// Some memory cannot be read, or its allocator is not glibc's.
+    Unreadable,
+    /// What refers to it has no name, or does so through too many blocks.
+    Unnamed,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfTime(time) => {
+                write!(f, "the search did not see everything within {time:?}")
+            }
+            Self::Unreadable => f.write_str("some memory could not be searched"),
+            Self::Unnamed => write!(
+                f,
+                "what refers to it has no name, or does so through more than {DEEPEST} heap blocks"
+            ),
+        }
+    }
+}
+
+/// What refers to a target: nothing if the list is empty.
+pub type Answer = Result<Vec<Holder>, Unknown>;
 
 /// Heap blocks that lead to a target although nothing leads to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +169,9 @@ pub enum RootKind {
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// Its addresses.
-    pub addresses: Range<u64>,
+    /// The numbers of its pages. Memory that leaked may begin where a mapping does, and no list of the
+    /// search may have its address.
+    pub pages: Range<u64>,
     /// Whether it can be read.
     pub readable: bool,
     /// Whether it can be written to.
@@ -119,6 +184,14 @@ pub struct Mapping<'a> {
     pub file: Option<&'a Path>,
     /// The name in the line: a path, the kernel's name for something else (`[heap]`), or empty.
     pub name: &'a str,
+}
+
+impl Mapping<'_> {
+    /// Returns its addresses.
+    #[must_use]
+    pub const fn addresses(&self) -> Range<u64> {
+        self.pages.start * PAGE..self.pages.end * PAGE
+    }
 }
 
 /// A thread that waits in a system call, as the kernel describes it.
@@ -177,10 +250,9 @@ pub struct NameRules {
     pub as_written: fn(&str) -> String,
 }
 
-/// Returns for each of `groups` groups of targets the nearest places that refer to one of them;
-/// `None` if the search, which ends after `time`, found nothing and did not see everything. The
-/// calling thread is not searched: it should be a separate one, with some hundred kilobytes of
-/// stack.
+/// Returns for each of `groups` groups of targets the nearest places that refer to one of them. The
+/// search ends after `time`. The calling thread is not searched: it should be a separate one, with some
+/// hundred kilobytes of stack.
 #[must_use]
 pub fn find(
     targets: Vec<Target>,
@@ -188,8 +260,9 @@ pub fn find(
     objects: DriverObjects,
     program: Program<'_>,
     time: Duration,
-) -> Vec<Option<Vec<Holder>>> {
-    glibc::find(targets, groups, objects, program, time).unwrap_or_else(|| vec![None; groups])
+) -> Vec<Answer> {
+    let answers = glibc::find(targets, groups, objects, program, time);
+    answers.unwrap_or_else(|| vec![Err(Unknown::Unreadable); groups])
 }
 
 /// Returns the nearest places, each once: at most two, statics and thread-locals before stacks.

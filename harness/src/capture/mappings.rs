@@ -8,11 +8,16 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
+/// Mappings begin and end at a multiple of it on every Linux.
+pub(super) const PAGE: usize = 4096;
+
 /// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
-    start: usize,
-    end: usize,
+    /// The numbers of its first page and of the one after its last. Lists of mappings are freed, and a search
+    /// for holders must find no address in what they leave.
+    first_page: usize,
+    end_page: usize,
     pub(crate) readable: bool,
     pub(crate) writable: bool,
     pub(crate) executable: bool,
@@ -26,9 +31,9 @@ pub(crate) struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Returns its address range.
-    pub(crate) fn addresses(&self) -> Range<usize> {
-        self.start..self.end
+    /// Returns the numbers of its pages.
+    pub(crate) fn pages(&self) -> Range<usize> {
+        self.first_page..self.end_page
     }
 
     /// Returns the file that it was mapped from.
@@ -50,9 +55,10 @@ impl<'a> Mapping<'a> {
         let offset = field();
         let (_device, inode) = (field(), field());
         let number = |digits| u64::from_str_radix(digits, 16).ok();
+        let page = |address| Some(usize::try_from(number(address)?).ok()? / PAGE);
         Some(Self {
-            start: usize::try_from(number(start)?).ok()?,
-            end: usize::try_from(number(end)?).ok()?,
+            first_page: page(start)?,
+            end_page: page(end)?,
             readable: permissions.contains('r'),
             writable: permissions.contains('w'),
             executable: permissions.contains('x'),

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::mappings;
+use super::mappings::{self, PAGE};
 
 /// A program or library that is loaded, or was.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(crate) struct Module {
     pub(crate) path: PathBuf,
     /// The file's inode number, which distinguishes it from another file with the same path.
     inode: u64,
-    /// From its first byte to the end of its code.
-    addresses: Range<usize>,
+    /// The numbers of its pages, from the first one to the end of its code.
+    pages: Range<usize>,
 }
 
 impl Module {
@@ -26,7 +26,7 @@ impl Module {
 
     /// Returns the offset of `address` from its first byte.
     pub(crate) fn offset(&self, address: usize) -> usize {
-        address - self.addresses.start
+        address - self.pages.start * PAGE
     }
 
     /// Whether it belongs to the system or to an installed Python: its sources are not on this
@@ -64,21 +64,17 @@ impl Modules {
         let mut modules: Vec<Module> = Vec::new();
         for mapping in mappings::parse(maps) {
             let Some(path) = mapping.file() else { continue };
-            let addresses = mapping.addresses();
+            let Range { start, end } = mapping.pages();
             // A copy of the file that is only mapped for reading may be adjacent.
             let begins = mapping.offset == 0 && !mapping.executable;
             let last = modules.last_mut().filter(|_| !begins);
             match last.filter(|module| module.path == path) {
-                Some(module) if mapping.executable => module.addresses.end = addresses.end,
+                Some(module) if mapping.executable => module.pages.end = end,
                 Some(_) => {}
                 None => modules.push(Module {
                     path: path.to_owned(),
                     inode: mapping.inode,
-                    addresses: addresses.start..if mapping.executable {
-                        addresses.end
-                    } else {
-                        addresses.start
-                    },
+                    pages: start..if mapping.executable { end } else { start },
                 }),
             }
         }
@@ -88,7 +84,7 @@ impl Modules {
     /// Returns the module that contains `address`.
     pub(crate) fn find(&self, address: usize) -> Option<&Arc<Module>> {
         let mut modules = self.0.iter();
-        modules.find(|module| module.addresses.contains(&address))
+        modules.find(|module| module.pages.contains(&(address / PAGE)))
     }
 
     /// Whether this module object is one of them.
@@ -99,7 +95,7 @@ impl Modules {
     /// Replaces modules that are also in `before` by the same objects.
     pub(super) fn share(&mut self, before: &Self) {
         for module in &mut self.0 {
-            let same = before.find(module.addresses.start);
+            let same = before.find(module.pages.start * PAGE);
             if let Some(same) = same.filter(|same| *same == module) {
                 *module = Arc::clone(same);
             }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use gpu_leak_holders::{
-    DriverObjects, Mapping, NameRules, Program, Root, RootKind, Target, enclosing, find, nearest,
+    Answer, DriverObjects, Hidden, Mapping, NameRules, Program, Root, RootKind, Target, Unknown,
+    enclosing, find, nearest,
 };
 use gpu_leak_interpose::MarkedThread;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -89,7 +90,10 @@ pub(crate) fn add(
             continue;
         }
         let has_none = of_records.iter().any(|at| without_address.contains(at));
-        let of_records = of_records.iter().map(|group| found[*group].as_deref());
+        let unknown = of_records
+            .iter()
+            .find_map(|group| found[*group].as_ref().err());
+        let of_records = of_records.iter().map(|group| found[*group].as_deref().ok());
         let may_be_far = finding.resource != Some(Kind::Block);
         let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
             let mut holders = holders.into_iter().flatten();
@@ -117,18 +121,16 @@ pub(crate) fn add(
         });
         // How its context ended, or which library has it, is said in that place.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
-        finding.not_searched = (finding.holders.is_none() && !is_said).then(|| {
-            match finding.resource.filter(|_| has_none) {
-                Some(kind) => format!("{} memory is not searched for", kind.name()),
-                None if records.len() > MAX_SEARCHED => {
-                    format!(
-                        "there are more than {} to search for",
-                        count(MAX_SEARCHED as u64)
-                    )
-                }
-                None => format!("the search did not see everything within {time:?}"),
-            }
-        });
+        if finding.holders.is_none() && !is_said {
+            finding.not_searched = match finding.resource.filter(|_| has_none) {
+                Some(kind) => Some(format!("{} memory is not searched for", kind.name())),
+                None if records.len() > MAX_SEARCHED => Some(format!(
+                    "there are more than {} to search for",
+                    count(MAX_SEARCHED as u64)
+                )),
+                None => unknown.map(Unknown::to_string),
+            };
+        }
     }
     if let Some(heap) = heap {
         add_blocks(report, records, &blocks, heap, time);
@@ -172,7 +174,8 @@ fn add_blocks(
     for record in &live {
         if let Some(target) = target(record, targets.len()) {
             of_finding[wanted[&record.sequence]].push(target.group);
-            ranges.push((target.values.clone(), record.sequence));
+            let first = target.first.address();
+            ranges.push((first..first.saturating_add(target.values), record.sequence));
             targets.push(target);
         }
     }
@@ -237,16 +240,13 @@ fn site(stack: StackId) -> Site {
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
-/// What leads to each group of records; `None` if that is not known.
-type FoundHolders = Vec<Option<Vec<gpu_leak_holders::Holder>>>;
-
 /// Searches for the live records that have a group, within `time`. Returns the holders of each of the
 /// `groups`, and the groups that have a record without an address; `None` if there is nothing to search for.
 fn search(
     groups: usize,
     time: Duration,
     group: impl Fn(u64) -> Option<usize>,
-) -> Option<(FoundHolders, FxHashSet<usize>)> {
+) -> Option<(Vec<Answer>, FxHashSet<usize>)> {
     if time.is_zero() || groups == 0 {
         return None;
     }
@@ -264,7 +264,7 @@ fn search(
     // A copy of an address in the harness's own memory would be found as its holder.
     drop(found);
     if targets.is_empty() {
-        return Some((vec![None; groups], without_address));
+        return Some((vec![Err(Unknown::Unreadable); groups], without_address));
     }
     let maps = mappings::of_this_process();
     let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
@@ -300,7 +300,7 @@ fn fails(kind: FindingKind) -> bool {
 /// ledger or an offset in a device's own address space, or if it was the program's before the driver
 /// knew it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
-    let first = record.made.key.value;
+    let first = record.made.key.value();
     let bytes = match record.made.key.space {
         Space::DevicePointer | Space::HostPointer | Space::IpcPointer | Space::Observed(_) => {
             record.made.bytes.max(1)
@@ -309,7 +309,8 @@ fn target(record: &Record, finding: usize) -> Option<Target> {
         _ => return None,
     };
     Some(Target {
-        values: first..first.saturating_add(bytes),
+        first: Hidden::of(first),
+        values: bytes,
         group: finding,
     })
 }
@@ -323,18 +324,23 @@ fn objects() -> DriverObjects {
             Space::Handle(_) | Space::Object { .. }
         )
     };
-    let contexts = ledger.contexts().into_iter().map(|context| context.handle);
+    let contexts = ledger.contexts().into_iter();
+    let contexts = contexts.filter(|context| context.handle != 0);
     let mut objects = DriverObjects {
-        contexts: contexts.filter(|handle| *handle != 0).collect(),
+        contexts: contexts.map(|it| Hidden::of(it.handle)).collect(),
         functions: vulkan::functions_found(),
         ..DriverObjects::default()
     };
     objects.all.extend(&objects.contexts);
     let records = ledger.select(is_handle);
-    let handles = records.iter().map(|record| record.made.key.value);
+    let handles = records
+        .iter()
+        .map(|record| Hidden::of(record.made.key.value()));
     objects.all.extend(handles);
     // Physical devices are never created, and lead to everything of their instance.
-    objects.all.extend(vulkan::handles());
+    objects
+        .all
+        .extend(vulkan::handles().into_iter().map(Hidden::of));
     objects
 }
 
@@ -347,9 +353,9 @@ const NAMES: NameRules = NameRules {
 };
 
 fn mapping(mapping: mappings::Mapping<'_>) -> Mapping<'_> {
-    let addresses = mapping.addresses();
+    let pages = mapping.pages();
     Mapping {
-        addresses: addresses.start as u64..addresses.end as u64,
+        pages: pages.start as u64..pages.end as u64,
         readable: mapping.readable,
         writable: mapping.writable,
         executable: mapping.executable,

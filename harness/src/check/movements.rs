@@ -177,7 +177,7 @@ impl<'ledger> MovementsReader<'ledger> {
             return;
         }
         let number = self.movements.taken.len();
-        let address = made.key.value;
+        let address = made.key.value();
         self.movements.taken.push(Taken {
             place: made.place,
             layer: made.layer,

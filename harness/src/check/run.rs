@@ -483,16 +483,15 @@ fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
     if unknown.is_empty() {
         return Vec::new();
     }
-    let of_key = |record: &Record| (record.key().space, record.key().value);
     let mut live: Vec<_> = live.iter().map(|live| &live.record).collect();
-    live.sort_unstable_by_key(|record| of_key(record));
+    live.sort_unstable_by_key(|record| record.key());
     let inside = unknown.into_iter().filter_map(|(key, by)| {
-        let before = live.partition_point(|record| of_key(record) <= (key.space, key.value));
+        let before = live.partition_point(|record| record.key() <= key);
         let record = live.get(before.checked_sub(1)?)?;
         let record = Some(record).filter(|record| record.contains(key))?;
         Some(FreedInside {
             record: record.sequence,
-            offset: key.value - record.made.key.value,
+            offset: key.value() - record.made.key.value(),
             stack: by.stack,
         })
     });

@@ -138,10 +138,7 @@ fn with_pools<T>(body: impl FnOnce(&Driver, &[usize], &[LivePool]) -> T) -> Opti
 }
 
 fn is_in_ledger(pool: u64) -> bool {
-    let key = Key {
-        space: Space::Handle(Kind::Pool),
-        value: pool,
-    };
+    let key = Key::new(Space::Handle(Kind::Pool), pool);
     ledger::live().get(&key).is_some()
 }
 
@@ -155,8 +152,8 @@ fn explicit_pools() -> Vec<LivePool> {
     let pools = ledger.select(|record| record.made.kind == Kind::Pool);
     let pool = pools.into_iter().map(|record| LivePool {
         place: record.made.place,
-        name: PoolName::Other(record.made.key.value),
-        handle: record.made.key.value,
+        name: PoolName::Other(record.made.key.value()),
+        handle: record.made.key.value(),
     });
     pool.collect()
 }

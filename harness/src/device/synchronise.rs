@@ -84,7 +84,7 @@ fn synchronise_streams(
         record.made.kind == Kind::Stream && record.made.context == context.uid && own(record)
     });
     for stream in streams {
-        let handle = stream.made.key.value;
+        let handle = stream.made.key.value();
         // SAFETY: the stream is in the ledger, and none is destroyed while `_streams` lives.
         unsafe {
             if driver.stream_is_capturing(handle) == Ok(false) {

@@ -20,10 +20,7 @@ pub(crate) fn ledger() -> Ledger {
 /// Reports an allocation and its free by `thread`, as the driver's callbacks do. The address is
 /// always the same, because an allocator reuses what has just been freed.
 pub(crate) fn pair(ledger: &Ledger, thread: ThreadNumber, stack: StackId) {
-    let key = Key {
-        space: Space::DevicePointer,
-        value: u64::from(thread.0) << 21,
-    };
+    let key = Key::new(Space::DevicePointer, u64::from(thread.0) << 21);
     let caller = Caller {
         thread,
         scope: SCOPE,

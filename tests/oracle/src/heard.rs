@@ -83,10 +83,10 @@ fn made_by(made: &Creation) -> Fact {
 /// In the driver's form.
 fn value(key: Key) -> u64 {
     let is_numbered = matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface));
-    if is_numbered && key.value & IN_CONTEXT != 0 {
-        u64::from(key.value as u32)
+    if is_numbered && key.value() & IN_CONTEXT != 0 {
+        u64::from(key.value() as u32)
     } else {
-        key.value
+        key.value()
     }
 }
 

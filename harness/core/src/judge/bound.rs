@@ -39,6 +39,6 @@ impl BoundMemory {
                 ..
             }
         );
-        is_memory && self.0.contains(&(record.made.context, key.value))
+        is_memory && self.0.contains(&(record.made.context, key.value()))
     }
 }

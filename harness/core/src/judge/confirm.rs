@@ -378,10 +378,7 @@ mod tests {
 
     fn record(sequence: u64) -> Record {
         let made = Creation {
-            key: Key {
-                space: Space::DevicePointer,
-                value: sequence,
-            },
+            key: Key::new(Space::DevicePointer, sequence),
             kind: Kind::Linear,
             layer: Layer::DRIVER,
             place: Place::cuda(0),

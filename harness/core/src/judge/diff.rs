@@ -531,10 +531,7 @@ mod tests {
 
     fn ended(sequence: u64) -> Anomaly {
         let made = Creation {
-            key: Key {
-                space: Space::DevicePointer,
-                value: 4096 * sequence,
-            },
+            key: Key::new(Space::DevicePointer, 4096 * sequence),
             kind: Kind::Linear,
             layer: Layer::DRIVER,
             place: Place::cuda(0),

@@ -171,7 +171,7 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
         if meant.record.made.key.space == key.space {
             known.meant.get_or_insert(meant.record);
         }
-        let note = meant.note(key.value, names);
+        let note = meant.note(key.value(), names);
         if !known.notes.contains(&note) {
             known.notes.push(note);
         }
@@ -212,7 +212,7 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
         });
     }
     free_of(key.space)?;
-    let mut live = live.filter(|record| record.key().value == key.value);
+    let mut live = live.filter(|record| record.key().value() == key.value());
     live.find_map(|record| {
         let call = free_of(record.key().space)?;
         Some(Meant {
@@ -257,7 +257,7 @@ impl Meant {
             Mistake::Inside => format!(
                 "{address:#x} is not the start of an allocation: it lies {} bytes inside {what}; \
                  free the address that the allocation returned",
-                address - made.key.value
+                address - made.key.value()
             ),
             Mistake::OtherCall(call) => {
                 format!("{address:#x} is {what}: call {call} instead")
@@ -283,7 +283,7 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
         error,
     } = failed.call;
     if record.is_none() && failed.notes.is_empty() {
-        let note = format!("{:#x} was not live when it was freed", key.value);
+        let note = format!("{:#x} was not live when it was freed", key.value());
         failed.notes.push(note);
     }
     let made = record.map(|record| record.made);

@@ -200,7 +200,7 @@ fn explained(
     }
     let mut segments = BTreeSet::new();
     for live in blocks {
-        let address = live.record.made.key.value;
+        let address = live.record.made.key.value();
         segments.extend(run.segments.segment_of(layer, usage.place, address));
     }
     // What a segment had at the baseline is not part of the rise.
@@ -289,10 +289,7 @@ mod tests {
         };
         let block = |run: u64| {
             let made = Creation {
-                key: Key {
-                    space: Space::Observed(layer),
-                    value: address(2 * run),
-                },
+                key: Key::new(Space::Observed(layer), address(2 * run)),
                 kind: Kind::Block,
                 layer,
                 place,

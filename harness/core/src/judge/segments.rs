@@ -109,7 +109,7 @@ impl SegmentMap {
         }
         let address = match made.key.space {
             Space::PhysicalObject => holdings.get(&made.key)?.mapped_at?,
-            _ => made.key.value,
+            _ => made.key.value(),
         };
         let own = self.ranges.get(&(made.layer, made.place));
         let own = own.and_then(|ranges| around(ranges, address));
@@ -140,10 +140,7 @@ mod tests {
     use crate::ledger::event::{Caller, ContextUid, Creation};
 
     fn record(kind: Kind, layer: Layer, place: Place, address: u64) -> Record {
-        let key = Key {
-            space: Space::DevicePointer,
-            value: address,
-        };
+        let key = Key::new(Space::DevicePointer, address);
         let context = ContextUid(1);
         let caller = Caller::default();
         let made = Creation {

@@ -161,7 +161,9 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
         format!(
             "{} reported {:#x} as allocated while it was already live on {}, so it is unknown \
              which of the two a later free refers to",
-            made.layer, made.key.value, made.place
+            made.layer,
+            made.key.value(),
+            made.place
         ),
         remedy,
     ))

@@ -122,10 +122,7 @@ mod tests {
     use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, ScopeId, Space};
     use crate::ledger::{Kind, Layer, Place, Record};
 
-    const KEY: Key = Key {
-        space: Space::DevicePointer,
-        value: 1,
-    };
+    const KEY: Key = Key::new(Space::DevicePointer, 1);
 
     fn of(scope: u32) -> Caller {
         Caller {

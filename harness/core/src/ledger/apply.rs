@@ -210,10 +210,7 @@ impl Ledger {
 
     /// A pool knows its device; everything else belongs to the device of its context.
     fn resolve_place(&self, made: &Creation) -> Place {
-        let pool = Key {
-            space: Space::Handle(Kind::Pool),
-            value: made.pool,
-        };
+        let pool = Key::new(Space::Handle(Kind::Pool), made.pool);
         let pool = (made.pool != 0).then(|| self.table.get(&pool)).flatten();
         pool.map_or_else(
             || self.contexts.place_of(made.context),

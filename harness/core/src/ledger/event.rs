@@ -3,6 +3,8 @@
 //! Driver calls, `observe` and replayed recordings all use these events, so that the ledger is a
 //! pure function of a stream of events.
 
+use std::cmp::Ordering;
+use std::fmt;
 use std::hash::{Hash, Hasher};
 
 use serde::{Deserialize, Serialize};
@@ -72,8 +74,49 @@ impl Space {
 pub struct Key {
     /// The space its number belongs to.
     pub space: Space,
-    /// The address or handle.
-    pub value: u64,
+    value: Hidden,
+}
+
+/// An address or handle with all bits inverted. What holds a leak is searched for by its address in all
+/// memory that can be reached, and neither the ledger nor what it has freed may look like a holder.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+struct Hidden(u64);
+
+impl Hidden {
+    const fn shown(self) -> u64 {
+        !self.0
+    }
+}
+
+impl From<u64> for Hidden {
+    fn from(value: u64) -> Self {
+        Self(!value)
+    }
+}
+
+impl From<Hidden> for u64 {
+    fn from(hidden: Hidden) -> Self {
+        hidden.shown()
+    }
+}
+
+impl PartialOrd for Hidden {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Hidden {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.shown().cmp(&other.shown())
+    }
+}
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.shown())
+    }
 }
 
 /// Few resources of different spaces have the same number, and to hash a space takes longer than to
@@ -84,11 +127,26 @@ impl Hash for Key {
             Space::Object { copy, .. } => u64::from(copy),
             _ => 0,
         };
-        hasher.write_u64(self.value ^ copy << 48);
+        hasher.write_u64(self.value() ^ copy << 48);
     }
 }
 
 impl Key {
+    /// Returns the key of a number in a space.
+    #[must_use]
+    pub const fn new(space: Space, value: u64) -> Self {
+        Self {
+            space,
+            value: Hidden(!value),
+        }
+    }
+
+    /// Returns the address or handle.
+    #[must_use]
+    pub const fn value(&self) -> u64 {
+        self.value.shown()
+    }
+
     /// Returns the key for one more live object with this handle; `None` if there can be no more.
     #[must_use]
     pub(super) fn next_copy(mut self) -> Option<Self> {
@@ -188,8 +246,9 @@ impl Record {
     /// Whether `key` is an address inside this resource.
     #[must_use]
     pub fn contains(&self, key: Key) -> bool {
-        let Key { space, value } = self.made.key;
-        space == key.space && (value..value.saturating_add(self.made.bytes)).contains(&key.value)
+        let first = self.made.key.value();
+        let addresses = first..first.saturating_add(self.made.bytes);
+        self.made.key.space == key.space && addresses.contains(&key.value())
     }
 
     /// Whether `key` is this resource's own or an address inside it.
@@ -443,10 +502,7 @@ mod tests {
                 caller,
             },
             Event::GiveBackBegan {
-                key: Key {
-                    space: Space::PhysicalHandle,
-                    value: 1,
-                },
+                key: Key::new(Space::PhysicalHandle, 1),
                 count: u64::MAX,
                 graph: None,
                 caller,

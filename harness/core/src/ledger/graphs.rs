@@ -55,7 +55,10 @@ struct Allocations {
 
 impl Allocations {
     fn push(&mut self, made: Creation) {
-        self.at.entry(made.key.value).or_default().push(self.count);
+        self.at
+            .entry(made.key.value())
+            .or_default()
+            .push(self.count);
         self.made.insert(self.count, made);
         self.count += 1;
     }
@@ -101,7 +104,7 @@ impl Graph {
         for node in &self.nodes {
             let place = match node {
                 Node::Allocates(made) => {
-                    place_of.insert(made.key.value, made.place);
+                    place_of.insert(made.key.value(), made.place);
                     Some(made.place)
                 }
                 Node::Frees(address) => place_of.get(address).copied(),
@@ -125,7 +128,7 @@ fn usage_of(place: Place, nodes: &[Node]) -> GraphUsage {
     for node in nodes {
         match node {
             Node::Allocates(made) => {
-                let (address, bytes) = (made.key.value, made.bytes);
+                let (address, bytes) = (made.key.value(), made.bytes);
                 ranges.push((address, address.saturating_add(bytes)));
                 sites.entry(made.caller.stack).or_default().add(bytes);
                 live = live.saturating_add(bytes);

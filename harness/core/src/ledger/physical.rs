@@ -73,17 +73,14 @@ pub struct Holding {
 }
 
 fn key_of(object: u64) -> Key {
-    Key {
-        space: Space::PhysicalObject,
-        value: object,
-    }
+    Key::new(Space::PhysicalObject, object)
 }
 
 impl Physical {
     /// Records a new handle, which `record` has as its key. Importing the same object again while
     /// it is held returns the same handle.
     pub(super) fn created(&mut self, mut record: Record, changes: &mut Vec<TableChange>) {
-        let handle = record.made.key.value;
+        let handle = record.made.key.value();
         if let Some(known) = self.handles.get_mut(&handle) {
             if record.made.kind == Kind::Imported {
                 known.references += 1;
@@ -233,16 +230,16 @@ impl Physical {
         changes: &mut Vec<TableChange>,
     ) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
-            let handle = self.handles.get(&key.value);
+            let handle = self.handles.get(&key.value());
             match handle {
-                Some(handle) if handle.since < began => self.release_began(key.value, changes),
+                Some(handle) if handle.since < began => self.release_began(key.value(), changes),
                 _ => None,
             }
         } else {
-            match self.maps.get(&key.value) {
+            match self.maps.get(&key.value()) {
                 Some(map) if map.since < began => {
-                    let bytes = map.end - key.value;
-                    self.unmap_began(key.value, bytes, changes).pop()
+                    let bytes = map.end - key.value();
+                    self.unmap_began(key.value(), bytes, changes).pop()
                 }
                 _ => None,
             }

@@ -97,7 +97,7 @@ impl Shared {
         let key = free.key;
         if key.space == Space::PhysicalHandle {
             free.physical
-                .extend(self.physical.release_began(key.value, changes));
+                .extend(self.physical.release_began(key.value(), changes));
         } else {
             free.objects.extend(self.counted.take(&key, count, changes));
         }
@@ -126,7 +126,7 @@ impl Shared {
         bytes: u64,
         changes: &mut Vec<TableChange>,
     ) {
-        free.physical = self.physical.unmap_began(free.key.value, bytes, changes);
+        free.physical = self.physical.unmap_began(free.key.value(), bytes, changes);
     }
 
     /// Begins a call that ends a graph.

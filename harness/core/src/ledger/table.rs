@@ -68,7 +68,7 @@ impl Table {
     fn shard_of(key: &Key) -> usize {
         /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-        (key.value.wrapping_mul(FACTOR) >> (u64::BITS - SHARDS.ilog2())) as usize
+        (key.value().wrapping_mul(FACTOR) >> (u64::BITS - SHARDS.ilog2())) as usize
     }
 
     fn lock(&self, key: &Key) -> LockGuard<'_, Shard> {
@@ -349,7 +349,7 @@ mod tests {
 
     fn key(value: u64) -> Key {
         let space = Space::DevicePointer;
-        Key { space, value }
+        Key::new(space, value)
     }
 
     fn made(value: u64) -> Creation {

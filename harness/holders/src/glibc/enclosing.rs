@@ -109,7 +109,7 @@ mod tests {
     use super::super::memory::Pages;
     use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::super::targets::Targets;
-    use crate::{Enclosing, Target};
+    use crate::{Enclosing, Hidden, Target};
 
     const TARGET: u64 = 0x7f00_0000_0000;
     const HEAP: u64 = 0x6000_0000_0000;
@@ -128,7 +128,8 @@ mod tests {
             blocks.push(block(number));
         }
         let target = Target {
-            values: TARGET..TARGET + 16,
+            first: Hidden::of(TARGET),
+            values: 16,
             group: 0,
         };
         let mut pages = Pages::new(memory, unlimited());
@@ -163,7 +164,8 @@ mod tests {
         memory.put(block(1).start, block(2).start);
         memory.put(block(2).start, block(0).start);
         let target = Target {
-            values: TARGET..TARGET + 16,
+            first: Hidden::of(TARGET),
+            values: 16,
             group: 0,
         };
         let mut pages = Pages::new(memory, unlimited());

@@ -30,15 +30,17 @@ const ROW: u32 = 3;
 /// The memory in which blocks can be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
-    /// By address.
+    /// The numbers of their pages, in order.
     regions: Vec<Range<u64>>,
-    /// The beginnings of regions that need not be an allocator's.
+    /// The first pages of regions that need not be an allocator's.
     others: FxHashSet<u64>,
 }
 
 impl Heap {
-    /// Blocks in these regions.
-    pub(super) fn new(mut regions: Vec<Range<u64>>) -> Self {
+    /// Blocks in the pages that contain these addresses.
+    pub(super) fn new(regions: impl IntoIterator<Item = Range<u64>>) -> Self {
+        let pages = |region: Range<u64>| region.start / PAGE..region.end.div_ceil(PAGE);
+        let mut regions: Vec<_> = regions.into_iter().map(pages).collect();
         regions.sort_by_key(|region| region.start);
         Self {
             regions,
@@ -46,26 +48,25 @@ impl Heap {
         }
     }
 
-    /// The same; the regions that begin at `others` are the stacks of threads that have ended or
+    /// The same; the regions that begin at the pages `others` are the stacks of threads that have ended or
     /// continue a library's variables, or they are an allocator's: the kernel joins neighbours.
     pub(super) fn with_others(self, others: FxHashSet<u64>) -> Self {
         Self { others, ..self }
     }
 
-    /// Whether the region that begins at `start` is an allocator's, judged by its size and
+    /// Whether the region that contains `start`, its first address, is an allocator's, judged by its size and
     /// position.
     pub(super) fn is_an_allocator_s(&self, start: u64) -> bool {
         let bytes = self.region(start).map_or(0, |it| it.end - it.start);
-        bytes >= ALLOCATORS && (bytes > OTHERS || !self.others.contains(&start))
+        bytes >= ALLOCATORS && (bytes > OTHERS || !self.others.contains(&(start / PAGE)))
     }
 
     /// Returns the region that contains an address.
-    pub(super) fn region(&self, address: u64) -> Option<&Range<u64>> {
-        let behind = self
-            .regions
-            .partition_point(|region| region.start <= address);
+    pub(super) fn region(&self, address: u64) -> Option<Range<u64>> {
+        let page = address / PAGE;
+        let behind = self.regions.partition_point(|region| region.start <= page);
         let region = self.regions.get(behind.checked_sub(1)?)?;
-        (address < region.end).then_some(region)
+        (page < region.end).then_some(region.start * PAGE..region.end * PAGE)
     }
 
     /// Returns the contents of the block with `address` in it, if its header is at most `backward`
@@ -81,7 +82,7 @@ impl Heap {
         let lowest = nearest.saturating_sub(backward).max(region.start + GRAIN);
         let mut start = nearest;
         while start >= lowest {
-            let block = block_at(start, region, pages);
+            let block = block_at(start, &region, pages);
             if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
                 return block.in_use.then_some(block.addresses);
             }

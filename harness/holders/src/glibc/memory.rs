@@ -8,10 +8,9 @@ use std::os::unix::fs::FileExt;
 
 use rustc_hash::FxHashMap;
 
+pub(super) use super::super::PAGE;
 use super::budget::Budget;
 
-/// The unit in which memory is mapped.
-pub(super) const PAGE: u64 = 4096;
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
 /// How many bytes are read in one search, whatever its time limit.
@@ -51,6 +50,7 @@ impl Memory for OwnMemory {
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
+    /// By number. Their bits are inverted: a copy of an address must not be found as the address itself.
     kept: FxHashMap<u64, Box<[u8]>>,
     budget: Budget,
     /// How many bytes may still be read.
@@ -80,7 +80,10 @@ impl<M: Memory> Pages<M> {
         let page = self.page(address / PAGE);
         let at = (address % PAGE) as usize;
         let bytes = page.get(at..at + 8)?;
-        bytes.try_into().ok().map(u64::from_ne_bytes)
+        bytes
+            .try_into()
+            .ok()
+            .map(|bytes| !u64::from_ne_bytes(bytes))
     }
 
     /// Passes the words from `start` to `end` to `see`, each with its address, while they can be
@@ -110,7 +113,7 @@ impl<M: Memory> Pages<M> {
             let inside = (at % PAGE) as usize..(stop - (at - at % PAGE)) as usize;
             let words = page.get(inside).unwrap_or_default();
             for (word, address) in words.windows(8).zip(at..).step_by(step) {
-                let word = u64::from_ne_bytes(word.try_into().expect("eight bytes"));
+                let word = !u64::from_ne_bytes(word.try_into().expect("eight bytes"));
                 if !see(address, word) {
                     return Seen::Part;
                 }
@@ -138,10 +141,12 @@ impl<M: Memory> Pages<M> {
     fn read(&mut self, number: u64) -> Box<[u8]> {
         self.left -= PAGE;
         let mut page = vec![0; PAGE as usize];
-        match self.memory.read(number.saturating_mul(PAGE), &mut page) {
-            read if read == page.len() => page.into(),
-            _ => Box::default(),
+        let read = self.memory.read(number.saturating_mul(PAGE), &mut page);
+        if read < page.len() {
+            return Box::default();
         }
+        page.iter_mut().for_each(|byte| *byte = !*byte);
+        page.into()
     }
 }
 

@@ -20,7 +20,7 @@ use self::memory::{OwnMemory, Pages};
 use self::roots::Roots;
 use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
-use super::{DriverObjects, Enclosing, Holder, Program, Target, nearest};
+use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
 /// The distance from which on the way from a variable is often one through old contents of a block.
 const DOUBTFUL: u32 = 4;
@@ -32,16 +32,17 @@ pub(super) fn find(
     objects: DriverObjects,
     program: Program<'_>,
     time: Duration,
-) -> Option<Vec<Option<Vec<Holder>>>> {
+) -> Option<Vec<Answer>> {
     let budget = Budget::new(time);
     let mut pages = Pages::new(OwnMemory::open()?, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
-    let mut unknown = Targets::groups_without(&targets, groups);
+    // Groups to which something leads that is not named.
+    let mut unnamed = Targets::groups_without(&targets, groups);
     let targets = Targets::new(targets);
     let driver = Driver {
         libraries: std::mem::take(&mut roots.cuda),
         contexts: objects.contexts,
-        handles: objects.all.into_iter().collect(),
+        handles: objects.all,
         functions: objects.functions,
     };
     let mut search = |regions: &[Region], step: usize| {
@@ -75,7 +76,7 @@ pub(super) fn find(
                     path: outcome.path(hit),
                     used_at: Vec::new(),
                 }),
-                Some(_) => unknown[group] = true,
+                Some(_) => unnamed[group] = true,
                 None => {}
             }
         }
@@ -92,22 +93,28 @@ pub(super) fn find(
     // Report that nothing refers to it only if no unnamed place does either, nor a packed structure.
     let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
     for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
-        let is_open = |(found, unknown): (&Vec<Holder>, &bool)| found.is_empty() && !unknown;
-        if !complete || !found.iter().zip(&unknown).any(is_open) {
+        let is_open = |(found, unnamed): (&Vec<Holder>, &bool)| found.is_empty() && !unnamed;
+        if !complete || !found.iter().zip(&unnamed).any(is_open) {
             break;
         }
         let others = search(regions, step);
         complete &= others.complete;
         let hits = others.hits.iter().enumerate();
         for (at, _) in hits.filter(|(_, hit)| hit.is_some()) {
-            unknown[targets.group(at)] = true;
+            unnamed[targets.group(at)] = true;
         }
     }
-    let answers = found.into_iter().zip(unknown);
-    let answers = answers.map(|(found, unknown)| {
-        (!found.is_empty() || (complete && !unknown)).then(|| nearest(found))
-    });
-    let mut answers: Vec<Option<Vec<Holder>>> = answers.collect();
+    let answers = found
+        .into_iter()
+        .zip(unnamed)
+        .map(|(found, unnamed)| match unnamed {
+            _ if !found.is_empty() => Ok(nearest(found)),
+            true => Err(Unknown::Unnamed),
+            false if complete => Ok(Vec::new()),
+            false if pages.is_spent() => Err(Unknown::OutOfTime(time)),
+            false => Err(Unknown::Unreadable),
+        });
+    let mut answers: Vec<Answer> = answers.collect();
     if let Some(memory) = OwnMemory::open() {
         for holder in answers.iter_mut().flatten().flatten() {
             holder.used_at = roots.used_at(&holder.root, &memory, budget);

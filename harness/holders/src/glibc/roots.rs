@@ -77,8 +77,8 @@ impl Roots {
         };
         let modules = roots.modules(maps, program.names, budget);
         let (threads, all) = threads::of_this_process(program, pages, |address| {
-            let mut maps = maps.iter().map(|mapping| &mapping.addresses);
-            maps.find(|addresses| addresses.contains(&address)).cloned()
+            let mut maps = maps.iter().map(Mapping::addresses);
+            maps.find(|addresses| addresses.contains(&address))
         });
         roots.complete &= all;
         for (number, module) in modules.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Roots {
             // The name has this suffix after the program was rebuilt.
             let is_program = file == without_deleted(&program);
             if (names.is_vendor_library)(name) {
-                cuda.extend(parts.iter().map(|part| part.addresses.clone()));
+                cuda.extend(parts.iter().map(|part| part.addresses()));
             } else if is_program {
                 let module = module(Path::new("/proc/self/exe"), None, &parts, names, budget);
                 let named = module.filter(|module| !module.image.is_stripped());
@@ -359,13 +359,13 @@ fn module(
 ) -> Option<Module> {
     let image = image(path, names, budget)?;
     let first = parts.first()?;
-    let bias = image.bias(first.offset, first.addresses.start)?;
+    let bias = image.bias(first.offset, first.addresses().start)?;
     let code = parts.iter().filter(|part| part.executable);
     Some(Module {
         image,
         bias,
         name: name.map(str::to_owned),
-        code: code.map(|part| part.addresses.clone()).collect(),
+        code: code.map(|part| part.addresses()).collect(),
     })
 }
 
@@ -405,10 +405,10 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     let mut others = FxHashSet::default();
     let mut before: Option<&Mapping<'_>> = None;
     for mapping in maps {
-        let Range { start, end } = mapping.addresses;
+        let Range { start, end } = mapping.addresses();
         let before = before
             .replace(mapping)
-            .filter(|it| it.addresses.end == start);
+            .filter(|it| it.pages.end == mapping.pages.start);
         let is_memory = mapping.name.is_empty()
             || mapping.name == "[heap]"
             || mapping.name.starts_with("[anon:");
@@ -418,7 +418,9 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
         let inside = |thread: &&Thread| (start..end).contains(&thread.stack.start);
         match threads.iter().find(inside).map(|thread| thread.pointer) {
             // A mapping after a stack may have been merged with it.
-            Some(Some(pointer)) => regions.push((pointer + PAGE).min(end)..end),
+            Some(Some(pointer)) => {
+                regions.push((pointer + PAGE).next_multiple_of(PAGE).min(end)..end)
+            }
             Some(None) => {}
             None => {
                 regions.push(start..end);
@@ -427,7 +429,7 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
                 // of these.
                 let is_beside = |it: &Mapping<'_>| it.file.is_some() || is_guard(it);
                 if mapping.name.is_empty() && before.is_some_and(is_beside) {
-                    others.insert(start);
+                    others.insert(mapping.pages.start);
                 }
             }
         }
@@ -437,7 +439,7 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
 
 /// Whether a mapping is inaccessible and has the size of a stack guard.
 fn is_guard(mapping: &Mapping<'_>) -> bool {
-    let Range { start, end } = mapping.addresses;
+    let Range { start, end } = mapping.addresses();
     !(mapping.readable || mapping.writable || mapping.executable)
         && mapping.name.is_empty()
         && end - start <= LARGEST_GUARD

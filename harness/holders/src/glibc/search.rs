@@ -9,12 +9,11 @@ use std::ops::Range;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::super::{DEEPEST, Hidden};
 use super::heap::Heap;
-use super::memory::{Memory, PAGE, Pages, Seen};
+use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
 
-/// The largest distance at which a place is named.
-const DEEPEST: u32 = 6;
 /// How many addresses are followed.
 const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
@@ -40,21 +39,18 @@ pub(super) struct Driver {
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
     /// Contexts: the blocks of what belongs to a context point to it.
-    pub(super) contexts: FxHashSet<u64>,
+    pub(super) contexts: FxHashSet<Hidden>,
     /// All known objects: their handles are addresses of its blocks.
-    pub(super) handles: BTreeSet<u64>,
+    pub(super) handles: BTreeSet<Hidden>,
 }
 
 impl Driver {
-    /// Whether an address is in its libraries, but for functions that the program knows.
-    fn points_into_a_library(&self, address: u64) -> bool {
-        self.libraries.region(address).is_some() && !self.functions.contains(&address)
-    }
-
     /// Whether a known object is in this block: an address of the block may be that of something
     /// else in it, such as a queue in its device.
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
-        self.handles.range(block.clone()).next().is_some()
+        // The order of what is hidden is the reverse.
+        let handles = Hidden::of(block.end - 1)..=Hidden::of(block.start);
+        self.handles.range(handles).next().is_some()
     }
 }
 
@@ -212,21 +208,10 @@ impl<M: Memory> Search<'_, M> {
     fn look(&mut self, addresses: &Range<u64>, complete: &mut bool) -> Found {
         let mut found = Found::default();
         let mut is_cut = false;
-        // Whether the last word is where a page of such a library begins. If the next one is a page as well,
-        // they are from a list of mappings, and often remain in the memory of freed ones.
-        let mut is_page = false;
         let (heap, driver, targets) = (self.heap, self.driver, self.targets);
         let all = self
             .pages
             .words(addresses.start, addresses.end, |at, word| {
-                if at.is_multiple_of(8) {
-                    let is_range = is_page && word.is_multiple_of(PAGE);
-                    found.is_the_driver_s |= is_page && !is_range;
-                    is_page = !is_range && driver.points_into_a_library(word);
-                    if is_page && !word.is_multiple_of(PAGE) {
-                        (found.is_the_driver_s, is_page) = (true, false);
-                    }
-                }
                 // Most words are numbers and text, or parts of two neighbours.
                 if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
                     return true;
@@ -235,8 +220,10 @@ impl<M: Memory> Search<'_, M> {
                     found.targets.push(target);
                     return true;
                 }
-                found.names_a_context |= driver.contexts.contains(&word);
-                if heap.region(word).is_some() && !driver.handles.contains(&word) {
+                found.names_a_context |= driver.contexts.contains(&Hidden::of(word));
+                found.is_the_driver_s |=
+                    driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
+                if heap.region(word).is_some() && !driver.handles.contains(&Hidden::of(word)) {
                     // More than can be followed need not be stored.
                     match found.pointers.len() {
                         ..MAX_BLOCKS => found.pointers.push(word),
@@ -245,7 +232,6 @@ impl<M: Memory> Search<'_, M> {
                 }
                 true
             });
-        found.is_the_driver_s |= is_page;
         *complete &= all == Seen::All && !is_cut;
         found
     }

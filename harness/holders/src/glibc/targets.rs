@@ -10,7 +10,7 @@ pub(super) const END: u64 = 1 << 56;
 impl Target {
     /// Whether the target can be distinguished from a number.
     fn is_sought(&self) -> bool {
-        (LOWEST..END).contains(&self.values.start) && !self.values.is_empty()
+        (LOWEST..END).contains(&self.first.address()) && self.values != 0
     }
 }
 
@@ -25,8 +25,8 @@ impl Targets {
     /// Keeps the targets that can be distinguished from a number.
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
-        all.sort_by_key(|target| (target.values.start, target.group));
-        all.dedup_by(|next, known| next.values.start < known.values.end);
+        all.sort_by_key(|target| (target.first.address(), target.group));
+        all.dedup_by(|next, known| next.first.address() < known.end());
         Self { sorted: all }
     }
 
@@ -51,9 +51,9 @@ impl Targets {
     pub(super) fn find(&self, value: u64) -> Option<usize> {
         let behind = self
             .sorted
-            .partition_point(|target| target.values.start <= value);
+            .partition_point(|target| target.first.address() <= value);
         let at = behind.checked_sub(1)?;
-        (value < self.sorted[at].values.end).then_some(at)
+        (value < self.sorted[at].end()).then_some(at)
     }
 
     /// Returns the group of the target at an index.
@@ -64,12 +64,14 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::Hidden;
     use super::{Target, Targets};
 
     #[test]
     fn a_value_is_found_by_every_address_inside_and_none_outside() {
         let target = |first: u64, bytes, group| Target {
-            values: first..first + bytes,
+            first: Hidden::of(first),
+            values: bytes,
             group,
         };
         let base = 1 << 40;

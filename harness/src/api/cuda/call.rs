@@ -294,13 +294,13 @@ impl Releases {
 }
 
 pub(super) fn key(space: Space, value: u64) -> Option<Key> {
-    (value != 0).then_some(Key { space, value })
+    (value != 0).then_some(Key::new(space, value))
 }
 
 /// Returns the key of a handle.
 pub(super) fn named(kind: Kind, value: u64) -> Key {
     let space = Space::Handle(kind);
-    Key { space, value }
+    Key::new(space, value)
 }
 
 /// Returns the place of a device ordinal.

@@ -247,15 +247,15 @@ impl Listener<'_> {
             None => 0,
         };
         // A graph that a capture added to existed before and has its record.
-        let Some(key) = made.filter(|key| key.value != added_to) else {
+        let Some(key) = made.filter(|key| key.value() != added_to) else {
             return;
         };
         match (create.kind, create.place) {
             (Kind::Context, At::Device(device)) => {
-                self.contexts.created(key.value, place_of(device), false);
+                self.contexts.created(key.value(), place_of(device), false);
             }
             (Kind::GreenContext, At::Device(device)) => {
-                self.contexts.green_created(key.value, place_of(device));
+                self.contexts.green_created(key.value(), place_of(device));
             }
             _ => {}
         }
@@ -311,7 +311,7 @@ impl Listener<'_> {
         };
         // A context does not belong to the one that was current when it was created, and must not
         // end with it.
-        let is_another = create.kind == Kind::Context && current.handle != key.value;
+        let is_another = create.kind == Kind::Context && current.handle != key.value();
         // Memory from an explicit pool is at the pool's place, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;
         Creation {
@@ -320,7 +320,7 @@ impl Listener<'_> {
             layer: Layer::DRIVER,
             place: if is_in_context { current.place } else { place },
             // SAFETY: the call has returned success.
-            bytes: unsafe { self.bytes(create, key.value, 0) },
+            bytes: unsafe { self.bytes(create, key.value(), 0) },
             context: if is_another || create.outlives_context {
                 ContextUid::default()
             } else {
@@ -387,7 +387,7 @@ impl Listener<'_> {
                 caller: freeing_caller(),
             }),
             Share::Maps(bytes) => self.tell(Event::UnmapBegan {
-                address: key.value,
+                address: key.value(),
                 bytes,
                 caller: freeing_caller(),
             }),
@@ -395,7 +395,7 @@ impl Listener<'_> {
         // After the record has left the ledger, so that a later reading does not find it.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
-            begun.ending = self.contexts.end(|it| it.handle == key.value);
+            begun.ending = self.contexts.end(|it| it.handle == key.value());
         }
     }
 
@@ -444,7 +444,7 @@ impl Listener<'_> {
             // It was the last use, if the ledger does not know of another.
             None => key(release.space, release.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
-                .and_then(|key| self.contexts.end(|it| it.handle == key.value)),
+                .and_then(|key| self.contexts.end(|it| it.handle == key.value())),
         };
         self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
     }

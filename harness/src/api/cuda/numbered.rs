@@ -20,10 +20,8 @@ pub(super) fn created(key: Key, context: ContextUid) -> Key {
     if !is_numbered(key) {
         return key;
     }
-    Key {
-        value: IN_CONTEXT | u64::from(context.0) << NUMBER_BITS | key.value,
-        ..key
-    }
+    let value = IN_CONTEXT | u64::from(context.0) << NUMBER_BITS | key.value();
+    Key::new(key.space, value)
 }
 
 /// Returns the key of an object that is destroyed while `context` is current, if it [is
@@ -35,8 +33,8 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     }
     let elsewhere = ledger.select(|record| {
         let other = record.made.key;
-        let is_in_context = other.value & IN_CONTEXT != 0;
-        other.space == key.space && is_in_context && other.value as u32 == key.value as u32
+        let is_in_context = other.value() & IN_CONTEXT != 0;
+        other.space == key.space && is_in_context && other.value() as u32 == key.value() as u32
     });
     let newest = elsewhere.iter().max_by_key(|record| record.sequence);
     newest.map_or(key, |record| record.made.key)
@@ -45,5 +43,5 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
 /// Whether an object is named by a number of its context.
 pub(super) fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
-        && key.value >> NUMBER_BITS == 0
+        && key.value() >> NUMBER_BITS == 0
 }

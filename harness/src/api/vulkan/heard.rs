@@ -455,17 +455,11 @@ fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
         context,
         copy: 0,
     };
-    Key {
-        space,
-        value: handle,
-    }
+    Key::new(space, handle)
 }
 
 fn instance_key(handle: u64) -> Key {
-    Key {
-        space: Space::Handle(Kind::Instance),
-        value: handle,
-    }
+    Key::new(Space::Handle(Kind::Instance), handle)
 }
 
 #[cfg(test)]

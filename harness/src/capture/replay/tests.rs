@@ -24,10 +24,7 @@ fn caller(ledger: &Ledger, thread: u32) -> Caller {
 }
 
 fn key(value: u64) -> Key {
-    Key {
-        space: Space::DevicePointer,
-        value,
-    }
+    Key::new(Space::DevicePointer, value)
 }
 
 fn created(ledger: &Ledger, thread: u32, address: u64) -> Event {

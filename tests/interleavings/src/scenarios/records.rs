@@ -269,7 +269,4 @@ pub fn opened_by_several_and_closed_by_each() {
 }
 
 /// Memory of another process.
-const OPENED: Key = Key {
-    space: Space::IpcPointer,
-    value: 0x0be,
-};
+const OPENED: Key = Key::new(Space::IpcPointer, 0x0be);

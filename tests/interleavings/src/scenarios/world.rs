@@ -76,10 +76,7 @@ pub(super) fn caller(thread: u32, scope: ScopeId) -> Caller {
 }
 
 pub(super) fn key(address: u64) -> Key {
-    Key {
-        space: Space::DevicePointer,
-        value: address,
-    }
+    Key::new(Space::DevicePointer, address)
 }
 
 impl World {
@@ -195,7 +192,7 @@ impl World {
                     context: made.context,
                     scope: made.caller.scope,
                 };
-                (made.key.value, allocation)
+                (made.key.value(), allocation)
             })
             .collect();
         assert_eq!(told, live, "records lost or invented");

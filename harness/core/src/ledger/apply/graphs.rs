@@ -148,10 +148,7 @@ impl Ledger {
 }
 
 fn device_pointer(address: u64) -> Key {
-    Key {
-        space: Space::DevicePointer,
-        value: address,
-    }
+    Key::new(Space::DevicePointer, address)
 }
 
 #[cfg(test)]

@@ -38,10 +38,7 @@ impl Ledger {
     /// and the segment belongs to its allocator. A mapping of physical memory is handed over with
     /// its address range.
     fn memory_at(&self, address: u64) -> Vec<Key> {
-        let at = |space| Key {
-            space,
-            value: address,
-        };
+        let at = |space| Key::new(space, address);
         let mut keys: Vec<Key> = MEMORY.map(at).into();
         let usage = self.table.usage();
         for of_layer in usage.chunk_by(|one, next| one.0.layer == next.0.layer) {
@@ -69,10 +66,7 @@ impl Ledger {
 
     /// Returns the object with this handle, unless objects of several kinds have it.
     fn handle_at(&self, handle: u64) -> Option<Key> {
-        let keys = Kind::ALL.map(|kind| Key {
-            space: Space::Handle(kind),
-            value: handle,
-        });
+        let keys = Kind::ALL.map(|kind| Key::new(Space::Handle(kind), handle));
         let named = self.shared().physical.named(handle);
         self.only(keys.into_iter().chain(named))
     }

@@ -67,10 +67,7 @@ impl Ledger {
     }
 
     pub(super) fn unmap_began(&self, address: u64, bytes: u64, caller: Caller) -> Ticket {
-        let key = Key {
-            space: Space::Mapping,
-            value: address,
-        };
+        let key = Key::new(Space::Mapping, address);
         self.shared_free_began(key, caller, |shared, free, changes| {
             shared.unmap(free, bytes, changes);
         })

@@ -16,10 +16,7 @@ pub(super) const SCOPE: ScopeId = ScopeId(1);
 pub(super) const FAILED: u32 = 1;
 
 fn key(address: u64) -> Key {
-    Key {
-        space: Space::DevicePointer,
-        value: address,
-    }
+    Key::new(Space::DevicePointer, address)
 }
 
 pub(super) fn caller(scope: ScopeId) -> Caller {
@@ -36,10 +33,7 @@ pub(super) fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
         Space::DevicePointer
     };
     Creation {
-        key: Key {
-            space,
-            value: address,
-        },
+        key: Key::new(space, address),
         kind,
         layer: Layer::DRIVER,
         place: CUDA,
@@ -86,7 +80,7 @@ impl World {
         let records = self.0.select(|_| true);
         records
             .iter()
-            .map(|record| (record.made.key.value, record.made.bytes))
+            .map(|record| (record.made.key.value(), record.made.bytes))
             .collect()
     }
 
@@ -155,7 +149,7 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
     let [released] = released[..] else {
         panic!("{released:?}");
     };
-    assert_eq!(released.record.made.key.value, 0x2000);
+    assert_eq!(released.record.made.key.value(), 0x2000);
     assert!(released.at >= before);
     assert!(world.0.released(|record| record.made.bytes > 50).is_empty());
 }
@@ -165,10 +159,7 @@ fn an_address_that_is_live_and_given_again_tells_of_both() {
     let world = World::new();
     let layer = Layer::allocator("overwritten-test");
     let at = |place, bytes, space| Creation {
-        key: Key {
-            space,
-            value: 0x1000,
-        },
+        key: Key::new(space, 0x1000),
         layer,
         place,
         ..creation(Kind::Block, 0x1000, bytes)

@@ -6,10 +6,7 @@ use crate::ledger::{Kind, StackId};
 /// The allocation of event `at`.
 fn record(at: u64, scope: u32, stack: u32, bytes: u64) -> Record {
     let made = Creation {
-        key: Key {
-            space: Space::DevicePointer,
-            value: at,
-        },
+        key: Key::new(Space::DevicePointer, at),
         kind: Kind::Linear,
         layer: Layer::DRIVER,
         place: Place::cuda(0),

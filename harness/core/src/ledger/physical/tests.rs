@@ -85,7 +85,7 @@ impl Tested {
         let space = Space::PhysicalHandle;
         let value = handle;
         let made = Creation {
-            key: Key { space, value },
+            key: Key::new(space, value),
             kind,
             layer: Layer::DRIVER,
             place: Place::cuda(0),
@@ -103,11 +103,11 @@ impl Tested {
         for change in changes {
             match change {
                 TableChange::Appeared(record) | TableChange::Reappeared(record) => {
-                    assert!(!self.live.contains(&record.key().value), "{record:?}");
-                    self.live.push(record.key().value);
+                    assert!(!self.live.contains(&record.key().value()), "{record:?}");
+                    self.live.push(record.key().value());
                 }
                 TableChange::Vanished(record) | TableChange::Overwritten(record) => {
-                    let at = self.live.iter().position(|id| *id == record.key().value);
+                    let at = self.live.iter().position(|id| *id == record.key().value());
                     self.live.remove(at.expect("it was live"));
                 }
             }

@@ -150,7 +150,7 @@ impl Scene {
             .made()
             .into_iter()
             .filter(|made| made.kind == Kind::Graph);
-        made.map(|made| (made.key.value, made.bytes)).collect()
+        made.map(|made| (made.key.value(), made.bytes)).collect()
     }
 }
 
@@ -178,7 +178,7 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
         panic!("one allocation");
     };
     assert_eq!(
-        (made.key.space, made.key.value),
+        (made.key.space, made.key.value()),
         (Space::DevicePointer, pointer)
     );
     assert_eq!((made.place, made.bytes), (Place::cuda(4), 64));
@@ -196,7 +196,7 @@ fn answers_of_32_bits_are_not_read_further_than_they_are() {
     let (pointer, pitch) = (Out::at(&answers[0]), Out::at(&pitch[0]));
     scene.call(pitched(pointer, pitch, 100, 7));
     let made = scene.made()[0];
-    assert_eq!((made.key.value, made.bytes), (0x1000, 512 * 7));
+    assert_eq!((made.key.value(), made.bytes), (0x1000, 512 * 7));
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn live(ledger: &Ledger) -> Vec<(Kind, u64)> {
     let mut live: Vec<_> = ledger
         .select(|_| true)
         .iter()
-        .map(|record| (record.made.kind, record.made.key.value))
+        .map(|record| (record.made.kind, record.made.key.value()))
         .collect();
     live.sort_unstable();
     live

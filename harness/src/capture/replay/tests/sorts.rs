@@ -44,7 +44,7 @@ impl Told<'_> {
 
     fn creation(&self, kind: Kind, space: Space, value: u64, bytes: u64) -> Creation {
         Creation {
-            key: Key { space, value },
+            key: Key::new(space, value),
             kind,
             layer: Layer::DRIVER,
             place: Place::UNKNOWN,

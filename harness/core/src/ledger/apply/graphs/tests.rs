@@ -10,7 +10,7 @@ const OBJECT: Key = handle(Kind::UserObject, 0x0b);
 
 const fn handle(kind: Kind, value: u64) -> Key {
     let space = Space::Handle(kind);
-    Key { space, value }
+    Key::new(space, value)
 }
 
 const fn graph(value: u64) -> Key {
@@ -34,7 +34,8 @@ impl World {
         let Space::Handle(kind) = key.space else {
             panic!("a handle")
         };
-        self.0.apply(&Event::Created(creation(kind, key.value, 0)));
+        self.0
+            .apply(&Event::Created(creation(kind, key.value(), 0)));
     }
 
     fn object(&self, references: u64) {

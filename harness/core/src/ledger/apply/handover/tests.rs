@@ -15,10 +15,7 @@ fn world(made: &[Creation]) -> World {
 }
 
 fn in_space(space: Space, made: Creation) -> Creation {
-    let key = Key {
-        space,
-        value: ADDRESS,
-    };
+    let key = Key::new(space, ADDRESS);
     Creation { key, ..made }
 }
 
@@ -107,10 +104,7 @@ fn physical_memory_is_known_by_its_handle_and_by_its_address() {
     let handle = 0x77;
     let physical = creation(Kind::Physical, handle, 64);
     let physical = Creation {
-        key: Key {
-            space: Space::PhysicalHandle,
-            value: handle,
-        },
+        key: Key::new(Space::PhysicalHandle, handle),
         ..physical
     };
     for named in [handle, ADDRESS] {

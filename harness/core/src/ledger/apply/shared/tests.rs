@@ -5,14 +5,11 @@ use crate::ledger::event::{ContextEnd, ContextUid, Creation, Event, Key, ScopeId
 use crate::ledger::{Anomaly, Kind, Mark, Record};
 
 /// Memory of another process, opened here.
-const OPENED: Key = Key {
-    space: Space::IpcPointer,
-    value: 0x7f00_0000_0000,
-};
+const OPENED: Key = Key::new(Space::IpcPointer, 0x7f00_0000_0000);
 
 fn shared(space: Space, kind: Kind, value: u64, bytes: u64) -> Creation {
     Creation {
-        key: Key { space, value },
+        key: Key::new(space, value),
         ..creation(kind, value, bytes)
     }
 }
@@ -54,7 +51,7 @@ impl World {
     }
 
     fn open(&self, scope: ScopeId) {
-        let made = shared(OPENED.space, Kind::Imported, OPENED.value, 0);
+        let made = shared(OPENED.space, Kind::Imported, OPENED.value(), 0);
         self.0.apply(&Event::Created(Creation {
             caller: caller(scope),
             ..made
@@ -64,7 +61,7 @@ impl World {
 
 fn context(value: u64) -> Key {
     let space = Space::Handle(Kind::Context);
-    Key { space, value }
+    Key::new(space, value)
 }
 
 #[test]

@@ -416,10 +416,7 @@ impl Model {
 }
 
 fn key(space: Space, at: u64) -> Key {
-    Key {
-        space,
-        value: 0x1000 * (at + 1),
-    }
+    Key::new(space, 0x1000 * (at + 1))
 }
 
 proptest! {

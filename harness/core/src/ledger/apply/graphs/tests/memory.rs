@@ -15,7 +15,7 @@ const STREAM: Key = handle(Kind::Stream, 0x57);
 
 const fn pointer(value: u64) -> Key {
     let space = Space::DevicePointer;
-    Key { space, value }
+    Key::new(space, value)
 }
 
 impl World {

@@ -11,7 +11,7 @@ const HANDLE: u64 = 0x55;
 
 fn handle(value: u64) -> Key {
     let space = Space::PhysicalHandle;
-    Key { space, value }
+    Key::new(space, value)
 }
 
 /// The verbs of virtual memory management.
