@@ -173,7 +173,10 @@ fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_ar
         assert!(finding.contains(label), "{label}: {finding}");
     }
     let test = view.text("details.test[data-status=leaked]");
-    assert!(test.contains("help: "), "{test}");
+    assert!(
+        test.contains("help: free it before the test ends"),
+        "{test}"
+    );
     let environment = view.text(".environment");
     for label in ["began", "UTC", "machine", "devices", "embedded:0"] {
         assert!(environment.contains(label), "{label}: {environment}");

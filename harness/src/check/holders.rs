@@ -111,7 +111,10 @@ pub(crate) fn add(
         let may_be_none = records.len() <= MAX_SEARCHED
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
-        let holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
+        let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
+        if finding.resource == Some(Kind::Block) {
+            holders.retain(|holder| !is_its_allocator_s(holder));
+        }
         let holder = |found| holder(found, &blocks, &started, &report.test);
         finding.holders = (may_be_none || !holders.is_empty()).then(|| {
             let mut holders: Vec<_> = nearest(holders).into_iter().map(holder).collect();
@@ -382,6 +385,20 @@ fn own_stack() -> Vec<(u64, u64)> {
         true
     });
     returns
+}
+
+/// Whether only an allocator that reports its blocks uses this static: it leads to all of them, forgotten or
+/// not.
+fn is_its_allocator_s(holder: &gpu_leak_holders::Holder) -> bool {
+    let own = observe::own_sources();
+    let is_own = |address: &u64| {
+        let frames = symbols::site(&[*address as usize], Kind::Block, &[]).frames;
+        let file = frames.first().and_then(|frame| frame.file.as_deref());
+        file.is_some_and(|file| own.iter().any(|own| file.contains(own)))
+    };
+    holder.root.kind == RootKind::Static
+        && !holder.used_at.is_empty()
+        && holder.used_at.iter().all(is_own)
 }
 
 /// Converts a holder to the form of reports.

@@ -102,10 +102,10 @@ pub(crate) fn tell(text: &str) {
 /// Renders the report for this process's standard error. Which primary contexts are kept is said of each
 /// device once: the whole process shares them.
 pub(crate) fn story(report: &Report) -> String {
-    static TOLD: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
+    static REPORTED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
     let mut report = report.clone();
-    let mut told = locked(&TOLD);
-    report.primaries.retain(|kept| told.insert(kept.place));
+    let mut reported = locked(&REPORTED);
+    report.primaries.retain(|kept| reported.insert(kept.place));
     text::to_string(&report, &Rendering::for_stderr())
 }
 

@@ -39,16 +39,16 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let findings = report.findings.iter();
     let findings = findings.filter(|it| it.kind == kind && !it.is_consequence);
     let one = total(findings.clone().map(|it| it.count)) == 1;
-    let mut told: Vec<String> = Vec::new();
+    let mut remedies: Vec<String> = Vec::new();
     for finding in findings {
         let remedy = of_its_cause(finding, report, one);
         let remedy = remedy.unwrap_or_else(|| in_general(kind, report, one));
-        if !told.contains(&remedy) {
-            told.push(remedy);
+        if !remedies.contains(&remedy) {
+            remedies.push(remedy);
         }
     }
-    if told.len() > MOST_REMEDIES {
-        told = vec![in_general(kind, report, one)];
+    if remedies.len() > MOST_REMEDIES {
+        remedies = vec![in_general(kind, report, one)];
     }
     let stay = if one { "it is" } else { "they are" };
     let option = match (report.is_of_a_program(), &report.meant_to_stay) {
@@ -62,10 +62,10 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
         }
         _ => String::new(),
     };
-    if let Some(last) = told.last_mut() {
+    if let Some(last) = remedies.last_mut() {
         *last += &option;
     }
-    told
+    remedies
 }
 
 /// Returns what to do about a finding according to what is known of its cause, the most certain first; `None` if

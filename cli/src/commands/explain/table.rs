@@ -249,7 +249,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "order",
         "In which order everything on this line was allocated and freed, in the run that confirms the leak; `#3` is the third that the line allocated. It is printed if all of it is known and there were at most twelve such calls.",
-        "Look at what happened just before and after the ones that are left: a replacement, a retry, an early return, a list of which all but one are freed.",
+        "Look at the calls just before and after those that allocated what is left: a replacement, a retry, an early return, a list of which all but one are freed.",
     ),
     explanation(
         "when",

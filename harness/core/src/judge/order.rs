@@ -93,16 +93,16 @@ pub(super) fn of_line(
         }
     }
     steps.sort_unstable();
-    let mut told = String::new();
+    let mut phases = String::new();
     for phase in steps.chunk_by(|before, after| before.1 == after.1) {
         let parts = phase.chunk_by(|before, after| before.2 == after.2);
         let parts = parts.map(|part| {
             let of_part: Vec<usize> = part.iter().map(|it| it.3).collect();
             numbers(&of_part) + &part[0].2
         });
-        told += &format!("{} {}; ", phase[0].1, parts.collect::<Vec<_>>().join(", "));
+        phases += &format!("{} {}; ", phase[0].1, parts.collect::<Vec<_>>().join(", "));
     }
-    (steps.len() <= MOST_IN_ORDER).then(|| format!("{told}left: {}", numbers(&left)))
+    (steps.len() <= MOST_IN_ORDER).then(|| format!("{phases}left: {}", numbers(&left)))
 }
 
 /// For example `#1, #2 and #5 to #7`.

@@ -12,7 +12,7 @@ use super::free_log::FreeLog;
 use super::kind::Kind;
 use super::name::Place;
 use super::scopes::OpenScopes;
-use super::shard::{Ended, EndedFree};
+use super::shard::{EndedFree, FreeEnd};
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
@@ -222,8 +222,8 @@ impl Ledger {
         if key.space.is_shared() {
             return self.give_back_began(*key, ALL, None, caller);
         }
-        let is_told = |record: &Record, caller| self.is_told_of(record, caller);
-        let ticket = self.table.begin_free(key, caller, is_told);
+        let can_be_quick = |record: &Record, caller| self.needs_no_end(record, caller);
+        let ticket = self.table.begin_free(key, caller, can_be_quick);
         if key.space.is_graph() {
             self.graph_end_began(ticket, *key, caller);
         }
@@ -231,17 +231,15 @@ impl Ledger {
     }
 
     fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let succeeded = succeeded(error);
-        let is_told = |record: &Record, caller| self.is_told_of(record, caller);
-        match self.table.end_free(ticket, succeeded, is_told) {
-            Ended::Freed => {}
-            Ended::Elsewhere => self.shared_free_ended(ticket, error, stack),
-            Ended::Told(ended) => self.tell_of_free(&ended, ticket, error, stack),
+        match self.table.end_free(ticket, succeeded(error)) {
+            FreeEnd::Quick => {}
+            FreeEnd::Elsewhere => self.shared_free_ended(ticket, error, stack),
+            FreeEnd::Slow(ended) => self.slow_free_ended(&ended, ticket, error, stack),
         }
     }
 
     #[inline(never)]
-    fn tell_of_free(&self, ended: &EndedFree, ticket: Ticket, error: CuResult, stack: StackId) {
+    fn slow_free_ended(&self, ended: &EndedFree, ticket: Ticket, error: CuResult, stack: StackId) {
         if ended.key.space.is_graph() {
             self.graph_end_ended(ticket, error);
         }
@@ -262,7 +260,7 @@ impl Ledger {
     }
 
     fn free_captured(&self, ticket: Ticket) {
-        if let Ended::Told(ended) = self.table.end_free(ticket, false, |_, _| true) {
+        if let FreeEnd::Slow(ended) = self.table.end_free(ticket, false) {
             ended.record.map(|record| self.end_if_too_late(&record));
         }
         self.put_back_shared(ticket);
@@ -272,11 +270,12 @@ impl Ledger {
         self.unknown_frees.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether more has to be done at the end of a successful free of this record.
-    fn is_told_of(&self, record: &Record, caller: Caller) -> bool {
-        let is_another = caller.scope != record.made.caller.scope;
-        let is_another_s = is_another && caller.scope != ScopeId::NONE;
-        is_another_s || self.free_log.is_on() || record.key().space.is_graph()
+    /// Whether nothing has to be done at the end of a successful free of this record.
+    fn needs_no_end(&self, record: &Record, caller: Caller) -> bool {
+        let is_its_own = caller.scope == record.made.caller.scope;
+        (is_its_own || caller.scope == ScopeId::NONE)
+            && !self.free_log.is_on()
+            && !record.key().space.is_graph()
     }
 
     /// Records that a known record was freed.

@@ -11,7 +11,7 @@ use crate::sync::{Lock, LockGuard};
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
 use super::figures::{Figures, Padded};
 use super::kind::Kind;
-use super::shard::{Ended, Entering, InFlightFree, SHARDS, Shard, Successes, shard_of, ticket};
+use super::shard::{Entering, FreeEnd, InFlightFree, SHARDS, Shard, Successes, shard_of, ticket};
 use super::timeline::{Curve, curve};
 use super::usage::{Counted, Gauge, UsageKey};
 
@@ -157,18 +157,18 @@ impl Table {
 
     /// Begins a free of the resource under `key`.
     ///
-    /// `is_told`: whether the end of the free needs the record.
+    /// `can_be_quick`: whether nothing else is to be done when it succeeds.
     pub(super) fn begin_free(
         &self,
         key: &Key,
         caller: Caller,
-        is_told: impl Fn(&Record, Caller) -> bool,
+        can_be_quick: impl Fn(&Record, Caller) -> bool,
     ) -> Ticket {
         let number = Self::shard_of(key);
         let mut shard = self.shards[number].0.lock();
         let ticket = ticket(self.figures.number(), number);
         let key = shard.last_copy(&self.figures, key);
-        shard.begin_free(&self.figures, ticket, &key, caller, is_told)
+        shard.begin_free(&self.figures, ticket, &key, caller, can_be_quick)
     }
 
     /// Begins a free of the resource under `key` by the call with this ticket, if `wanted` holds
@@ -182,29 +182,18 @@ impl Table {
     ) {
         let mut shard = self.lock(key);
         if shard.get(key).is_some_and(wanted) {
-            shard.begin_free(&self.figures, ticket, key, caller, |_, _| true);
+            shard.begin_free(&self.figures, ticket, key, caller, |_, _| false);
         }
     }
 
-    /// Ends the free with this ticket. If it succeeded, `is_told` says whether the record that it
-    /// freed is returned.
-    pub(super) fn end_free(
-        &self,
-        ticket: Ticket,
-        succeeded: bool,
-        is_told: impl Fn(&Record, Caller) -> bool,
-    ) -> Ended {
+    /// Ends the free with this ticket.
+    pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> FreeEnd {
         let shard = &self.shards[shard_of(ticket)].0;
         if succeeded && shard.successes.end(ticket) {
-            return Ended::Freed;
+            return FreeEnd::Quick;
         }
-        let mut shard = shard.lock();
-        shard.end_free(
-            &self.figures,
-            succeeded,
-            |_, free| free.ticket == ticket,
-            is_told,
-        )
+        let is_it = |_: &Shard, free: &InFlightFree| free.ticket == ticket;
+        shard.lock().end_free(&self.figures, succeeded, is_it)
     }
 
     /// Ends a free that [`Self::begin_free_if`] began, and returns its record.
@@ -212,12 +201,9 @@ impl Table {
         let is_it = |shard: &Shard, free: &InFlightFree| {
             free.ticket == ticket && shard.key_of(free) == *key
         };
-        let ended = self
-            .lock(key)
-            .end_free(&self.figures, succeeded, is_it, |_, _| true);
-        match ended {
-            Ended::Told(ended) => ended.record,
-            Ended::Elsewhere | Ended::Freed => None,
+        match self.lock(key).end_free(&self.figures, succeeded, is_it) {
+            FreeEnd::Slow(ended) => ended.record,
+            FreeEnd::Elsewhere | FreeEnd::Quick => None,
         }
     }
 
@@ -342,8 +328,8 @@ impl Table {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{Ended, SHARDS, Table};
-    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, Ticket};
+    use super::{FreeEnd, SHARDS, Table};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
     use crate::ledger::shard::MIN_FREE;
     use crate::ledger::{Kind, Layer, Place};
 
@@ -366,10 +352,6 @@ mod tests {
         }
     }
 
-    fn ends(table: &Table, ticket: Ticket, succeeded: bool) -> Ended {
-        table.end_free(ticket, succeeded, |_, _| false)
-    }
-
     #[test]
     fn addresses_spread_over_the_shards_however_they_are_aligned() {
         for alignment in [1, 16, 512, 64 << 10, 2 << 20, 1 << 30] {
@@ -384,8 +366,8 @@ mod tests {
         let table = Table::new();
         for address in 1..=100_000 {
             table.create(&made(address));
-            let ticket = table.begin_free(&key(address), Caller::default(), |_, _| false);
-            assert!(matches!(ends(&table, ticket, true), Ended::Freed));
+            let ticket = table.begin_free(&key(address), Caller::default(), |_, _| true);
+            assert!(matches!(table.end_free(ticket, true), FreeEnd::Quick));
         }
         let entries = |table: &Table| -> usize {
             let all = table.lock_all();
@@ -404,22 +386,22 @@ mod tests {
         {
             let table = Table::new();
             table.create(&made(1));
-            let first = table.begin_free(&key(1), Caller::default(), |_, _| false);
+            let first = table.begin_free(&key(1), Caller::default(), |_, _| true);
             let (newer, _, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
-                let second = table.begin_free(&key(1), Caller::default(), |_, _| false);
-                assert!(matches!(ends(&table, second, true), Ended::Freed));
+                let second = table.begin_free(&key(1), Caller::default(), |_, _| true);
+                assert!(matches!(table.end_free(second, true), FreeEnd::Quick));
             }
-            let ended = ends(&table, first, !first_fails);
+            let ended = table.end_free(first, !first_fails);
             let live = table.select(|_| true);
             match (second_lives, ended) {
-                (true, Ended::Freed) if !first_fails => assert_eq!(live[0].sequence, newer),
-                (true, Ended::Told(ended)) if first_fails => {
+                (true, FreeEnd::Quick) if !first_fails => assert_eq!(live[0].sequence, newer),
+                (true, FreeEnd::Slow(ended)) if first_fails => {
                     assert_eq!((ended.record, live[0].sequence), (None, newer));
                 }
-                (false, Ended::Freed) if !first_fails => assert_eq!(live, []),
-                (false, Ended::Told(ended)) if first_fails => {
+                (false, FreeEnd::Quick) if !first_fails => assert_eq!(live, []),
+                (false, FreeEnd::Slow(ended)) if first_fails => {
                     assert_eq!(ended.record.as_slice(), live, "it is put back");
                     assert!(live[0].sequence < newer);
                 }
