@@ -14,6 +14,7 @@ use std::io::Write as _;
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, Confirmation, Finding, FindingKind};
+use gpu_leak_check::report::whole_device;
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
@@ -184,6 +185,7 @@ fn is_found(name: &str) {
     let row = row_named(name);
     if let Some(checked) = run("child_that_leaks", name) {
         let finding = assert_found(&checked, row);
+        assert_device_is_accounted_for(&checked, name);
         tell(
             name,
             "found",
@@ -194,6 +196,18 @@ fn is_found(name: &str) {
                 finding.bytes
             ),
         );
+    }
+}
+
+/// What is said of the whole device has to be what it took, and no part more than that.
+fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
+    for device in &checked.report().devices {
+        let Some(whole) = &device.whole else { continue };
+        let parts: i64 = whole.parts.iter().map(|part| part.bytes).sum();
+        let change = whole.after.cast_signed() - whole.baseline.cast_signed();
+        assert_eq!(parts + whole.unexplained, change, "{}", checked.story());
+        assert!(whole.unexplained >= 0, "{}", checked.story());
+        tell(name, "device", &whole_device(whole).join(" "));
     }
 }
 

@@ -128,7 +128,7 @@ fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {
-        names.other_processes |= neighbours::use_cuda();
+        names.neighbours = neighbours::that_use_cuda();
         if was.limits.stack != is.limits.stack {
             let threads = || memory::resident_threads(place);
             names.resident_threads.entry(place).or_insert_with(threads);

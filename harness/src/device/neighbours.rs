@@ -1,4 +1,4 @@
-//! Detects whether other processes use a GPU of this machine, as far as permissions allow.
+//! Finds the other processes that use a GPU of this machine, as far as permissions allow.
 //!
 //! A process that uses CUDA keeps `/dev/nvidia-uvm` open. Processes of other users and of other
 //! containers cannot be seen. No NVIDIA library is used, because loading one would cost more than
@@ -7,28 +7,33 @@
 use std::fs;
 use std::path::Path;
 
-/// Whether another process is seen to use CUDA. Searches `/proc`, which takes some milliseconds on
-/// a busy machine.
-pub(crate) fn use_cuda() -> bool {
-    is_open_elsewhere(
+/// Returns the other processes that are seen to use CUDA: `process 4242 (python3)`. Searches `/proc`,
+/// which takes some milliseconds on a busy machine.
+pub(crate) fn that_use_cuda() -> Vec<String> {
+    that_have_open(
         Path::new("/proc"),
         std::process::id(),
         Path::new("/dev/nvidia-uvm"),
     )
 }
 
-/// Whether a process in `processes` other than `own` has `device` open.
-fn is_open_elsewhere(processes: &Path, own: u32, device: &Path) -> bool {
+/// Returns the processes in `processes` other than `own` that have `device` open, by their numbers.
+fn that_have_open(processes: &Path, own: u32, device: &Path) -> Vec<String> {
     let entries = |directory: &Path| fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut others = entries(processes).filter(|process| {
-        let name = process.file_name();
-        let number = name.to_str().and_then(|name| name.parse::<u32>().ok());
-        number.is_some_and(|number| number != own)
+    let numbers = entries(processes).filter_map(|it| it.file_name().to_str()?.parse().ok());
+    let mut others: Vec<u32> = numbers.filter(|number| *number != own).collect();
+    others.sort_unstable();
+    let named = others.into_iter().filter_map(|number| {
+        let process = processes.join(number.to_string());
+        let mut files = entries(&process.join("fd"));
+        files.find(|it| fs::read_link(it.path()).is_ok_and(|target| target == device))?;
+        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        Some(match name.trim_end() {
+            "" => format!("process {number}"),
+            name => format!("process {number} ({name})"),
+        })
     });
-    others.any(|process| {
-        entries(&process.path().join("fd"))
-            .any(|file| fs::read_link(file.path()).is_ok_and(|target| target == device))
-    })
+    named.collect()
 }
 
 #[cfg(all(test, unix))]

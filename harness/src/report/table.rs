@@ -89,10 +89,10 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     };
     let mut lines = vec![format!("device used {difference}{run}{known}")];
     if whole.unexplained != 0 {
-        let hints = match whole.hints.join(", ") {
-            none if none.is_empty() => none,
-            hints => format!(" ({})", escape::sentence(&hints)),
-        };
+        let hints = whole.hints.iter();
+        let hints: String = hints
+            .map(|hint| format!("; {}", escape::sentence(hint)))
+            .collect();
         lines.push(format!(
             "{} unexplained, as far as this process can tell{hints}",
             signed_size(whole.unexplained)

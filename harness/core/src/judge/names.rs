@@ -42,8 +42,9 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// Whether another process is seen to use CUDA.
-    pub other_processes: bool,
+    /// The other processes that are seen to use CUDA: `process 4242 (python3)`.
+    #[serde(default)]
+    pub neighbours: Vec<String>,
 }
 
 impl NameTable {

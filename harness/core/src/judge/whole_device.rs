@@ -12,8 +12,11 @@ use crate::units::quantity;
 /// The driver hands out device memory in pages of this size: an allocation of 4 bytes can take one.
 const PAGE: u64 = 2 << 20;
 
+/// How many other processes are named.
+const NAMED: usize = 3;
+
 /// Splits the change of the device at `place` into its causes. Returns `None` if the device was not
-/// read at both times, or if another process may account for the unexplained rest.
+/// read at both times.
 pub(super) fn whole_device(
     place: Place,
     before: &Usage,
@@ -53,10 +56,7 @@ pub(super) fn whole_device(
             bytes: std::mem::take(&mut unexplained),
         });
     }
-    if unexplained != 0 && names.other_processes {
-        return None;
-    }
-    let hints = [
+    let own = [
         hint(
             change(was.contexts, is.contexts),
             "context",
@@ -64,13 +64,21 @@ pub(super) fn whole_device(
         ),
         hint(change(was.code, is.code), "module", "more loaded"),
     ];
+    let neighbours = names.neighbours.iter().take(NAMED);
+    let neighbours = neighbours.map(|neighbour| format!("{neighbour} also uses CUDA"));
+    let others = names.neighbours.len().saturating_sub(NAMED) as u64;
+    let others = (others != 0).then(|| match others {
+        1 => "1 other process does".to_owned(),
+        _ => format!("{others} other processes do"),
+    });
+    let hints = own.into_iter().flatten().chain(neighbours).chain(others);
     Some(WholeDevice {
         second_run: false,
         baseline: was.used,
         after: is.used,
         parts,
         unexplained,
-        hints: hints.into_iter().flatten().collect(),
+        hints: hints.collect(),
     })
 }
 
@@ -209,6 +217,25 @@ mod tests {
         assert_eq!(told.unexplained, 0);
         let told = between(&before, &usage(whole(2 * MIB), &[]));
         assert_eq!((told.parts.len(), told.unexplained), (0, 2 << 20));
+    }
+
+    #[test]
+    fn other_processes_are_named_and_not_said_to_be_the_cause() {
+        let mut names = names();
+        let number = |pid: u32| format!("process {pid} (python3)");
+        names.neighbours = (1..=5).map(number).collect();
+        let before = usage(whole(0), &[]);
+        let after = usage(whole(6 * MIB), &[driver(4 * MIB)]);
+        let told = whole_device(Place::cuda(0), &before, &after, &names).expect("it was read");
+        assert_eq!(told.parts, [part(Purpose::Driver, 4 * MIB)]);
+        assert_eq!(told.unexplained, 2 << 20);
+        let hints = [
+            "process 1 (python3) also uses CUDA",
+            "process 2 (python3) also uses CUDA",
+            "process 3 (python3) also uses CUDA",
+            "2 other processes do",
+        ];
+        assert_eq!(told.hints, hints);
     }
 
     #[test]

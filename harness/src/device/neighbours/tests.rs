@@ -1,10 +1,10 @@
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::is_open_elsewhere;
+use super::that_have_open;
 
 #[test]
-fn another_process_with_the_device_open_is_seen_and_this_one_is_not_counted() {
+fn other_processes_with_the_device_open_are_named_and_this_one_is_not() {
     let directory = tempfile::tempdir().unwrap();
     let device = Path::new("/dev/nvidia-uvm");
     let opens = |process: &str, target: &str| {
@@ -15,12 +15,16 @@ fn another_process_with_the_device_open_is_seen_and_this_one_is_not_counted() {
     opens("7", "/dev/nvidia-uvm");
     opens("8", "/dev/null");
     opens("self", "/dev/nvidia-uvm");
-    assert!(!is_open_elsewhere(directory.path(), 7, device));
-    assert!(is_open_elsewhere(directory.path(), 8, device));
+    opens("10", "/dev/nvidia-uvm");
+    std::fs::write(directory.path().join("10/comm"), "python3\n").unwrap();
+    let that_have_open = |own| that_have_open(directory.path(), own, device);
+    assert_eq!(that_have_open(7), ["process 10 (python3)"]);
+    assert_eq!(that_have_open(8), ["process 7", "process 10 (python3)"]);
 }
 
 #[test]
 fn where_there_is_nothing_to_look_through_nobody_is_seen() {
     let missing = Path::new("/there/is/no/such/directory");
-    assert!(!is_open_elsewhere(missing, 1, Path::new("/dev/null")));
+    let seen = that_have_open(missing, 1, Path::new("/dev/null"));
+    assert_eq!(seen, [""; 0]);
 }
