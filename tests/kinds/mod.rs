@@ -199,14 +199,16 @@ fn is_found(name: &str) {
     }
 }
 
-/// What is said of the whole device has to be what it took, and no part more than that.
+/// What is said of the whole device has to be what it took, and no part more than that unless other processes
+/// use it.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };
         let parts: i64 = whole.parts.iter().map(|part| part.bytes).sum();
         let change = whole.after.cast_signed() - whole.baseline.cast_signed();
         assert_eq!(parts + whole.unexplained, change, "{}", checked.story());
-        assert!(whole.unexplained >= 0, "{}", checked.story());
+        let is_alone = !whole.hints.iter().any(|hint| hint.contains("CUDA"));
+        assert!(whole.unexplained >= 0 || !is_alone, "{}", checked.story());
         tell(name, "device", &whole_device(whole).join(" "));
     }
 }

@@ -30,6 +30,8 @@ const DEEPEST: u32 = 6;
 /// How many places are named for one group.
 const NAMED: usize = 2;
 
+/// How many bytes are read in one search, whatever its time limit.
+const MAX_BYTES_READ: u64 = 512 << 20;
 /// The unit in which memory is mapped.
 const PAGE: u64 = 4096;
 
@@ -105,6 +107,8 @@ pub struct Holder {
 pub enum Unknown {
     /// The search ended after this time, before it had seen everything.
     OutOfTime(Duration),
+    /// There is more memory to search than is read.
+    TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
     /// What refers to it has no name, or does so through too many blocks.
@@ -117,6 +121,11 @@ impl fmt::Display for Unknown {
             Self::OutOfTime(time) => {
                 write!(f, "the search did not see everything within {time:?}")
             }
+            Self::TooMuch => write!(
+                f,
+                "there is more than {} MiB to search",
+                MAX_BYTES_READ >> 20
+            ),
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,

@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the other processes that are seen to use CUDA: `process 4242 (python3)`. Searches `/proc`,
+/// Returns the other processes that are seen to use CUDA: `4242 (python3)`. Searches `/proc`,
 /// which takes some milliseconds on a busy machine.
 pub(crate) fn that_use_cuda() -> Vec<String> {
     that_have_open(
@@ -29,8 +29,8 @@ fn that_have_open(processes: &Path, own: u32, device: &Path) -> Vec<String> {
         files.find(|it| fs::read_link(it.path()).is_ok_and(|target| target == device))?;
         let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
         Some(match name.trim_end() {
-            "" => format!("process {number}"),
-            name => format!("process {number} ({name})"),
+            "" => number.to_string(),
+            name => format!("{number} ({name})"),
         })
     });
     named.collect()

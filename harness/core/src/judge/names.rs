@@ -42,7 +42,7 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// The other processes that are seen to use CUDA: `process 4242 (python3)`.
+    /// The other processes that are seen to use CUDA: `4242 (python3)`.
     #[serde(default)]
     pub neighbours: Vec<String>,
 }

@@ -64,14 +64,8 @@ pub(super) fn whole_device(
         ),
         hint(change(was.code, is.code), "module", "more loaded"),
     ];
-    let neighbours = names.neighbours.iter().take(NAMED);
-    let neighbours = neighbours.map(|neighbour| format!("{neighbour} also uses CUDA"));
-    let others = names.neighbours.len().saturating_sub(NAMED) as u64;
-    let others = (others != 0).then(|| match others {
-        1 => "1 other process does".to_owned(),
-        _ => format!("{others} other processes do"),
-    });
-    let hints = own.into_iter().flatten().chain(neighbours).chain(others);
+    let hints = own.into_iter().flatten();
+    let hints = hints.chain(neighbours(&names.neighbours));
     Some(WholeDevice {
         second_run: false,
         baseline: was.used,
@@ -86,6 +80,20 @@ pub(super) fn whole_device(
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
     Some(format!("{} {what}", quantity(more, noun)))
+}
+
+/// For example `process 4242 (python3) also uses CUDA`.
+fn neighbours(others: &[String]) -> Option<String> {
+    match others {
+        [] => None,
+        [one] => Some(format!("process {one} also uses CUDA")),
+        many => Some(format!(
+            "{} other processes use CUDA: {}{}",
+            many.len(),
+            many[..many.len().min(NAMED)].join(", "),
+            if many.len() > NAMED { ", …" } else { "" }
+        )),
+    }
 }
 
 /// Returns what the driver has allocated from the device's own memory.
@@ -221,21 +229,19 @@ mod tests {
 
     #[test]
     fn other_processes_are_named_and_not_said_to_be_the_cause() {
-        let mut names = names();
-        let number = |pid: u32| format!("process {pid} (python3)");
-        names.neighbours = (1..=5).map(number).collect();
-        let before = usage(whole(0), &[]);
-        let after = usage(whole(6 * MIB), &[driver(4 * MIB)]);
-        let told = whole_device(Place::cuda(0), &before, &after, &names).expect("it was read");
-        assert_eq!(told.parts, [part(Purpose::Driver, 4 * MIB)]);
-        assert_eq!(told.unexplained, 2 << 20);
-        let hints = [
-            "process 1 (python3) also uses CUDA",
-            "process 2 (python3) also uses CUDA",
-            "process 3 (python3) also uses CUDA",
-            "2 other processes do",
-        ];
-        assert_eq!(told.hints, hints);
+        let beside = |others: u32| {
+            let mut names = names();
+            names.neighbours = (1..=others).map(|pid| format!("{pid} (python3)")).collect();
+            let before = usage(whole(0), &[]);
+            let after = usage(whole(6 * MIB), &[driver(4 * MIB)]);
+            whole_device(Place::cuda(0), &before, &after, &names).expect("it was read")
+        };
+        let whole = beside(1);
+        assert_eq!(whole.parts, [part(Purpose::Driver, 4 * MIB)]);
+        assert_eq!(whole.unexplained, 2 << 20);
+        assert_eq!(whole.hints, ["process 1 (python3) also uses CUDA"]);
+        let many = "5 other processes use CUDA: 1 (python3), 2 (python3), 3 (python3), …";
+        assert_eq!(beside(5).hints, [many]);
     }
 
     #[test]

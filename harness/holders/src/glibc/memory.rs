@@ -8,13 +8,11 @@ use std::os::unix::fs::FileExt;
 
 use rustc_hash::FxHashMap;
 
-pub(super) use super::super::PAGE;
+pub(super) use super::super::{MAX_BYTES_READ, PAGE};
 use super::budget::Budget;
 
 /// How many pages are cached: 32 MiB.
 const KEPT: usize = 8192;
-/// How many bytes are read in one search, whatever its time limit.
-pub(super) const MAX_BYTES_READ: u64 = 512 << 20;
 
 /// Readable memory.
 pub(super) trait Memory {
@@ -70,9 +68,14 @@ impl<M: Memory> Pages<M> {
         }
     }
 
+    /// Whether the limit of bytes has been reached.
+    pub(super) fn is_full(&self) -> bool {
+        self.left < PAGE
+    }
+
     /// Whether the limit of bytes or of time has been reached.
     pub(super) fn is_spent(&self) -> bool {
-        self.left < PAGE || self.budget.is_spent()
+        self.is_full() || self.budget.is_spent()
     }
 
     /// Reads the eight bytes at an address that is a multiple of eight.

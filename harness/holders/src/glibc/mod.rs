@@ -111,6 +111,7 @@ pub(super) fn find(
             _ if !found.is_empty() => Ok(nearest(found)),
             true => Err(Unknown::Unnamed),
             false if complete => Ok(Vec::new()),
+            false if pages.is_full() => Err(Unknown::TooMuch),
             false if pages.is_spent() => Err(Unknown::OutOfTime(time)),
             false => Err(Unknown::Unreadable),
         });

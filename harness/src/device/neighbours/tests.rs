@@ -18,8 +18,8 @@ fn other_processes_with_the_device_open_are_named_and_this_one_is_not() {
     opens("10", "/dev/nvidia-uvm");
     std::fs::write(directory.path().join("10/comm"), "python3\n").unwrap();
     let that_have_open = |own| that_have_open(directory.path(), own, device);
-    assert_eq!(that_have_open(7), ["process 10 (python3)"]);
-    assert_eq!(that_have_open(8), ["process 7", "process 10 (python3)"]);
+    assert_eq!(that_have_open(7), ["10 (python3)"]);
+    assert_eq!(that_have_open(8), ["7", "10 (python3)"]);
 }
 
 #[test]
