@@ -14,6 +14,7 @@ use std::ptr::null_mut;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 use std::{fs, thread};
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind, HolderKind};
@@ -468,6 +469,8 @@ fn kept_while_signals_arrive() {
                     // SAFETY: sends a signal that has a handler.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
                 }
+                // A search that is interrupted all the time never ends.
+                thread::sleep(Duration::from_millis(1));
             }
         });
         let check = || {
