@@ -34,10 +34,18 @@ impl Site {
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user?.checked_add(1)?..)?;
         let users = outer.iter().filter(|frame| frame.owner == Owner::User);
+        let mut users = users.peekable();
         let mut named: Vec<(String, usize)> = Vec::new();
         let mut before = None;
-        for frame in users {
-            let name = caller(frame, test);
+        while let Some(frame) = users.next() {
+            let mut name = caller(frame, test);
+            if users
+                .peek()
+                .is_some_and(|outer| is_closure_in(frame, outer))
+                && !is_known_by_its_line(frame, test)
+            {
+                name.insert_str(0, "a closure in ");
+            }
             match named.last_mut().filter(|(last, _)| *last == name) {
                 // Recursion is counted; a closure on its function's line is the same location.
                 Some((_, times)) => *times += usize::from(before == frame.function.as_ref()),
@@ -162,6 +170,15 @@ fn caller(frame: &Frame, test: &str) -> String {
     }
 }
 
+/// Whether the function of `inner` is a closure in that of `outer`, which would look like recursion.
+fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
+    let names = inner.function.as_deref().zip(outer.function.as_deref());
+    names.is_some_and(|(inner, outer)| {
+        let inside = inner.strip_prefix(outer);
+        inside.is_some_and(|inside| inside.starts_with("::{{closure}}"))
+    })
+}
+
 /// Whether the name would add nothing: the test itself, a file's top level, or a closure whose path
 /// the line tables lack.
 fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
@@ -209,7 +226,38 @@ fn without_registry(file: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::Site;
+    use crate::report::{Frame, Owner, Site};
+
+    #[test]
+    fn a_closure_is_told_from_recursion_of_its_function() {
+        let frame = |function: &str, line| Frame {
+            function: Some(function.to_owned()),
+            file: Some("src/app.rs".to_owned()),
+            line: Some(line),
+            owner: Owner::User,
+            ..Frame::default()
+        };
+        let called = |callers: &[Frame]| {
+            let mut frames = vec![frame("app::load", 1)];
+            frames.extend(callers.iter().cloned());
+            let user = Some(0);
+            let site = Site {
+                frames,
+                user,
+                ..Site::default()
+            };
+            site.callers("test").expect("there are callers")
+        };
+        let closure = frame("app::compare::{{closure}}", 2);
+        let function = frame("app::compare", 3);
+        let inside = "a closure in app::compare (src/app.rs:2) ← app::compare (src/app.rs:3)";
+        assert_eq!(called(&[closure.clone(), function.clone()]), inside);
+        // It is called by another function: a future, for example.
+        let alone = "app::compare (src/app.rs:2) ← app::poll (src/app.rs:4)";
+        assert_eq!(called(&[closure, frame("app::poll", 4)]), alone);
+        let recursion = "app::compare (src/app.rs:3) ← app::compare (src/app.rs:4)";
+        assert_eq!(called(&[function, frame("app::compare", 4)]), recursion);
+    }
 
     #[test]
     fn a_user_s_frame_that_is_not_there_has_no_callers() {
