@@ -7,3 +7,4 @@ mod frees;
 mod history;
 mod owners;
 mod pools;
+mod shown;
