@@ -216,7 +216,7 @@ mod tests {
         );
         let place = Place::cuda(0);
         let segment = |address, bytes| [Segment { address, bytes }];
-        for inner_begins in [4096, 5120] {
+        for inner_begins in [4096, 5120, 7168] {
             for outer_is_last in [false, true] {
                 let mut all = vec![
                     (outer, segment(4096, 4096)),
@@ -239,11 +239,11 @@ mod tests {
                 };
                 // What the inner one holds is a block of the outer one, not a leak.
                 assert_eq!(owner(outer, inner_begins), Some(inner));
-                assert_eq!(owner(outer, 7000), None, "a block of another's");
+                assert_eq!(owner(outer, 6500), None, "a block of another's");
                 assert_eq!(owner(inner, inner_begins), None, "of its own");
                 assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
                 // Mapped into the outer one's segment, after the inner one's.
-                assert_eq!(owner(Layer::DRIVER, 7000), Some(outer));
+                assert_eq!(owner(Layer::DRIVER, 6500), Some(outer));
                 assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
             }
         }

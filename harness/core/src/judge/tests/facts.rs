@@ -218,6 +218,11 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
                     run.take(*line, 8);
                 }
             }
+            // An event is no memory, and a block is not the driver's.
+            run.make(70, |made| made.kind = Kind::Event);
+            run.make(70, |made| {
+                (made.kind, made.layer) = (Kind::Block, Layer::allocator("facts-cache"));
+            });
         });
         program
     };
@@ -241,11 +246,13 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     last.tells(
         "
         leaked
-        leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:16}; records [0, 1, 2, 3, 4]
-        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:16}; records [5, 6, 7]
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:16}; records [8]
-        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 4; bytes 32; each 8; when {first:10,last:13,of:16}; records [9, 10, 11, 12]
-        leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:16}; records [13, 14, 15]
+        leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
+        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
+        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; freed 2; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
+        leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:18}; records [13, 14, 15]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; when {first:18,last:18,of:18}; records [17]
     ",
     );
     trend.add(&held(&last.input));
@@ -254,10 +261,12 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     last.tells(
         "
         leaked
-        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:16}; records [5, 6, 7]
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:16}; records [8]
+        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 4; bytes 56; each 8; notes [everything that c10 holds; the location is where most of it was allocated]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [everything that c10 holds; the location is where most of it was allocated]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
     // One snapshot without a gain ends it.
@@ -266,11 +275,34 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     last.tells(
         "
         leaked
-        leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:16}; records [0, 1, 2, 3, 4]
-        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:16}; records [5, 6, 7]
-        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:16}; records [8]
-        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 4; bytes 32; each 8; when {first:10,last:13,of:16}; records [9, 10, 11, 12]
-        leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:16}; records [13, 14, 15]
+        leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
+        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 8; each 8; when {first:9,last:9,of:18}; records [8]
+        leaked: 4 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 32; each 8; freed 2; when {first:10,last:13,of:18}; records [9, 10, 11, 12]
+        leaked: 3 × linear on cuda:0 at src/app.rs:71; allocated 3; bytes 24; each 8; when {first:14,last:16,of:18}; records [13, 14, 15]
+        leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
+        leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; when {first:18,last:18,of:18}; records [17]
     ",
     );
+}
+
+#[test]
+fn a_check_that_was_recorded_is_judged_as_it_was() {
+    let mut check = check();
+    for _ in 0..2 {
+        check.run(|run| {
+            let taken = run.take(10, 64);
+            run.fail_to_free(taken, 20, 700);
+            run.take(30, 8);
+        });
+    }
+    check
+        .input
+        .names
+        .errors
+        .insert(700, "CUDA_ERROR_OF_A_TEST".to_owned());
+    let recorded = serde_json::to_string(&check.input).expect("data");
+    let before = format!("{:?}", crate::judge::judge(&check.input));
+    let again = serde_json::from_str(&recorded).expect("the same data");
+    assert_eq!(format!("{:?}", crate::judge::judge(&again)), before);
 }

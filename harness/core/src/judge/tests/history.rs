@@ -420,3 +420,85 @@ fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
     ",
     );
 }
+
+#[test]
+fn what_a_later_run_leaves_beyond_the_first_is_charged_once() {
+    let mut check = check();
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| _ = run.take(10, 128));
+    check.run(|run| _ = run.take(30, 64));
+    check.input.facts.tolerance = 127;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 1 object, 64 B in total]; when {first:1,last:1,of:1}; records [0]
+        note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
+    ",
+    );
+    check.input.facts.tolerance = 128;
+    check.tells(
+        "
+        clean
+        note: 128 B remained allocated, within the tolerance of 128 B
+    ",
+    );
+}
+
+#[test]
+fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(15, 64)));
+    check.run(|run| _ = (run.take(20, 64), run.take(25, 64)));
+    check.run(|run| _ = (run.take(10, 64), run.take(25, 64)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:25; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:2,last:2,of:2}; records [3, 5]
+    ",
+    );
+}
+
+#[test]
+fn what_is_left_once_beside_a_leak_is_told_by_itself() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(15, 8)));
+    check.run(|run| _ = run.take(10, 64));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 2]
+        first-use: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 8; each 8; when {first:2,last:2,of:2}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_third_run_that_ended_differently_confirms_no_set_up() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| run.input.as_expected = false);
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_class_in_all_runs_is_told_with_where_the_last_run_left_most() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(90, 8)));
+    check.run(|run| _ = (run.take(20, 8), run.take(90, 8)));
+    check.run(|run| _ = (run.take(30, 16), run.take(40, 24), run.take(90, 8)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:40,count:2,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 2 objects, 40 B, mostly at src/app.rs:40]; when {first:1,last:1,of:2}; records [0, 4, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:90; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:3,runs:3}; each 8; when {first:2,last:2,of:2}; records [1, 3, 6]
+    ",
+    );
+}

@@ -196,6 +196,10 @@ fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
             made.key = object(Kind::Buffer, 3);
             (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1);
         });
+        // The number of a pool is no memory's.
+        run.make(45, |made| {
+            (made.kind, made.bytes, made.pool) = (Kind::StreamOrdered, 64, 2);
+        });
         run.make(50, |made| {
             made.key = object(Kind::Image, 4);
             (made.kind, made.bytes) = (Kind::Image, 64);
@@ -204,10 +208,11 @@ fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
     check.tells(
         "
         leaked
-        leaked: 1 × memory object on cuda:0 at src/app.rs:20; allocated 1; bytes 1024; each 1024; when {first:2,last:2,of:5}; records [1]
-        leaked: 1 × memory object on cuda:0 at src/app.rs:30; allocated 1; bytes 1024; each 1024; when {first:3,last:3,of:5}; records [2]
-        leaked: 1 × buffer on cuda:0 at src/app.rs:40; allocated 1; bytes 64; each 64; when {first:4,last:4,of:5}; records [3]
-        leaked: 1 × image on cuda:0 at src/app.rs:50; allocated 1; bytes 64; each 64; when {first:5,last:5,of:5}; records [4]
+        leaked: 1 × memory object on cuda:0 at src/app.rs:20; allocated 1; bytes 1024; each 1024; when {first:2,last:2,of:6}; records [1]
+        leaked: 1 × memory object on cuda:0 at src/app.rs:30; allocated 1; bytes 1024; each 1024; when {first:3,last:3,of:6}; records [2]
+        leaked: 1 × stream-ordered on cuda:0 at src/app.rs:45; allocated 1; bytes 64; each 64; when {first:5,last:5,of:6}; records [4]
+        leaked: 1 × buffer on cuda:0 at src/app.rs:40; allocated 1; bytes 64; each 64; when {first:4,last:4,of:6}; records [3]
+        leaked: 1 × image on cuda:0 at src/app.rs:50; allocated 1; bytes 64; each 64; when {first:6,last:6,of:6}; records [5]
     ",
     );
 }
@@ -317,6 +322,16 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
         leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
     ",
+    );
+    let mut one = check.clone();
+    one.input.runs[0].probed = vec!["c10".to_owned()];
+    one.tells(
+        r#"
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
+        note: no probe for rmm (used by RAPIDS): it keeps the memory that it allocates from the driver and hands it out in blocks, and only a probe can tell which of them are in use; register a probe named "rmm" with gpu_leak_check::probe!, or empty the allocator's cache in the test
+    "#,
     );
     // What a probe that names its segments does not name is lost.
     let layer = Layer::allocator("c10");
@@ -540,6 +555,24 @@ fn findings_are_sorted_by_kind_then_the_program_s_own_then_the_largest() {
         leaked: 1 × stream on cuda:0 at src/app.rs:40; allocated 1; each 0; when {first:4,last:4,of:7}; records [3]
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 4096; each 4096; when {first:1,last:1,of:7}; records [0]
         failed-free: 1 × linear on cuda:0 at src/app.rs:60; allocated 1; bytes 8; each 8; failed CUresult 4 (4) at src/app.rs:61; records [6]
+    ",
+    );
+}
+
+#[test]
+fn what_only_a_later_run_may_leave_is_told_with_its_time() {
+    let mut check = check();
+    check.run(|_| {});
+    check.run(|run| {
+        run.take(10, 8);
+        let taken = run.take(30, 64);
+        run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
+    });
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:2}; records [0]
+        allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
     ",
     );
 }

@@ -48,7 +48,9 @@ fn what_was_freed_of_the_same_line_is_told_with_its_callers() {
         check.stack(10, &[frame(10), frame(50), frame(70)]);
         check.stack(11, &[frame(10), frame(60), frame(70)]);
         check.stack(80, &[frame(80), frame(50), frame(70)]);
-        check.stack(81, &[frame(81), frame(70)]);
+        check.stack(81, &[frame(81), frame(75), frame(70)]);
+        check.stack(12, &[frame(10), frame(60), frame(61), frame(70)]);
+        check.stack(13, &[frame(10), frame(70)]);
     };
     let found = twice(stacks, |run| {
         run.take(10, 8);
@@ -57,6 +59,12 @@ fn what_was_freed_of_the_same_line_is_told_with_its_callers() {
         come_and_go(run, 11, 81);
         for at in [82, 83] {
             come_and_go(run, 11, at);
+        }
+        for _ in 0..3 {
+            come_and_go(run, 12, 81);
+        }
+        for _ in 0..4 {
+            come_and_go(run, 13, 81);
         }
         // Another kind on the same line, and another line.
         run.input.freed_of_run.push(FreedAt {
@@ -67,6 +75,8 @@ fn what_was_freed_of_the_same_line_is_told_with_its_callers() {
     });
     let siblings = found.siblings.iter();
     let siblings = siblings.map(|it| (it.count, &*it.freed_at, it.allocated_from.as_deref()));
+    let through = "app::step81 (src/app.rs:81) ← app::step75 (src/app.rs:75) ← app::step70 \
+                   (src/app.rs:70)";
     assert_eq!(
         siblings.collect::<Vec<_>>(),
         [
@@ -75,15 +85,11 @@ fn what_was_freed_of_the_same_line_is_told_with_its_callers() {
                 "app::step80 (src/app.rs:80) ← app::step50 (src/app.rs:50)",
                 None
             ),
+            (4, through, Some("app::step70 (src/app.rs:70)")),
             (
-                2,
-                "app::step81 (src/app.rs:81) ← app::step70 (src/app.rs:70)",
-                Some("app::step60 (src/app.rs:60)")
-            ),
-            (
-                1,
-                "app::step82 (src/app.rs:82)",
-                Some("app::step60 (src/app.rs:60)")
+                3,
+                through,
+                Some("app::step60 (src/app.rs:60) ← app::step61 (src/app.rs:61)")
             ),
         ]
     );
@@ -105,6 +111,9 @@ fn what_the_same_function_created_and_freed_is_told_if_nothing_of_the_line_was()
         // Through another caller, and of the test itself.
         check.stack(13, &[at("app::Texture::new", 13), frame(51)]);
         check.stack(14, &[at("app::tests::it", 14)]);
+        // Of another function, which it only calls.
+        let called = [at("app::Texture::new", 15), frame(16), frame(50)];
+        check.stack(15, &called);
         check.stack(20, &[at("app::Texture::drop", 20), frame(50)]);
     };
     let found = twice(stacks, |run| {
@@ -113,7 +122,11 @@ fn what_the_same_function_created_and_freed_is_told_if_nothing_of_the_line_was()
         for _ in 0..2 {
             come_and_go(run, 11, 20);
         }
-        come_and_go(run, 13, 20);
+        for line in [13, 15] {
+            for _ in 0..3 {
+                come_and_go(run, line, 20);
+            }
+        }
         come_and_go(run, 14, 20);
     });
     let companions = found.companions.iter();
@@ -394,25 +407,26 @@ fn the_highest_peak_of_each_layer_is_shown_by_line() {
 
 #[test]
 fn more_lines_of_a_peak_than_are_listed_are_one() {
-    let mut check = check();
-    check.run(|run| {
-        let mut reading = reading(300);
-        reading.at_peak = (1..=102)
-            .map(|line| site(line, 1, 1000 - u64::from(line), (1, 1)))
-            .collect();
-        for line in 1..=102 {
-            run.caller(line);
-        }
-        run.input.peaks = vec![reading];
-    });
-    let peaks = peaks(&check.input);
-    let lines = &peaks[0].lines;
-    assert_eq!(lines.len(), 100);
-    let rest = lines.last().expect("a hundred");
-    assert_eq!(
-        (&*rest.at, rest.count, rest.bytes),
-        ("3 other lines", 3, 900 + 899 + 898)
-    );
+    let lines_of = |count: u32| {
+        let mut check = check();
+        check.run(|run| {
+            let mut reading = reading(300);
+            let site = |line| site(line, 1, 1000 - u64::from(line), (1, 1));
+            reading.at_peak = (1..=count).map(site).collect();
+            for line in 1..=count {
+                run.caller(line);
+            }
+            run.input.peaks = vec![reading];
+        });
+        peaks(&check.input).remove(0).lines
+    };
+    let all = lines_of(100);
+    assert_eq!((all.len(), &*all[99].at), (100, "src/app.rs:100"));
+    let most = lines_of(102);
+    assert_eq!(most.len(), 100);
+    let rest = &most[99];
+    let sum = (&*rest.at, rest.count, rest.bytes);
+    assert_eq!(sum, ("3 other lines", 3, 900 + 899 + 898));
 }
 
 #[test]
@@ -616,4 +630,156 @@ fn of_many_rounds_the_first_and_the_last_are_kept_with_their_largest_allocations
     assert_eq!(shown.runs[0].purpose, RunPurpose::Judged);
     assert_eq!(shown.runs[1].purpose, RunPurpose::Confirming);
     assert_eq!(shown.runs[0].curves[0].points.len(), 70);
+}
+
+#[test]
+fn a_timeline_has_the_curves_of_what_was_used_and_reserved() {
+    use crate::judge::Usage;
+    use crate::ledger::{Curve, Sample, UsageKey};
+    let curve = |layer, start, values: &[(u64, u64)]| Curve {
+        of: UsageKey {
+            layer,
+            place: gpu(),
+        },
+        start,
+        samples: values
+            .iter()
+            .map(|(at, live)| Sample {
+                at: *at,
+                until: *at,
+                least: *live,
+                most: *live,
+                last: *live,
+            })
+            .collect(),
+    };
+    let cache = Layer::allocator("shown-cache");
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(10, 64)));
+    let run = &mut check.input.runs[0];
+    let pool = || LayerName::Pool(PoolName::Default);
+    let elsewhere = |reserved| LayerUsage {
+        place: Place::cuda(1),
+        ..usage(pool(), 0, reserved)
+    };
+    run.baseline.layers = vec![usage(pool(), 0, 32), elsewhere(8)];
+    run.end.layers = vec![
+        usage(pool(), 0, 48),
+        usage(LayerName::Pool(PoolName::Graph), 0, 0),
+        LayerUsage {
+            peak: Some(130),
+            ..LayerUsage::new(LayerName::Layer(Layer::DRIVER), gpu())
+        },
+    ];
+    run.end.handles = vec![(gpu(), Counted { live: 1, peak: 3 })];
+    let after_the_body = Usage {
+        layers: vec![usage(pool(), 0, 64)],
+        ..Usage::default()
+    };
+    let curves = vec![
+        curve(None, 0, &[(0, 1), (1, 2)]),
+        curve(Some(cache), 10, &[(1, 5), (2, 7)]),
+        curve(Some(Layer::DRIVER), 0, &[(0, 64), (1, 128)]),
+    ];
+    let shown = timeline::of_run(run, &after_the_body, 5, curves);
+    assert_eq!((shown.calls, shown.body), (5, 2));
+    let shown: Vec<_> = shown
+        .curves
+        .iter()
+        .map(|it| {
+            let points: Vec<_> = it.points.iter().map(|point| (point.0, point.2)).collect();
+            (&*it.layer, it.figure, it.start, it.peak, points)
+        })
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            ("driver", Figure::Allocated, 0, 130, vec![(1, 64), (2, 128)]),
+            // Nobody counted its peak: that of the curve.
+            (
+                "allocator:shown-cache",
+                Figure::Allocated,
+                10,
+                10,
+                vec![(2, 5), (3, 7)]
+            ),
+            ("pool 0", Figure::Reserved, 32, 64, vec![(2, 64), (5, 48)]),
+            ("handles", Figure::Handles, 0, 3, vec![(1, 1), (2, 2)]),
+        ]
+    );
+}
+
+#[test]
+fn of_a_few_runs_every_logged_allocation_and_every_point_is_kept() {
+    let mut check = rounds(3);
+    for points in [32, 33, 1] {
+        check.run(|run| {
+            run.caller(10);
+            let mut of_run = reading(64);
+            of_run.lifetimes = vec![
+                Lifetime {
+                    stack: StackId(10),
+                    bytes: 8,
+                    allocated: 1,
+                    freed: 0,
+                };
+                300
+            ];
+            run.input.peaks = vec![of_run];
+            run.input.timeline.curves = vec![Course {
+                place: gpu(),
+                layer: "driver".to_owned(),
+                figure: Figure::Allocated,
+                start: 0,
+                peak: 64,
+                points: (0..points).map(|at| Point(at + 1, at, at)).collect(),
+                allocations: Vec::new(),
+                lost: 0,
+            }];
+        });
+    }
+    let shown = timeline::of_check(&check.input).expect("something happened");
+    let curve = |run: usize| &shown.runs[run].curves[0];
+    assert_eq!((curve(0).allocations.len(), curve(0).lost), (300, 0));
+    assert_eq!((curve(0).points.len(), curve(1).points.len()), (32, 17));
+}
+
+#[test]
+fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
+    use crate::judge::{ContextLimits, DeviceUsage};
+    use crate::ledger::event::ContextUid;
+    let device = |used, contexts, code| DeviceUsage {
+        place: gpu(),
+        context: ContextUid(1),
+        used,
+        limits: ContextLimits::default(),
+        elsewhere: 0,
+        contexts,
+        code,
+    };
+    let mut check = check();
+    for at in 0..2 {
+        check.run(|run| {
+            run.input.end.layers = vec![usage(LayerName::Layer(Layer::DRIVER), 8, 0)];
+            run.input.end.whole_devices = vec![device(100 << 20, 3, 2)];
+            if at == 1 {
+                run.input.baseline.layers = vec![usage(LayerName::Layer(Layer::DRIVER), 8, 0)];
+                run.input.baseline.whole_devices = vec![device(10 << 20, 1, 2)];
+            }
+        });
+    }
+    let whole = |check: &Body| device_tables(&check.input).remove(0).whole;
+    let shown = whole(&check).expect("the second run has read it twice");
+    assert!(shown.second_run);
+    assert_eq!((shown.parts.len(), shown.unexplained), (0, 90 << 20));
+    assert_eq!(shown.hints, ["2 contexts more on this device"]);
+    // Another process may have taken what is not explained.
+    check.input.names.other_processes = true;
+    assert_eq!(whole(&check), None);
+    check.input.runs[1].baseline.whole_devices = vec![device(100 << 20, 3, 1)];
+    let shown = whole(&check).expect("all of it is explained");
+    assert_eq!(shown.hints, ["1 module more loaded"]);
+    // With rounds, the first and the last one count.
+    check.input.facts.rounds = 2;
+    assert_eq!(whole(&check), None);
 }
