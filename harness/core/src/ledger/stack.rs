@@ -158,6 +158,10 @@ impl Default for Stacks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::{StackId, Stacks};
 
     #[test]
@@ -216,5 +220,26 @@ mod tests {
         }
         assert!(stacks.restore(StackId(5), &[4]), "in any order");
         assert_eq!(stacks.end(), 2002);
+    }
+
+    #[test]
+    fn a_backtrace_that_this_thread_knows_is_found_without_a_lock() {
+        let stacks = Stacks::new();
+        let id = stacks.intern(&[7, 8, 9]);
+        let (locked, is_locked) = mpsc::channel();
+        let (found, was_found) = mpsc::channel();
+        let all = &stacks.numbers;
+        thread::scope(|scope| {
+            let another = scope.spawn(move || {
+                let _all: Vec<_> = all.iter().map(|it| it.lock().unwrap()).collect();
+                locked.send(()).unwrap();
+                was_found.recv_timeout(Duration::from_secs(20))
+            });
+            is_locked.recv().unwrap();
+            assert_eq!(stacks.intern(&[7, 8, 9]), id);
+            // If it had waited, the other thread would have given up.
+            _ = found.send(());
+            assert_eq!(another.join().unwrap(), Ok(()));
+        });
     }
 }

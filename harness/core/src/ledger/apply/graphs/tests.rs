@@ -207,3 +207,15 @@ fn a_handle_that_stands_for_another_graph_holds_nothing_of_the_old_one() {
     world.destroy(GRAPH);
     assert!(world.has_object());
 }
+
+#[test]
+fn a_graph_releases_no_more_references_than_it_has() {
+    let world = World::with_graph();
+    world.object(3);
+    world.graph_retains(GRAPH, 2, false);
+    world.end_free(world.begin_graph_release(GRAPH, 9), 0);
+    world.give_back(OBJECT, 2);
+    assert!(world.has_object(), "the program has one reference left");
+    world.give_back(OBJECT, 1);
+    assert!(!world.has_object());
+}
