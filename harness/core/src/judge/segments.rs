@@ -248,4 +248,19 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn the_smallest_segment_decides_wherever_it_lies() {
+        let (outer, inner) = (
+            Layer::allocator("claims-outer"),
+            Layer::allocator("claims-inner"),
+        );
+        let place = Place::cuda(0);
+        let mut claims = SegmentMap::default();
+        for (layer, address, bytes) in [(outer, 1 << 30, 4096), (inner, (1 << 30) + 1024, 1024)] {
+            claims.add(layer, place, &[Segment { address, bytes }]);
+        }
+        let record = record(Kind::Linear, Layer::DRIVER, place, (1 << 30) + 1024);
+        assert_eq!(claims.owner(&record, &BTreeMap::default()), Some(inner));
+    }
 }

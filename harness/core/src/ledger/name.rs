@@ -320,7 +320,9 @@ mod tests {
         assert_eq!(layer.to_string(), "allocator:name-test");
         assert_eq!(Layer::DRIVER.to_string(), "driver");
         assert_eq!(format!("{layer:?}"), "Layer(allocator:name-test)");
-        assert_eq!(Layer::numbered(layer.number()), Some(layer));
+        for layer in [layer, Layer::allocator("name-test-2")] {
+            assert_eq!(Layer::numbered(layer.number()), Some(layer));
+        }
         assert_eq!(Layer::numbered(0), None, "the driver's");
         assert_eq!(format!("{:?}", Place::cuda(0)), "Place(cuda:0)");
     }

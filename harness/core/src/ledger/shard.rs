@@ -337,9 +337,6 @@ impl Shard {
         let displaced = all.filter(|it| it.state == State::Displaced).count();
         let known = self.index.len() + self.unused.len() + displaced;
         assert_eq!(known, self.entries.len());
-        assert_eq!(
-            self.quick.count_ones() as usize <= self.in_flight.len(),
-            true
-        );
+        assert!(self.quick.count_ones() as usize <= self.in_flight.len());
     }
 }

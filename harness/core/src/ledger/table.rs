@@ -491,5 +491,7 @@ mod tests {
             assert_eq!(another.join().unwrap(), Ok(()));
         });
         table.assert_consistent();
+        table.create(&made(1));
+        table.assert_consistent();
     }
 }

@@ -219,3 +219,14 @@ fn a_graph_releases_no_more_references_than_it_has() {
     world.give_back(OBJECT, 1);
     assert!(!world.has_object());
 }
+
+#[test]
+fn a_graph_has_its_references_again_if_their_release_failed() {
+    let world = World::with_graph();
+    world.object(2);
+    world.graph_retains(GRAPH, 2, true);
+    world.end_free(world.begin_graph_release(GRAPH, 2), FAILED);
+    assert!(world.has_object());
+    world.end_free(world.begin_graph_release(GRAPH, 2), 0);
+    assert!(!world.has_object());
+}

@@ -244,3 +244,32 @@ fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_l
     world.give_back(object, 1);
     assert_eq!(world.0.released(|_| true).len(), 1);
 }
+
+#[test]
+fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
+    let object = Key {
+        space: Space::Handle(Kind::UserObject),
+        value: 0x0b,
+    };
+    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    let world = World::new();
+    let release = world.begin_give_back(object, 1);
+    world.0.apply(&Event::Created(made));
+    world.end_free(release, 0);
+    assert_eq!(world.records().len(), 1);
+}
+
+#[test]
+fn of_two_releases_at_once_the_one_that_found_nothing_may_have_released() {
+    let object = Key {
+        space: Space::Handle(Kind::UserObject),
+        value: 0x0b,
+    };
+    let world = World::new();
+    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    world.0.apply(&Event::Created(made));
+    let [first, second] = [(), ()].map(|()| world.begin_give_back(object, 1));
+    world.end_free(first, FAILED);
+    world.end_free(second, 0);
+    assert!(world.is_empty());
+}

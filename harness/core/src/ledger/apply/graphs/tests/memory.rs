@@ -353,3 +353,26 @@ fn a_launch_whose_memory_is_something_else_by_now_takes_it_anew() {
     world.launch(EXEC);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);
 }
+
+#[test]
+fn a_graph_with_a_record_outlives_the_last_capture_that_came_to_nothing() {
+    let world = World::with_memory(false);
+    world.0.apply(&Event::CaptureEnded {
+        stream: STREAM,
+        graph: None,
+        is_last: true,
+    });
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}
+
+#[test]
+fn a_launch_does_not_end_the_free_of_another_call() {
+    let world = World::with_another_that_frees();
+    world.launch(EXEC);
+    let free = world.begin_destroy(pointer(ADDRESS));
+    // Nothing is there for its node to free.
+    world.launch(exec(2));
+    world.end_free(free, FAILED);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}

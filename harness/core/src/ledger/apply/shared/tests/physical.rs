@@ -420,3 +420,15 @@ fn what_is_mapped_over_something_was_unmapped_unseen() {
     let told = world.anomalies();
     assert_eq!(told.len(), 2, "{told:?}");
 }
+
+#[test]
+fn the_late_end_of_a_call_that_found_nothing_takes_nothing_new() {
+    let world = World::new();
+    let release = world.begin_give_back(handle(HANDLE), 1);
+    let unmap = world.begin_unmap(ADDRESS, SIZE);
+    world.create(HANDLE);
+    world.map(ADDRESS, HANDLE);
+    world.end_free(release, 0);
+    world.end_free(unmap, 0);
+    assert_eq!(world.held(), [(1, 1)]);
+}
