@@ -494,4 +494,25 @@ mod tests {
         table.create(&made(1));
         table.assert_consistent();
     }
+
+    #[test]
+    fn frees_in_flight_of_one_shard_have_tickets_of_their_own() {
+        for succeeded in [true, false] {
+            let table = Table::new();
+            let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
+            let keys: Vec<Key> = of_one_shard.take(20).collect();
+            keys.iter()
+                .for_each(|key| _ = table.create(&made(key.value)));
+            let begin = |key| table.begin_free(key, Caller::default(), |_, _| false);
+            let tickets: Vec<Ticket> = keys.iter().map(begin).collect();
+            let distinct: BTreeSet<u64> = tickets.iter().map(|ticket| ticket.0).collect();
+            assert_eq!(distinct.len(), keys.len());
+            for ticket in tickets {
+                ends(&table, ticket, succeeded);
+            }
+            assert!(!table.has_frees_in_flight());
+            assert_eq!(table.select(|_| true).is_empty(), succeeded);
+            table.assert_consistent();
+        }
+    }
 }

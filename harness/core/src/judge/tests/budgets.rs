@@ -37,13 +37,18 @@ fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
 fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
     let mut check = check();
     check.run(|run| {
-        for line in [10, 10, 20] {
+        for line in [10, 10, 20, 30] {
             let taken = run.take(line, 60);
             run.free(taken);
         }
         let over = exceed(run, Limit::MaxAllocated, 180);
         over.peak_at = 4;
-        over.sites = vec![site(20, 1, 60, (4, 4)), site(10, 2, 120, (0, 2))];
+        // What no moment is known of was the test's own all the same.
+        over.sites = vec![
+            site(20, 1, 60, (4, 4)),
+            site(10, 2, 120, (0, 2)),
+            site(30, 1, 20, (0, 0)),
+        ];
         over.in_turn = vec![InTurn {
             stack: StackId(10),
             bytes: 60,
@@ -56,7 +61,7 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
     check.tells(
         "
         over-budget
-        over-budget: 1 × reserve on cuda:0 at src/app.rs:10; budget {allowed:100,limit:max_allocated,reached:180,reusable:[{at:src/app.rs:10,buffers:1,count:2,each:60}],shares:[{at:src/app.rs:10,bytes:120,count:2},{at:src/app.rs:20,bytes:60,count:1,when:{first:4,last:4,of:6}}],when:{first:4,last:4,of:6}}; bytes 180; confirmed {bytes:150,count:1,of:2,runs:2}; records []
+        over-budget: 1 × reserve on cuda:0 at src/app.rs:10; budget {allowed:100,limit:max_allocated,reached:180,reusable:[{at:src/app.rs:10,buffers:1,count:2,each:60}],shares:[{at:src/app.rs:10,bytes:120,count:2},{at:src/app.rs:20,bytes:60,count:1,when:{first:4,last:4,of:8}},{at:src/app.rs:30,bytes:20,count:1}],when:{first:4,last:4,of:8}}; bytes 180; confirmed {bytes:150,count:1,of:2,runs:2}; records []
     ",
     );
 }
