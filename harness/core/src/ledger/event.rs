@@ -526,7 +526,7 @@ mod tests {
                 context,
                 copy,
             };
-            BuildHasherDefault::<FxHasher>::default().hash_one(Key { space, value })
+            BuildHasherDefault::<FxHasher>::default().hash_one(Key::new(space, value))
         };
         let keys = [(1, 0), (2, 0), (1, 1), (1 << 48 | 4, 0), (1 << 48 | 4, 1)];
         let mut hashes = keys.map(|(value, copy)| hash(value, copy));
@@ -536,10 +536,7 @@ mod tests {
 
     #[test]
     fn an_address_is_that_of_what_it_lies_in() {
-        let key = |value| Key {
-            space: Space::DevicePointer,
-            value,
-        };
+        let key = |value| Key::new(Space::DevicePointer, value);
         let made = |bytes| Creation {
             key: key(100),
             kind: Kind::Linear,

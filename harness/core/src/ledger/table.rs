@@ -332,7 +332,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{FreeEnd, SHARDS, Table};
-    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, Ticket};
     use crate::ledger::shard::MIN_FREE;
     use crate::ledger::{Kind, Layer, Place};
 
@@ -430,13 +430,13 @@ mod tests {
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(freed + 1).collect();
             for key in &keys[1..] {
-                table.create(&made(key.value));
+                table.create(&made(key.value()));
             }
             for key in &keys[1..] {
                 let ticket = table.begin_free(key, Caller::default(), |_, _| true);
                 table.end_free(ticket, true);
             }
-            table.create(&made(keys[0].value));
+            table.create(&made(keys[0].value()));
             assert_eq!(table.lock(&keys[0]).keys(), kept);
             table.assert_consistent();
         }
@@ -502,13 +502,13 @@ mod tests {
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(20).collect();
             keys.iter()
-                .for_each(|key| _ = table.create(&made(key.value)));
-            let begin = |key| table.begin_free(key, Caller::default(), |_, _| false);
+                .for_each(|key| _ = table.create(&made(key.value())));
+            let begin = |key| table.begin_free(key, Caller::default(), |_, _| true);
             let tickets: Vec<Ticket> = keys.iter().map(begin).collect();
             let distinct: BTreeSet<u64> = tickets.iter().map(|ticket| ticket.0).collect();
             assert_eq!(distinct.len(), keys.len());
             for ticket in tickets {
-                ends(&table, ticket, succeeded);
+                table.end_free(ticket, succeeded);
             }
             assert!(!table.has_frees_in_flight());
             assert_eq!(table.select(|_| true).is_empty(), succeeded);

@@ -106,10 +106,7 @@ impl Body {
     /// Linear memory without bytes.
     pub(super) fn creation(line: u32, address: u64) -> Creation {
         Creation {
-            key: Key {
-                space: Space::DevicePointer,
-                value: address,
-            },
+            key: Key::new(Space::DevicePointer, address),
             kind: Kind::Linear,
             layer: Layer::DRIVER,
             place: gpu(),

@@ -114,10 +114,7 @@ fn an_address_that_was_reported_twice_makes_its_free_ambiguous() {
     let layer = Layer::allocator("facts-cache");
     let block = |place| {
         let mut made = super::body::Body::creation(0, 7);
-        made.key = Key {
-            space: Space::Observed(layer),
-            value: 0x7000,
-        };
+        made.key = Key::new(Space::Observed(layer), 0x7000);
         (made.kind, made.layer, made.place) = (Kind::Block, layer, place);
         Record { sequence: 1, made }
     };

@@ -10,7 +10,7 @@ use crate::report::Owner;
 fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: CuResult) {
     let caller = run.caller(line);
     run.input.anomalies.push(Anomaly::FailedRelease {
-        key: Key { space, value },
+        key: Key::new(space, value),
         record: None,
         caller,
         error,
@@ -64,7 +64,7 @@ fn an_address_that_was_not_live_says_what_was_meant() {
         let record = run.free(before);
         let stack = run.caller(15).stack;
         run.input.freed_before.push(Freed { record, stack });
-        let address = record.made.key.value;
+        let address = record.made.key.value();
         free_unknown(run, Space::DevicePointer, address, 20, 1);
         free_unknown(run, Space::DevicePointer, address, 20, 1);
         // Inside something that is live, and just behind it.
@@ -96,7 +96,7 @@ fn an_address_that_was_not_live_says_what_was_meant() {
         free_unknown(
             run,
             Space::Handle(Kind::Event),
-            record.made.key.value,
+            record.made.key.value(),
             130,
             1,
         );

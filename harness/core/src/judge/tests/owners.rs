@@ -166,14 +166,14 @@ fn what_only_the_end_of_a_context_freed_is_a_leak_that_says_how() {
 /// The key of an object of the first context.
 fn object(kind: Kind, value: u64) -> Key {
     let (context, copy) = (ContextUid(1), 0);
-    Key {
-        space: Space::Object {
+    Key::new(
+        Space::Object {
             kind,
             context,
             copy,
         },
         value,
-    }
+    )
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn physical_memory_says_whether_a_handle_or_a_range_is_left() {
         ];
         for (value, (line, references, maps)) in (1..).zip(of_lines) {
             let space = Space::PhysicalObject;
-            let key = Key { space, value };
+            let key = Key::new(space, value);
             run.make(line, |made| {
                 (made.key, made.kind, made.bytes) = (key, Kind::Physical, 64)
             });

@@ -41,10 +41,7 @@ fn hands_out(run: &mut Run<'_>, name: &LayerName, before: u64, after: u64) {
 fn block(run: &mut Run<'_>, line: u32, address: u64, bytes: u64) -> u64 {
     let layer = cache().layer();
     run.make(line, |made| {
-        made.key = Key {
-            space: Space::Observed(layer),
-            value: address,
-        };
+        made.key = Key::new(Space::Observed(layer), address);
         (made.kind, made.layer, made.bytes) = (Kind::Block, layer, bytes);
     })
 }

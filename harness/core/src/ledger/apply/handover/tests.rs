@@ -148,10 +148,7 @@ fn sizes_that_no_memory_has_do_not_end_the_program() {
 #[test]
 fn what_is_handed_over_stays_so_if_its_release_fails() {
     let object = Creation {
-        key: Key {
-            space: Space::Handle(Kind::UserObject),
-            value: 0x0b,
-        },
+        key: Key::new(Space::Handle(Kind::UserObject), 0x0b),
         ..creation(Kind::UserObject, 0x0b, 0)
     };
     let world = world(&[object]);

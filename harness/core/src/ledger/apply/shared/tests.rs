@@ -171,11 +171,8 @@ fn what_ends_with_its_context_takes_its_references_along() {
 
 #[test]
 fn an_object_that_is_created_again_while_it_is_held_was_overwritten() {
-    let object = Key {
-        space: Space::Handle(Kind::UserObject),
-        value: 0x0b,
-    };
-    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
     let world = World::new();
     world.0.apply(&Event::Created(made));
     let release = world.begin_give_back(object, 1);
@@ -218,13 +215,10 @@ fn a_context_s_handle_that_ended_with_it_may_be_used_again() {
 
 #[test]
 fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_line() {
-    let object = Key {
-        space: Space::Handle(Kind::UserObject),
-        value: 0x0b,
-    };
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let world = World::new();
     world.0.await_release(&[SCOPE], std::time::Instant::now);
-    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
     world.0.apply(&Event::Created(made));
     let (key, count) = (object, 1);
     world.0.apply(&Event::Retained { key, count });
@@ -247,11 +241,8 @@ fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_l
 
 #[test]
 fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
-    let object = Key {
-        space: Space::Handle(Kind::UserObject),
-        value: 0x0b,
-    };
-    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
     let world = World::new();
     let release = world.begin_give_back(object, 1);
     world.0.apply(&Event::Created(made));
@@ -261,12 +252,9 @@ fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
 
 #[test]
 fn of_two_releases_at_once_the_one_that_found_nothing_may_have_released() {
-    let object = Key {
-        space: Space::Handle(Kind::UserObject),
-        value: 0x0b,
-    };
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let world = World::new();
-    let made = shared(object.space, Kind::UserObject, object.value, 0);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
     world.0.apply(&Event::Created(made));
     let [first, second] = [(), ()].map(|()| world.begin_give_back(object, 1));
     world.end_free(first, FAILED);

@@ -296,14 +296,14 @@ fn what_ends_with_a_context_is_as_the_driver_documents() {
 /// The key of a Vulkan object: several live ones may have the same handle.
 fn object(value: u64) -> Key {
     let (kind, context, copy) = (Kind::Buffer, ContextUid(1), 0);
-    Key {
-        space: Space::Object {
+    Key::new(
+        Space::Object {
             kind,
             context,
             copy,
         },
         value,
-    }
+    )
 }
 
 #[test]
@@ -391,10 +391,7 @@ fn allocations_are_counted_at_one_address_and_of_what_others_hold_too() {
     }
     assert_eq!(world.0.allocations(LINE, SCOPE), Some(3));
     let opened = Creation {
-        key: Key {
-            space: Space::IpcPointer,
-            value: 0x2000,
-        },
+        key: Key::new(Space::IpcPointer, 0x2000),
         caller: by(SCOPE),
         ..creation(Kind::Imported, 0x2000, 8)
     };
@@ -420,10 +417,7 @@ fn nothing_in_a_curve_or_a_log_is_later_than_the_last_event() {
         assert!(lives.into_iter().all(|life| life.freed < now));
     };
     let opened = Creation {
-        key: Key {
-            space: Space::IpcPointer,
-            value: 0x2000,
-        },
+        key: Key::new(Space::IpcPointer, 0x2000),
         ..creation(Kind::Imported, 0x2000, 8)
     };
     world.0.apply(&Event::Created(opened));
