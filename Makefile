@@ -1,6 +1,6 @@
 # The project's tasks. `make ci` is what continuous integration runs.
 
-.PHONY: help book lessons test lint doc orders soak fuzz asan tsan miri features clients bench bundle ci
+.PHONY: help book lessons test lint doc orders soak fuzz mutants asan tsan miri features clients bench bundle ci
 help:          ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests, with their reports
@@ -22,6 +22,8 @@ fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuz
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		mkdir -p corpus/$$target && cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
 			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
+mutants:       ## what the tests of harness/core do not notice if it is wrong; takes hours, needs cargo-mutants
+	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants $(MUTANTS)
 asan:          ## the suite on the stand-ins under an address sanitizer; needs nightly
 	scripts/asan
 tsan:          ## the ledger, the gate, the soak and the races under a thread sanitizer; needs nightly with rust-src

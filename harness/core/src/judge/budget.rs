@@ -315,6 +315,7 @@ pub(crate) fn unbound(input: &CheckInput) -> Option<String> {
 mod tests {
     use super::{Layer, Limit, Limits, MeterReading, Place, PoolName};
     use crate::judge::{LayerName, LayerUsage, Usage};
+    use crate::ledger::{InTurn, SiteUsage, StackId};
 
     fn taken(place: Place, made: u64, peak: u64) -> MeterReading {
         MeterReading {
@@ -375,6 +376,54 @@ mod tests {
     }
 
     #[test]
+    fn what_exceeds_a_limit_says_who_had_part_in_it() {
+        let site = |line| SiteUsage {
+            stack: StackId(line),
+            count: 1,
+            bytes: 60,
+            allocated: (0, 0),
+        };
+        let reading = MeterReading {
+            peak_at: 7,
+            at_peak: vec![site(1)],
+            by_bytes: vec![site(2)],
+            by_count: vec![site(3)],
+            in_turn: vec![InTurn {
+                stack: StackId(4),
+                bytes: 60,
+                count: 2,
+            }],
+            ..taken(Place::cuda(0), 3, 60)
+        };
+        let limits = Limits {
+            allocated: Some(1),
+            total: Some(1),
+            allocations: Some(1),
+            ..Limits::default()
+        };
+        let over = limits.passed_by(vec![reading]);
+        let told = over.iter().map(|over| {
+            let lines: Vec<_> = over.sites.iter().map(|site| site.stack.0).collect();
+            (over.limit, lines, over.peak_at, over.in_turn.len())
+        });
+        assert_eq!(
+            told.collect::<Vec<_>>(),
+            [
+                (Limit::MaxAllocated, vec![1], 7, 0),
+                (Limit::MaxTotalAllocated, vec![2], 0, 1),
+                (Limit::MaxAllocationCount, vec![3], 0, 1),
+            ]
+        );
+        assert_eq!(limits.metered(), Some(Layer::DRIVER));
+        let of_cache = Limits {
+            reserved: Some(1),
+            layer: Layer::allocator("budget-cache"),
+            ..Limits::default()
+        };
+        assert_eq!(of_cache.metered(), None, "nobody meters a reserve");
+    }
+
+    #[test]
     fn a_reserve_counts_from_its_baseline() {
         let reserve = |reserved| Usage {
             layers: vec![LayerUsage {
@@ -403,5 +452,12 @@ mod tests {
             ..limits
         };
         assert_eq!(other.passed_by_reserve(&reserve(8), &reserve(41)), []);
+        let of_cache = |layer| {
+            let mut usage = reserve(41);
+            usage.layers[0].name = LayerName::Probe(layer);
+            other.passed_by_reserve(&Usage::default(), &usage).len()
+        };
+        let layers = [other.layer, Layer::allocator("another")];
+        assert_eq!(layers.map(of_cache), [1, 0]);
     }
 }

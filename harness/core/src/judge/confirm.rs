@@ -78,7 +78,7 @@ fn kept_in(group: &Group) -> Vec<bool> {
 }
 
 fn has_deferred(group: &Group) -> bool {
-    (0..group.left.len() - 1).any(|run| !group.freed_later(run).is_zero())
+    (0..group.left.len()).any(|run| !group.freed_later(run).is_zero())
 }
 
 /// Returns what a confirmed group loses in each run: what its first run left, or what its last run
@@ -198,7 +198,7 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
-    for group in groups.iter().filter(|group| group.kept.len() > 1) {
+    for group in groups {
         // Without a line, each call site counts by itself.
         let stack = group.line.is_none().then_some(group.key.stack);
         let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();

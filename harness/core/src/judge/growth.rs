@@ -44,8 +44,7 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
 
 fn of_site(group: &Group, input: &CheckInput) -> Found {
     let last = group.level.last().copied().unwrap_or_default();
-    let run = group.first_run().unwrap_or(0);
-    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), run, input);
+    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), 0, input);
     let finding = &mut grown.finding;
     let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
     (finding.count, finding.bytes) = (last.count, last.bytes);
@@ -93,8 +92,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
 /// How many other call sites a note names.
 const NAMED: usize = 4;
 
-/// Sums up what has not grown by itself, by layer, place and kind, leaving out sums of a single
-/// call site.
+/// Sums up what has not grown by itself, by layer, place and kind.
 fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> {
     let mut classes: BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> = BTreeMap::new();
     for group in groups.iter().filter(|group| !gains_always(&group.level)) {
@@ -105,6 +103,5 @@ fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)
         }
         members.push(group);
     }
-    classes.retain(|_, (members, _)| members.len() > 1);
     classes
 }

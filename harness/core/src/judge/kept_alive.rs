@@ -69,14 +69,14 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
             calls.entry(call).or_default().push(at);
         }
     }
-    let mut calls: Vec<_> = calls.into_values().filter(|all| all.len() > 1).collect();
-    for all in &mut calls {
+    let calls: Vec<_> = calls.into_values().collect();
+    for mut all in calls {
         // Memory comes before handles, and of handles the fewest.
         all.sort_by_key(|at| {
             let finding = &found[*at].finding;
             (Reverse(finding.bytes), finding.count)
         });
-        let (cause, parts) = all.split_first().expect("more than one");
+        let (cause, parts) = all.split_first().expect("at least one");
         for part in parts {
             let of_each = found[*cause].finding.count;
             let part = &mut found[*part].finding;
@@ -212,6 +212,9 @@ mod tests {
         fold(&mut found);
         assert_eq!(kinds(&found), [Some(Kind::Device)]);
         assert_eq!(found[0].records, [1, 2, 3, 4]);
+        let kept =
+            "keeps 3 other objects alive, with its instance, and everything that they created";
+        assert_eq!(found[0].finding.notes, [kept]);
     }
 
     #[test]
@@ -255,6 +258,8 @@ mod tests {
 
     #[test]
     fn what_other_calls_may_have_created_is_told_by_itself() {
+        let mut failed = created(Kind::Stream, "alloc", 4, 0);
+        failed.finding.kind = FindingKind::FailedFree;
         let others = [
             // Another function on the same line, and fewer than one for each.
             created(Kind::Event, "record", 2, 0),
@@ -267,10 +272,11 @@ mod tests {
                 0,
             )),
             leaked(Kind::Module, 11, "cudarc", &[1, 2]),
+            failed,
         ];
         let mut found = vec![created(Kind::Linear, "alloc", 2, 64)];
         found.extend(others);
         mark_consequences(&mut found);
-        assert_eq!(told(&found).len(), 5);
+        assert_eq!(told(&found).len(), 6);
     }
 }

@@ -27,6 +27,8 @@ mod siblings;
 mod status;
 mod sums;
 mod tables;
+#[cfg(test)]
+mod tests;
 pub mod timeline;
 mod tolerance;
 mod trend;

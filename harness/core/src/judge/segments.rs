@@ -216,7 +216,7 @@ mod tests {
         );
         let place = Place::cuda(0);
         let segment = |address, bytes| [Segment { address, bytes }];
-        for inner_begins in [4096, 5120] {
+        for inner_begins in [4096, 5120, 7168] {
             for outer_is_last in [false, true] {
                 let mut all = vec![
                     (outer, segment(4096, 4096)),
@@ -239,13 +239,28 @@ mod tests {
                 };
                 // What the inner one holds is a block of the outer one, not a leak.
                 assert_eq!(owner(outer, inner_begins), Some(inner));
-                assert_eq!(owner(outer, 7000), None, "a block of another's");
+                assert_eq!(owner(outer, 6500), None, "a block of another's");
                 assert_eq!(owner(inner, inner_begins), None, "of its own");
                 assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
                 // Mapped into the outer one's segment, after the inner one's.
-                assert_eq!(owner(Layer::DRIVER, 7000), Some(outer));
+                assert_eq!(owner(Layer::DRIVER, 6500), Some(outer));
                 assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
             }
         }
+    }
+
+    #[test]
+    fn the_smallest_segment_decides_wherever_it_lies() {
+        let (outer, inner) = (
+            Layer::allocator("claims-outer"),
+            Layer::allocator("claims-inner"),
+        );
+        let place = Place::cuda(0);
+        let mut claims = SegmentMap::default();
+        for (layer, address, bytes) in [(outer, 1 << 30, 4096), (inner, (1 << 30) + 1024, 1024)] {
+            claims.add(layer, place, &[Segment { address, bytes }]);
+        }
+        let record = record(Kind::Linear, Layer::DRIVER, place, (1 << 30) + 1024);
+        assert_eq!(claims.owner(&record, &BTreeMap::default()), Some(inner));
     }
 }

@@ -152,18 +152,13 @@ impl Usage {
         found.map_or(Counted::default(), |(_, counted)| *counted)
     }
 
-    /// Returns every place that holds or held something, the host last.
+    /// Returns every place that holds or held something, in no particular order.
     pub fn places(&self) -> Vec<Place> {
         let layers = self.layers.iter().filter(|layer| {
             layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
         });
         let handles = self.handles.iter().filter(|(_, counted)| counted.peak != 0);
-        let mut places: Vec<_> = layers
-            .map(|layer| layer.place)
-            .chain(handles.map(|(place, _)| *place))
-            .collect();
-        places.sort_unstable_by_key(|place| (*place == Place::HOST, *place));
-        places.dedup();
-        places
+        let of_layers = layers.map(|layer| layer.place);
+        of_layers.chain(handles.map(|(place, _)| *place)).collect()
     }
 }

@@ -152,10 +152,11 @@ mod tests {
     #[test]
     fn a_test_that_fails_without_end_hides_nothing_of_the_next() {
         let anomalies = Anomalies::default();
-        for _ in 0..=LIMIT {
+        for _ in 0..LIMIT {
             anomalies.push(failed_creation(1));
             anomalies.push(failed_release(1));
         }
+        assert_eq!(anomalies.since(Mark::default()).len(), 2 * LIMIT as usize);
         let mark = anomalies.mark();
         anomalies.push(failed_release(1));
         assert_eq!(anomalies.since(mark), [], "there are enough of these");

@@ -189,9 +189,9 @@ impl Ledger {
         if made.key.space.is_shared() {
             return self.shared_created(*made);
         }
-        let (sequence, key, old) = self.table.create(made);
+        let (sequence, old) = self.table.create(made);
         if old.is_some() || self.contexts.ending_of(made.context).is_some() {
-            let made = Creation { key, ..*made };
+            let made = *made;
             self.created_late(Record { sequence, made }, old);
         }
     }
@@ -281,10 +281,8 @@ impl Ledger {
     /// Records that a known record was freed.
     fn freed(&self, record: &Record, caller: Caller) {
         self.free_log.freed(record, caller.stack, || self.now());
-        if caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope {
-            self.scopes
-                .freed(caller.scope, record.sequence, &record.made);
-        }
+        self.scopes
+            .freed(caller.scope, record.sequence, &record.made);
     }
 }
 

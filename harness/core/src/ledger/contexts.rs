@@ -92,21 +92,6 @@ impl ContextTable {
 /// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
 pub(super) const fn dies_with_context(made: &Creation) -> bool {
     match made.kind {
-        // Freed, according to both the documentation and the driver.
-        Kind::Linear
-        | Kind::Pitched
-        | Kind::Managed
-        | Kind::Array
-        | Kind::Stream
-        | Kind::Event
-        | Kind::Module
-        | Kind::ExternalMemory => true,
-        // The documentation is silent. Page-locked memory is unmapped even if it is portable, and
-        // registered memory can be registered again.
-        Kind::Pinned | Kind::Registered => true,
-        // The documentation says that these end; the driver's calls on dead ones prove nothing.
-        Kind::Texture | Kind::Surface | Kind::LinkState | Kind::ExternalSemaphore => true,
-        Kind::Context => true,
         // A buffer of external memory ends with its context; a pointer into an imported pool
         // belongs to the pool.
         Kind::Imported => made.pool == 0,
@@ -120,12 +105,17 @@ pub(super) const fn dies_with_context(made: &Creation) -> bool {
         | Kind::Pool
         | Kind::AddressRange
         | Kind::UserObject
-        | Kind::Multicast => false,
+        | Kind::Multicast
         // It retains the primary context, which cannot even be reset while the green context is
         // live.
-        Kind::GreenContext => false,
-        Kind::Block => false,
-        // What belongs to a device or an instance. The API demands that it ends before these do.
+        | Kind::GreenContext
+        | Kind::Block => false,
+        // Memory, streams, events, modules and external memory are freed, according to both the
+        // documentation and the driver. It is silent on page-locked memory, which is unmapped even if it
+        // is portable, and on registered memory, which can be registered again. It says that textures,
+        // surfaces, link states and external semaphores end; the driver's calls on dead ones prove nothing.
+        //
+        // What belongs to a device or an instance must end before these do: the API demands it.
         _ => true,
     }
 }

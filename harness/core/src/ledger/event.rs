@@ -485,7 +485,11 @@ pub enum ContextEnd {
 
 #[cfg(test)]
 mod tests {
-    use super::{Caller, Event, Key, Space};
+    use std::hash::{BuildHasher, BuildHasherDefault};
+
+    use rustc_hash::FxHasher;
+
+    use super::{Caller, ContextUid, Creation, Event, Key, Kind, Layer, Place, Record, Space};
 
     #[test]
     fn events_survive_json() {
@@ -511,5 +515,45 @@ mod tests {
             let text = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
         }
+    }
+
+    #[test]
+    fn keys_that_differ_in_their_number_or_copy_have_different_hashes() {
+        let hash = |value, copy| {
+            let (kind, context) = (Kind::Buffer, ContextUid(1));
+            let space = Space::Object {
+                kind,
+                context,
+                copy,
+            };
+            BuildHasherDefault::<FxHasher>::default().hash_one(Key::new(space, value))
+        };
+        let keys = [(1, 0), (2, 0), (1, 1), (1 << 48 | 4, 0), (1 << 48 | 4, 1)];
+        let mut hashes = keys.map(|(value, copy)| hash(value, copy));
+        hashes.sort_unstable();
+        assert!(hashes.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn an_address_is_that_of_what_it_lies_in() {
+        let key = |value| Key::new(Space::DevicePointer, value);
+        let made = |bytes| Creation {
+            key: key(100),
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: Place::HOST,
+            bytes,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller: Caller::default(),
+        };
+        let is_at = |bytes, value| {
+            let (sequence, made) = (1, made(bytes));
+            Record { sequence, made }.is_at(key(value))
+        };
+        let at = [99, 100, 107, 108].map(|address| is_at(8, address));
+        assert_eq!(at, [false, true, true, false]);
+        assert!(is_at(0, 100), "without bytes it has an address as well");
     }
 }

@@ -320,6 +320,10 @@ mod tests {
         assert_eq!(layer.to_string(), "allocator:name-test");
         assert_eq!(Layer::DRIVER.to_string(), "driver");
         assert_eq!(format!("{layer:?}"), "Layer(allocator:name-test)");
+        for layer in [layer, Layer::allocator("name-test-2")] {
+            assert_eq!(Layer::numbered(layer.number()), Some(layer));
+        }
+        assert_eq!(Layer::numbered(0), None, "the driver's");
         assert_eq!(format!("{:?}", Place::cuda(0)), "Place(cuda:0)");
     }
 
@@ -328,7 +332,8 @@ mod tests {
         assert_eq!(Place::HOST.to_string(), "host");
         assert_eq!(Place::cuda(3).to_string(), "cuda:3");
         assert_eq!(Place::cuda(31).cuda_ordinal(), Some(31));
-        assert_eq!(Place::cuda(1 << 10), Place::UNKNOWN);
+        assert_eq!(Place::cuda(1021).cuda_ordinal(), Some(1021));
+        assert_eq!(Place::cuda(1022), Place::UNKNOWN);
         assert_eq!(Place::cuda(usize::MAX), Place::UNKNOWN);
         assert_eq!(Place::named("name-test:0").to_string(), "name-test:0");
         assert_eq!(Place::named("name-test:0").cuda_ordinal(), None);

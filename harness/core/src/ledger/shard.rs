@@ -315,3 +315,28 @@ impl Shard {
 }
 
 mod in_flight;
+
+#[cfg(test)]
+impl Shard {
+    /// How many keys have an entry.
+    pub(super) fn keys(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Panics unless each entry is known in one way: under its key, as unused, or as displaced.
+    pub(super) fn assert_consistent(&self) {
+        let of = |state| {
+            let indexed = self.index.values();
+            indexed
+                .filter(|it| self.entries[**it as usize].state == state)
+                .count()
+        };
+        assert_eq!(self.free, of(State::Free));
+        assert_eq!(of(State::Displaced), 0);
+        let all = self.entries.iter();
+        let displaced = all.filter(|it| it.state == State::Displaced).count();
+        let known = self.index.len() + self.unused.len() + displaced;
+        assert_eq!(known, self.entries.len());
+        assert!(self.quick.count_ones() as usize <= self.in_flight.len());
+    }
+}

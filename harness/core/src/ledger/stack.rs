@@ -158,6 +158,10 @@ impl Default for Stacks {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
+
     use super::{StackId, Stacks};
 
     #[test]
@@ -169,5 +173,73 @@ mod tests {
         assert_eq!(stacks.frames(first), [1, 2, 3]);
         assert_eq!(stacks.intern(&[]), StackId(0));
         assert!(stacks.frames(StackId(0)).is_empty());
+    }
+
+    #[test]
+    fn a_backtrace_is_found_after_it_was_interned_and_only_there() {
+        let stacks = Stacks::new();
+        assert_eq!(stacks.find(&[4, 5, 6]), None);
+        let id = stacks.intern(&[4, 5, 6]);
+        assert_eq!(stacks.find(&[4, 5, 6]), Some(id));
+        assert_eq!(stacks.end(), id.0 + 1);
+        assert_eq!(Stacks::new().find(&[4, 5, 6]), None, "of another set");
+        // What this thread met last may be another backtrace.
+        for frame in 0..1000 {
+            let id = stacks.intern(&[frame]);
+            assert_eq!(stacks.frames(id), [frame]);
+            assert_eq!(stacks.intern(&[frame]), id);
+        }
+        assert_eq!(stacks.end(), id.0 + 1001);
+    }
+
+    #[test]
+    fn backtraces_with_the_same_hash_have_different_numbers() {
+        // The factor of rustc-hash, with which these two have the same hash.
+        const FACTOR: usize = 0xf135_7aea_2e62_a9c5_u64 as usize;
+        let stacks = Stacks::new();
+        let pair = [[1, FACTOR], [2, 0]];
+        let ids = pair.map(|frames| stacks.intern(&frames));
+        assert_ne!(ids[0], ids[1]);
+        for (frames, id) in pair.iter().zip(ids) {
+            assert_eq!(stacks.frames(id), frames);
+            assert_eq!(stacks.find(frames), Some(id));
+        }
+    }
+
+    #[test]
+    fn a_backtrace_of_a_recording_keeps_its_number() {
+        let stacks = Stacks::new();
+        assert!(stacks.restore(StackId(2000), &[1, 2]));
+        assert_eq!(stacks.frames(StackId(2000)), [1, 2]);
+        assert_eq!(stacks.end(), 2001);
+        assert_eq!(stacks.intern(&[3]), StackId(2001));
+        assert!(!stacks.restore(StackId(2000), &[3]), "it is in use");
+        assert_eq!(stacks.frames(StackId(2000)), [1, 2]);
+        for (id, frames) in [(0, &[1][..]), (2002, &[]), (u32::MAX, &[1])] {
+            assert!(!stacks.restore(StackId(id), frames));
+        }
+        assert!(stacks.restore(StackId(5), &[4]), "in any order");
+        assert_eq!(stacks.end(), 2002);
+    }
+
+    #[test]
+    fn a_backtrace_that_this_thread_knows_is_found_without_a_lock() {
+        let stacks = Stacks::new();
+        let id = stacks.intern(&[7, 8, 9]);
+        let (locked, is_locked) = mpsc::channel();
+        let (found, was_found) = mpsc::channel();
+        let all = &stacks.numbers;
+        thread::scope(|scope| {
+            let another = scope.spawn(move || {
+                let _all: Vec<_> = all.iter().map(|it| it.lock().unwrap()).collect();
+                locked.send(()).unwrap();
+                was_found.recv_timeout(Duration::from_secs(20))
+            });
+            is_locked.recv().unwrap();
+            assert_eq!(stacks.intern(&[7, 8, 9]), id);
+            // If it had waited, the other thread would have given up.
+            _ = found.send(());
+            assert_eq!(another.join().unwrap(), Ok(()));
+        });
     }
 }

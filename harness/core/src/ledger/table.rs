@@ -85,14 +85,14 @@ impl Table {
         ticket(self.figures.number(), 0)
     }
 
-    /// Adds a new resource. Returns its sequence number and key, and the record that was under its key.
-    pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
+    /// Adds a new resource. Returns its sequence number, and the record that was under its key.
+    pub(super) fn create(&self, made: &Creation) -> (u64, Option<Box<Record>>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.figures.number();
         let (new, old) = shard.write(&self.figures, made, sequence);
         shard.allocated(made.caller);
         shard.gain(&self.figures, new, sequence, Entering::New);
-        (sequence, shard.entries[new as usize].record.key(), old)
+        (sequence, old)
     }
 
     /// Adds a record unless there is another one under its key.
@@ -327,9 +327,12 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::{FreeEnd, SHARDS, Table};
-    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
+    use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, Ticket};
     use crate::ledger::shard::MIN_FREE;
     use crate::ledger::{Kind, Layer, Place};
 
@@ -349,6 +352,12 @@ mod tests {
             stream: 0,
             pool: 0,
             caller: Caller::default(),
+        }
+    }
+
+    impl Table {
+        fn assert_consistent(&self) {
+            self.lock_all().iter().for_each(|it| it.assert_consistent());
         }
     }
 
@@ -374,6 +383,7 @@ mod tests {
             all.iter().map(|shard| shard.entries.len()).sum()
         };
         assert!(entries(&table) <= 2 * SHARDS * (MIN_FREE + 1));
+        table.assert_consistent();
         assert_eq!(table.select(|_| true), []);
     }
 
@@ -387,7 +397,7 @@ mod tests {
             let table = Table::new();
             table.create(&made(1));
             let first = table.begin_free(&key(1), Caller::default(), |_, _| true);
-            let (newer, _, old) = table.create(&made(1));
+            let (newer, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
                 let second = table.begin_free(&key(1), Caller::default(), |_, _| true);
@@ -409,6 +419,100 @@ mod tests {
             }
             assert_eq!(table.live(Kind::Linear), live.len() as u64);
             assert_eq!(table.get(&key(1)).as_slice(), live);
+            table.assert_consistent();
+        }
+    }
+
+    #[test]
+    fn what_was_freed_keeps_its_entry_until_many_are_free() {
+        for (freed, kept) in [(2 * MIN_FREE, 2 * MIN_FREE + 1), (2 * MIN_FREE + 1, 1)] {
+            let table = Table::new();
+            let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
+            let keys: Vec<Key> = of_one_shard.take(freed + 1).collect();
+            for key in &keys[1..] {
+                table.create(&made(key.value()));
+            }
+            for key in &keys[1..] {
+                let ticket = table.begin_free(key, Caller::default(), |_, _| true);
+                table.end_free(ticket, true);
+            }
+            table.create(&made(keys[0].value()));
+            assert_eq!(table.lock(&keys[0]).keys(), kept);
+            table.assert_consistent();
+        }
+    }
+
+    /// While an address has three records, two of them being freed.
+    #[test]
+    fn an_address_that_is_used_again_and_again_keeps_the_record_whose_free_failed() {
+        for second_first in [true, false] {
+            let table = Table::new();
+            let begin = || table.begin_free(&key(1), Caller::default(), |_, _| false);
+            let (oldest, _) = table.create(&made(1));
+            let first = begin();
+            table.create(&made(1));
+            let second = begin();
+            let end = |ticket, succeeded| table.end_free(ticket, succeeded);
+            if second_first {
+                end(second, true);
+                end(first, false);
+            } else {
+                end(first, false);
+                end(second, true);
+            }
+            let live: Vec<u64> = table
+                .select(|_| true)
+                .iter()
+                .map(|it| it.sequence)
+                .collect();
+            assert_eq!(live, [oldest], "second first: {second_first}");
+            table.assert_consistent();
+        }
+    }
+
+    #[test]
+    fn a_free_that_succeeded_waits_for_nobody() {
+        let table = Table::new();
+        table.create(&made(1));
+        let ticket = table.begin_free(&key(1), Caller::default(), |_, _| true);
+        let (locked, is_locked) = mpsc::channel();
+        let (ended, has_ended) = mpsc::channel();
+        let shards = &table;
+        thread::scope(|scope| {
+            let another = scope.spawn(move || {
+                let _shard = shards.lock(&key(1));
+                locked.send(()).unwrap();
+                has_ended.recv_timeout(Duration::from_secs(20))
+            });
+            is_locked.recv().unwrap();
+            assert!(matches!(table.end_free(ticket, true), FreeEnd::Quick));
+            // If it had waited, the other thread would have given up.
+            _ = ended.send(());
+            assert_eq!(another.join().unwrap(), Ok(()));
+        });
+        table.assert_consistent();
+        table.create(&made(1));
+        table.assert_consistent();
+    }
+
+    #[test]
+    fn frees_in_flight_of_one_shard_have_tickets_of_their_own() {
+        for succeeded in [true, false] {
+            let table = Table::new();
+            let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
+            let keys: Vec<Key> = of_one_shard.take(20).collect();
+            keys.iter()
+                .for_each(|key| _ = table.create(&made(key.value())));
+            let begin = |key| table.begin_free(key, Caller::default(), |_, _| true);
+            let tickets: Vec<Ticket> = keys.iter().map(begin).collect();
+            let distinct: BTreeSet<u64> = tickets.iter().map(|ticket| ticket.0).collect();
+            assert_eq!(distinct.len(), keys.len());
+            for ticket in tickets {
+                table.end_free(ticket, succeeded);
+            }
+            assert!(!table.has_frees_in_flight());
+            assert_eq!(table.select(|_| true).is_empty(), succeeded);
+            table.assert_consistent();
         }
     }
 }

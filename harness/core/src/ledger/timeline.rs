@@ -59,18 +59,10 @@ impl SampleLog {
         if self.samples.is_empty() {
             self.start = before;
         }
-        let is_full = self.samples.len() == MAX_SAMPLES;
         match self.samples.last_mut() {
-            Some(last) if last.is_near(&sample, self.scale) => last.take_in(&sample),
-            _ if is_full => self.make_room_for(sample),
+            Some(last) if last.is_near(&sample, self.scale) => return last.take_in(&sample),
             _ => self.samples.push(sample),
         }
-    }
-
-    /// Adds a sample to a full log.
-    #[cold]
-    fn make_room_for(&mut self, sample: Sample) {
-        self.samples.push(sample);
         while self.samples.len() > MAX_SAMPLES {
             self.scale += 1;
             join(&mut self.samples, self.scale);
@@ -193,10 +185,18 @@ mod tests {
             };
             // An address belongs to one shard or the other.
             figure.becomes(usize::from(at % 3 == 0), at, live);
+            assert!(
+                figure
+                    .logs
+                    .iter()
+                    .all(|log| log.samples.len() <= MAX_SAMPLES)
+            );
         }
         let curve = figure.since(0).expect("a curve");
         assert!(curve.samples.len() <= MAX_SAMPLES, "{curve:?}");
         assert!(curve.samples.len() >= MAX_SAMPLES / 2 - 1, "{curve:?}");
+        let longest = curve.samples.iter().map(|it| it.until - it.at).max();
+        assert!(longest < Some(1 << 14), "{curve:?}");
         let holding = |at: u64| -> Sample {
             let mut all = curve.samples.iter();
             let found = all.find(|it| (it.at..=it.until).contains(&at));
@@ -230,5 +230,16 @@ mod tests {
         figure.becomes(0, 1, 15);
         let curve = figure.since(0).expect("a curve");
         assert_eq!(curve.samples.last().map(|it| it.last), Some(15));
+    }
+
+    #[test]
+    fn logs_that_are_full_one_after_the_other_are_joined() {
+        let mut figure = Figure::default();
+        for at in 1..=200_000 {
+            figure.becomes(usize::from(at > 100_000), at, at);
+        }
+        let curve = figure.since(0).expect("a curve");
+        assert!((64..=MAX_SAMPLES).contains(&curve.samples.len()));
+        assert_eq!((curve.samples[0].at, curve.samples[0].least), (1, 1));
     }
 }

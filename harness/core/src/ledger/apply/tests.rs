@@ -1,5 +1,6 @@
 mod model;
 mod program;
+mod readings;
 mod threads;
 
 use std::collections::BTreeMap;

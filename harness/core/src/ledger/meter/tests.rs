@@ -239,3 +239,67 @@ fn what_is_put_back_was_not_made_anew() {
     assert_eq!(taken.at_peak, [at((1, 1), site(1, 1, 7))]);
     assert_eq!(taken.in_turn, []);
 }
+
+#[test]
+fn the_first_of_two_equal_peaks_is_the_peak() {
+    let meters = Meters::default();
+    meters.begin(ScopeId(1), Layer::DRIVER);
+    let [first, second] = [record(1, 1, 1, 100), record(3, 1, 1, 100)];
+    meters.took(&first);
+    meters.gave_back(&first, 2);
+    meters.took(&second);
+    let read = only(meters.end(ScopeId(1)));
+    assert_eq!((read.peak, read.peak_at), (100, 1));
+    assert_eq!(read.at_peak, [at((1, 1), site(1, 1, 100))]);
+}
+
+#[test]
+fn a_buffer_could_serve_what_the_program_allocates_and_that_has_bytes() {
+    let meters = Meters::default();
+    meters.begin(ScopeId(1), Layer::DRIVER);
+    let mut event = 0;
+    let mut in_turn = |stack, bytes, kind, times| {
+        for _ in 0..times {
+            event += 2;
+            let mut record = record(event, 1, stack, bytes);
+            record.made.kind = kind;
+            meters.took(&record);
+            meters.gave_back(&record, event + 1);
+        }
+    };
+    in_turn(1, 100, Kind::Linear, 2);
+    in_turn(2, 40, Kind::Linear, 4);
+    in_turn(3, 100, Kind::Graph, 2);
+    in_turn(4, 0, Kind::Linear, 2);
+    in_turn(5, 100, Kind::Linear, 1);
+    let read = only(meters.end(ScopeId(1)));
+    let told = read.in_turn.iter().map(|it| (it.stack.0, it.count));
+    // The one that would save most comes first.
+    assert_eq!(told.collect::<Vec<_>>(), [(2, 4), (1, 2)]);
+}
+
+#[test]
+fn a_log_that_is_full_keeps_the_larger_half() {
+    for (more, lost) in [(0, 0), (1, MAX_LIFETIMES / 2 + 1)] {
+        let meters = Meters::default();
+        meters.begin_log(ScopeId(1), [].iter());
+        for number in 1..=(MAX_LIFETIMES + more) as u64 {
+            let short = record(2 * number, 1, 2, 1 + MAX_LIFETIMES as u64 - number / 2);
+            meters.took(&short);
+            meters.gave_back(&short, 2 * number + 1);
+        }
+        let read = only(meters.log(ScopeId(1)).0);
+        assert_eq!(read.lost, lost as u64);
+        assert_eq!(read.lifetimes.len(), MAX_LIFETIMES + more - lost);
+    }
+}
+
+#[test]
+fn handles_have_no_part_in_a_meter() {
+    let meters = Meters::default();
+    assert!(meters.of(&record(1, 1, 1, 8)).is_none(), "nobody meters");
+    meters.begin(ScopeId(1), Layer::DRIVER);
+    let mut stream = record(1, 1, 1, 8);
+    stream.made.kind = Kind::Stream;
+    assert!(meters.of(&stream).is_none());
+}

@@ -207,3 +207,26 @@ fn a_handle_that_stands_for_another_graph_holds_nothing_of_the_old_one() {
     world.destroy(GRAPH);
     assert!(world.has_object());
 }
+
+#[test]
+fn a_graph_releases_no_more_references_than_it_has() {
+    let world = World::with_graph();
+    world.object(3);
+    world.graph_retains(GRAPH, 2, false);
+    world.end_free(world.begin_graph_release(GRAPH, 9), 0);
+    world.give_back(OBJECT, 2);
+    assert!(world.has_object(), "the program has one reference left");
+    world.give_back(OBJECT, 1);
+    assert!(!world.has_object());
+}
+
+#[test]
+fn a_graph_has_its_references_again_if_their_release_failed() {
+    let world = World::with_graph();
+    world.object(2);
+    world.graph_retains(GRAPH, 2, true);
+    world.end_free(world.begin_graph_release(GRAPH, 2), FAILED);
+    assert!(world.has_object());
+    world.end_free(world.begin_graph_release(GRAPH, 2), 0);
+    assert!(!world.has_object());
+}

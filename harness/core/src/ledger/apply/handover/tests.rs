@@ -1,4 +1,4 @@
-use super::super::tests::{SCOPE, World, creation};
+use super::super::tests::{FAILED, SCOPE, World, creation};
 use super::{Kind, Record};
 use crate::ledger::event::{Creation, Event, Key, Space};
 use crate::ledger::{Amount, Layer, Place, ScopeId};
@@ -143,4 +143,17 @@ fn sizes_that_no_memory_has_do_not_end_the_program() {
     world.0.apply(&Event::Created(other));
     world.0.apply(&Event::HandedOver { address: 0x9000 });
     assert_eq!(told(&world), (2, u64::MAX));
+}
+
+#[test]
+fn what_is_handed_over_stays_so_if_its_release_fails() {
+    let object = Creation {
+        key: Key::new(Space::Handle(Kind::UserObject), 0x0b),
+        ..creation(Kind::UserObject, 0x0b, 0)
+    };
+    let world = world(&[object]);
+    world.0.apply(&Event::HandedOver { address: 0x0b });
+    assert!(is_handed_over(&world, &object));
+    world.end_free(world.begin_give_back(object.key, 1), FAILED);
+    assert!(is_handed_over(&world, &object));
 }

@@ -168,3 +168,96 @@ fn what_ends_with_its_context_takes_its_references_along() {
     world.give_back(OPENED, 1);
     assert!(world.is_empty(), "one reference, as opened once");
 }
+
+#[test]
+fn an_object_that_is_created_again_while_it_is_held_was_overwritten() {
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
+    let world = World::new();
+    world.0.apply(&Event::Created(made));
+    let release = world.begin_give_back(object, 1);
+    // The driver uses the handle again before the call returns.
+    world.0.apply(&Event::Created(made));
+    world.end_free(release, 0);
+    assert_eq!(world.anomalies(), []);
+    world.0.apply(&Event::Created(made));
+    assert!(matches!(
+        world.anomalies()[..],
+        [Anomaly::Overwritten { .. }]
+    ));
+    assert_eq!(world.records().len(), 1);
+}
+
+#[test]
+fn a_context_s_handle_that_ended_with_it_may_be_used_again() {
+    let made = shared(Space::Handle(Kind::Context), Kind::Context, 5, 0);
+    let world = World::new();
+    for _ in 0..2 {
+        world.0.apply(&Event::Created(made));
+        world.0.apply(&Event::ContextDestroyed {
+            context: ContextUid(1),
+            cause: ContextEnd::Destroyed,
+            caller: caller(SCOPE),
+        });
+        world.0.apply(&Event::ContextCreated {
+            context: ContextUid(1),
+            handle: 5,
+            place: crate::ledger::Place::HOST,
+        });
+    }
+    let ended = |it: &Anomaly| matches!(it, Anomaly::EndedWithContext { .. });
+    assert!(
+        world.anomalies().iter().all(ended),
+        "{:?}",
+        world.anomalies()
+    );
+}
+
+#[test]
+fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_line() {
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let world = World::new();
+    world.0.await_release(&[SCOPE], std::time::Instant::now);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
+    world.0.apply(&Event::Created(made));
+    let (key, count) = (object, 1);
+    world.0.apply(&Event::Retained { key, count });
+    world.give_back(object, 1);
+    assert!(world.0.released(|_| true).is_empty());
+    let ticket = world.begin_give_back(object, 1);
+    let stack = crate::ledger::StackId(9);
+    world.0.apply(&Event::ReleaseEnded {
+        ticket,
+        error: FAILED,
+        stack,
+    });
+    let [Anomaly::FailedRelease { caller, .. }] = world.anomalies()[..] else {
+        panic!("{:?}", world.anomalies());
+    };
+    assert_eq!(caller.stack, stack);
+    world.give_back(object, 1);
+    assert_eq!(world.0.released(|_| true).len(), 1);
+}
+
+#[test]
+fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
+    let world = World::new();
+    let release = world.begin_give_back(object, 1);
+    world.0.apply(&Event::Created(made));
+    world.end_free(release, 0);
+    assert_eq!(world.records().len(), 1);
+}
+
+#[test]
+fn of_two_releases_at_once_the_one_that_found_nothing_may_have_released() {
+    let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
+    let world = World::new();
+    let made = shared(object.space, Kind::UserObject, object.value(), 0);
+    world.0.apply(&Event::Created(made));
+    let [first, second] = [(), ()].map(|()| world.begin_give_back(object, 1));
+    world.end_free(first, FAILED);
+    world.end_free(second, 0);
+    assert!(world.is_empty());
+}

@@ -276,3 +276,103 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
     let made = world.0.get(&pointer(ADDRESS)).unwrap().made;
     assert_eq!((made.kind, made.place, made.pool), (Kind::Graph, place, 0));
 }
+
+/// What a log has kept of graphs, as bytes and what would be enough.
+fn logged(world: &World) -> Vec<(u64, u64)> {
+    let (_, graphs) = world.0.log(SCOPE);
+    graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
+}
+
+#[test]
+fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiated() {
+    let world = World::with_graph();
+    assert!(!world.0.knows_graph_memory());
+    world.allocates(GRAPH, ADDRESS);
+    world.0.begin_log(SCOPE);
+    // What was added before the log is not known.
+    world.copy(GRAPH, exec(1), false);
+    assert_eq!(logged(&world), []);
+    let add = |number: u64, apart: u64| {
+        world.make(graph(number));
+        for node in 0..2 {
+            world.allocates(graph(number), ADDRESS + node * apart);
+            world.frees(graph(number), ADDRESS + node * apart);
+        }
+    };
+    add(2, SIZE);
+    world.copy(graph(2), graph(3), false);
+    assert_eq!(logged(&world), [], "a copy is not complete");
+    world.copy(graph(2), exec(2), false);
+    world.copy(graph(2), exec(4), false);
+    assert_eq!(logged(&world), [(2 * SIZE, SIZE)], "once");
+    // One address for both, and addresses that overlap.
+    add(5, 0);
+    world.copy(graph(5), exec(5), false);
+    assert_eq!(logged(&world).len(), 1);
+    add(6, SIZE / 2);
+    world.copy(graph(6), exec(6), false);
+    assert_eq!(logged(&world)[1..], [(SIZE + SIZE / 2, SIZE)]);
+    for number in 10..40 {
+        add(number, number);
+        world.copy(graph(number), exec(number), false);
+    }
+    assert_eq!(logged(&world).len(), 16, "no more are kept");
+}
+
+#[test]
+fn memory_of_a_launch_is_of_no_stream_and_of_the_launching_scope() {
+    let world = World::with_another_that_frees();
+    let in_a_stream = Creation {
+        key: pointer(ADDRESS + SIZE),
+        stream: 5,
+        ..creation(Kind::StreamOrdered, ADDRESS + SIZE, SIZE)
+    };
+    let (graph, made) = (GRAPH, in_a_stream);
+    world.0.apply(&Event::GraphAllocates { graph, made });
+    world.copy(GRAPH, exec(3), false);
+    world.launch(exec(3));
+    let of_graphs = world.0.select(|record| record.made.kind == Kind::Graph);
+    assert_eq!(of_graphs.iter().map(|it| it.made.stream).max(), Some(0));
+    // What another scope's launch frees is its to tell, unless the launch failed.
+    for (error, count) in [(FAILED, 0), (0, 1)] {
+        let later = ScopeId(7);
+        assert!(world.0.open_scope(later));
+        let (exec, caller) = (exec(2), caller(later));
+        let ticket = world.0.apply(&Event::LaunchBegan { exec, caller });
+        world.end_launch(ticket, error);
+        assert_eq!(world.0.close_scope(later).count, count, "{error}");
+    }
+    assert_eq!(world.memory(), [pointer(ADDRESS + SIZE)]);
+}
+
+#[test]
+fn a_launch_whose_memory_is_something_else_by_now_takes_it_anew() {
+    let world = World::with_memory(true);
+    let other = creation(Kind::Linear, ADDRESS, SIZE);
+    world.0.apply(&Event::Created(other));
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}
+
+#[test]
+fn a_graph_with_a_record_outlives_the_last_capture_that_came_to_nothing() {
+    let world = World::with_memory(false);
+    world.0.apply(&Event::CaptureEnded {
+        stream: STREAM,
+        graph: None,
+        is_last: true,
+    });
+    world.launch(EXEC);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}
+
+#[test]
+fn a_launch_does_not_end_the_free_of_another_call() {
+    let world = World::with_another_that_frees();
+    world.launch(EXEC);
+    let free = world.begin_destroy(pointer(ADDRESS));
+    // Nothing is there for its node to free.
+    world.launch(exec(2));
+    world.end_free(free, FAILED);
+    assert_eq!(world.memory(), [pointer(ADDRESS)]);
+}

@@ -374,3 +374,61 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
     });
     assert!(world.is_empty());
 }
+
+#[test]
+fn what_a_call_left_behind_is_not_freed_by_it() {
+    let world = World::new();
+    world.0.await_release(&[SCOPE], std::time::Instant::now);
+    world.create(HANDLE);
+    world.map(ADDRESS, HANDLE);
+    world.release(HANDLE);
+    assert!(world.0.released(|_| true).is_empty());
+    world.unmap(ADDRESS, SIZE);
+    assert_eq!(world.0.released(|_| true).len(), 1);
+}
+
+#[test]
+fn a_handle_that_another_object_has_now_lost_its_own_unseen() {
+    let world = World::new();
+    world.create(HANDLE);
+    world.map(ADDRESS, HANDLE);
+    world.create(HANDLE + 1);
+    // Just behind the range nothing is mapped.
+    for (address, held) in [(ADDRESS + SIZE, 2), (ADDRESS + SIZE - 1, 1)] {
+        let handle = HANDLE + 1;
+        world.0.apply(&Event::HandleRetained { handle, address });
+        assert_eq!(world.held().len(), held);
+    }
+    assert_eq!(world.held(), [(2, 1)]);
+    assert!(matches!(
+        world.anomalies()[..],
+        [Anomaly::Overwritten { .. }]
+    ));
+}
+
+#[test]
+fn what_is_mapped_over_something_was_unmapped_unseen() {
+    let world = World::new();
+    for value in [1, 2] {
+        world.create(HANDLE + value);
+        world.map(ADDRESS + (value - 1) * SIZE, HANDLE + value);
+        world.release(HANDLE + value);
+    }
+    world.create(HANDLE);
+    world.map(ADDRESS + SIZE / 2, HANDLE);
+    assert_eq!(world.held(), [(1, 1)]);
+    let told = world.anomalies();
+    assert_eq!(told.len(), 2, "{told:?}");
+}
+
+#[test]
+fn the_late_end_of_a_call_that_found_nothing_takes_nothing_new() {
+    let world = World::new();
+    let release = world.begin_give_back(handle(HANDLE), 1);
+    let unmap = world.begin_unmap(ADDRESS, SIZE);
+    world.create(HANDLE);
+    world.map(ADDRESS, HANDLE);
+    world.end_free(release, 0);
+    world.end_free(unmap, 0);
+    assert_eq!(world.held(), [(1, 1)]);
+}

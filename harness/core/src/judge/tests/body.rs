@@ -1,0 +1,288 @@
+//! A check as a test writes it down, and what the judgement says of it, as text.
+
+use std::fmt::Write;
+
+use crate::judge::{CheckInput, CheckResult, Facts, LayerName, LayerUsage, LiveRecord};
+use crate::judge::{Ownership, RunInput, judge};
+use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
+use crate::ledger::{Anomaly, Kind, Layer, Place, Record, ScopeId, StackId};
+use crate::report::{Finding, Frame, Owner};
+
+/// The device on which everything is, unless a test says otherwise.
+pub(super) fn gpu() -> Place {
+    Place::cuda(0)
+}
+
+/// A check whose runs are added one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    pub(super) input: CheckInput,
+    live: Vec<LiveRecord>,
+    events: u64,
+}
+
+/// A run while its body runs.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    pub(super) input: RunInput,
+    body: &'a mut Body,
+}
+
+/// A check that is confirmed by further runs.
+pub(super) fn check() -> Body {
+    let mut input = CheckInput {
+        facts: Facts {
+            confirm: true,
+            rounds: 1,
+            ..Facts::default()
+        },
+        ..CheckInput::default()
+    };
+    input.subject.test = "tests::it".to_owned();
+    Body {
+        input,
+        live: Vec::new(),
+        events: 0,
+    }
+}
+
+/// A check that runs its body several times to see what grows.
+pub(super) fn rounds(rounds: u32) -> Body {
+    let mut check = check();
+    check.input.facts.rounds = rounds;
+    check
+}
+
+/// A frame of the program, of the function `step10` for line 10.
+pub(super) fn frame(line: u32) -> Frame {
+    Frame {
+        function: Some(format!("app::step{line}")),
+        file: Some("src/app.rs".to_owned()),
+        line: Some(line),
+        ..Frame::default()
+    }
+}
+
+/// A frame of a library without source lines.
+pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        module: Some(module.to_owned()),
+        owner,
+        ..Frame::default()
+    }
+}
+
+/// What a layer holds, of which this much is reserved.
+pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsage {
+    LayerUsage {
+        allocated,
+        reserved: Some(reserved),
+        ..LayerUsage::new(name, gpu())
+    }
+}
+
+impl Body {
+    /// Runs the body once more.
+    pub(super) fn run(&mut self, body: impl FnOnce(&mut Run<'_>)) -> &mut Self {
+        let mut run = Run {
+            input: RunInput {
+                began: self.events,
+                as_expected: true,
+                saw_events: true,
+                ..RunInput::default()
+            },
+            body: self,
+        };
+        body(&mut run);
+        let Run { mut input, .. } = run;
+        input.ended = self.events;
+        input.calls = Some(self.events - input.began);
+        input.live = self.live.clone();
+        self.input.runs.push(input);
+        self
+    }
+
+    /// Linear memory without bytes.
+    pub(super) fn creation(line: u32, address: u64) -> Creation {
+        Creation {
+            key: Key::new(Space::DevicePointer, address),
+            kind: Kind::Linear,
+            layer: Layer::DRIVER,
+            place: gpu(),
+            bytes: 0,
+            context: ContextUid(1),
+            stream: 0,
+            pool: 0,
+            caller: Caller {
+                thread: ThreadNumber(1),
+                scope: ScopeId(1),
+                stack: StackId(line),
+            },
+        }
+    }
+
+    /// Names the frames of a backtrace, which is otherwise the line of its number.
+    pub(super) fn stack(&mut self, stack: u32, frames: &[Frame]) -> &mut Self {
+        self.input
+            .names
+            .frames
+            .insert(StackId(stack), frames.to_vec());
+        self
+    }
+
+    /// Asserts what the judgement says, one line for each thing.
+    #[track_caller]
+    pub(super) fn tells(&self, expected: &str) {
+        let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
+        let told = self.told();
+        let told: Vec<_> = told.trim().lines().map(str::trim).collect();
+        assert!(told == expected, "told:\n{}\n", told.join("\n"));
+    }
+
+    fn told(&self) -> String {
+        let CheckResult {
+            status,
+            reason,
+            findings,
+            records,
+            notes,
+            unbound,
+            unmet,
+        } = judge(&self.input);
+        let mut told = status.name().to_owned();
+        if let Some(reason) = reason {
+            let _ = write!(
+                told,
+                " because of {}: {}; {}",
+                reason.code.name(),
+                reason.what,
+                reason.remedy
+            );
+        }
+        for (finding, records) in findings.iter().zip(records) {
+            let _ = write!(told, "\n{}; records {records:?}", tell(finding));
+        }
+        for note in notes {
+            let _ = write!(told, "\nnote: {note}");
+        }
+        for (what, sentence) in [("unbound", unbound), ("unmet", unmet)] {
+            if let Some(sentence) = sentence {
+                let _ = write!(told, "\n{what}: {sentence}");
+            }
+        }
+        told
+    }
+}
+
+/// What a finding says, without what is as usual.
+fn tell(finding: &Finding) -> String {
+    let usual = Finding::new(
+        finding.kind,
+        finding.layer,
+        finding.place,
+        finding.site.clone(),
+    );
+    let usual = serde_json::to_value(usual).expect("data");
+    let all = serde_json::to_value(finding).expect("data");
+    let kind = finding.resource.map_or("reserve", Kind::name);
+    let mut told = format!(
+        "{}: {} × {kind} on {} at {}",
+        finding.kind.name(),
+        finding.count,
+        finding.place,
+        finding.site.location()
+    );
+    if finding.layer != Layer::DRIVER {
+        let _ = write!(told, " by {}", finding.layer);
+    }
+    for (field, value) in all.as_object().expect("fields") {
+        let is_told = ["resource", "count"].contains(&field.as_str());
+        if is_told || usual.get(field) == Some(value) {
+            continue;
+        }
+        let value = match field.as_str() {
+            "failed" => finding.failed.as_ref().map_or_else(String::new, |failed| {
+                format!(
+                    "{} ({}) at {}",
+                    failed.error,
+                    failed.code,
+                    failed.site.location()
+                )
+            }),
+            _ => value.to_string().replace(['"', '\\'], ""),
+        };
+        let _ = write!(told, "; {field} {value}");
+    }
+    told
+}
+
+impl Run<'_> {
+    /// Allocates this much linear memory at a line.
+    pub(super) fn take(&mut self, line: u32, bytes: u64) -> u64 {
+        self.make(line, |made| made.bytes = bytes)
+    }
+
+    /// Creates something at a line: linear memory without bytes, unless `change` makes it something
+    /// else. Returns its sequence number.
+    pub(super) fn make(&mut self, line: u32, change: impl FnOnce(&mut Creation)) -> u64 {
+        let sequence = self.body.events;
+        let mut made = Body::creation(line, 0x1000 * (sequence + 1));
+        change(&mut made);
+        self.body.events += 1;
+        let frames = &mut self.body.input.names.frames;
+        frames
+            .entry(made.caller.stack)
+            .or_insert_with(|| vec![frame(line)]);
+        *self.input.allocations.entry(made.caller.stack).or_default() += 1;
+        let record = Record { sequence, made };
+        self.body.live.push(LiveRecord::own(record));
+        sequence
+    }
+
+    /// Frees what has this sequence number.
+    pub(super) fn free(&mut self, sequence: u64) -> Record {
+        let at = self
+            .body
+            .live
+            .iter()
+            .position(|it| it.record.sequence == sequence);
+        self.body.events += 1;
+        self.body.live.remove(at.expect("it is live")).record
+    }
+
+    /// Changes whose it is.
+    pub(super) fn give(&mut self, sequence: u64, owner: Ownership) {
+        let mut all = self.body.live.iter_mut();
+        let it = all.find(|it| it.record.sequence == sequence);
+        it.expect("it is live").owner = owner;
+    }
+
+    /// The calling thread at a line.
+    pub(super) fn caller(&mut self, line: u32) -> Caller {
+        let frames = &mut self.body.input.names.frames;
+        frames
+            .entry(StackId(line))
+            .or_insert_with(|| vec![frame(line)]);
+        Caller {
+            thread: ThreadNumber(1),
+            scope: ScopeId(1),
+            stack: StackId(line),
+        }
+    }
+
+    /// A free of this at a line fails.
+    pub(super) fn fail_to_free(&mut self, sequence: u64, line: u32, error: u32) {
+        let caller = self.caller(line);
+        let mut all = self.body.live.iter();
+        let it = all
+            .find(|it| it.record.sequence == sequence)
+            .expect("it is live");
+        self.input.anomalies.push(Anomaly::FailedRelease {
+            key: it.record.key(),
+            record: Some(it.record),
+            caller,
+            error,
+        });
+    }
+}

@@ -1,0 +1,504 @@
+//! What several runs left, or several rounds gained.
+
+use super::body::{check, frame, library, rounds};
+use crate::judge::needs_another_run;
+use crate::ledger::Kind;
+use crate::report::Owner;
+
+#[test]
+fn what_a_single_run_leaves_is_a_leak_if_nothing_confirms_it() {
+    let mut check = check();
+    check.input.facts.confirm = false;
+    check.run(|run| {
+        let freed = run.take(10, 64);
+        run.take(10, 64);
+        run.take(20, 8);
+        run.take(20, 24);
+        run.free(freed);
+    });
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 64; each 64; freed 1; when {first:2,last:2,of:5}; records [1]
+        leaked: 2 × linear on cuda:0 at src/app.rs:20; allocated 2; bytes 32; sizes [{bytes:8,count:1},{bytes:24,count:1}]; when {first:3,last:4,of:5}; records [2, 3]
+    ",
+    );
+}
+
+#[test]
+fn a_run_that_leaves_nothing_needs_no_other() {
+    let mut check = check();
+    check.run(|run| {
+        let freed = run.take(10, 64);
+        run.free(freed);
+    });
+    assert!(!needs_another_run(&check.input));
+    check.tells("clean");
+}
+
+#[test]
+fn what_two_runs_leave_at_one_line_is_a_leak() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    assert!(needs_another_run(&check.input));
+    check.run(|run| _ = run.take(10, 64));
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1]
+    ",
+    );
+}
+
+#[test]
+fn what_only_the_first_run_leaves_was_set_up_once() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64)).run(|_| {});
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+    ",
+    );
+}
+
+#[test]
+fn what_only_the_second_run_leaves_is_decided_by_a_third() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.take(20, 64));
+    assert!(needs_another_run(&check.input));
+    let mut without = check.clone();
+    without.run(|_| {});
+    assert!(!needs_another_run(&without.input), "never a fourth");
+    without.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+    ",
+    );
+    let mut again = check.clone();
+    again.run(|run| _ = run.take(20, 64));
+    again.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:1}; records [1, 2]
+    ",
+    );
+    // Another line in each run.
+    check.run(|run| _ = run.take(30, 48));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:48,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 48 B, mostly at src/app.rs:30]; when {first:1,last:1,of:1}; records [0, 2]
+    ",
+    );
+}
+
+#[test]
+fn a_path_that_alternates_is_a_leak_of_every_run() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
+    check.run(|run| _ = (run.take(30, 64), run.take(20, 8)));
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:3,runs:3}; each 8; when {first:2,last:2,of:2}; records [1, 3, 5]
+    ",
+    );
+}
+
+#[test]
+fn what_a_later_run_leaves_at_another_path_is_told_with_the_first() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(10, 64), run.take(15, 8)));
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 128), run.take(20, 64)));
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 64), run.take(25, 64)));
+    check.tells(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 128; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:1,last:2,of:3}; records [0, 1, 3, 6]
+        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 8; confirmed {bytes:192,count:3,of:3,runs:3}; each 8; notes [each run left as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:3,last:3,of:3}; records [2]
+    ",
+    );
+}
+
+#[test]
+fn what_a_later_run_frees_was_deferred() {
+    let mut check = check();
+    let mut first = 0;
+    check.run(|run| first = run.take(10, 64));
+    check.run(|run| _ = run.free(first));
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        deferred
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
+    ",
+    );
+}
+
+#[test]
+fn what_replaces_something_is_deferred_unless_it_is_more() {
+    let replaced = |line, bytes| {
+        let mut check = check();
+        let mut first = 0;
+        check.run(|run| first = run.take(10, 64));
+        check.run(|run| {
+            run.free(first);
+            run.take(line, bytes);
+        });
+        check
+    };
+    let check = replaced(10, 64);
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        deferred
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [the last run left 1 in its place]; records []
+    ",
+    );
+    let larger = replaced(10, 65);
+    assert!(needs_another_run(&larger.input));
+    larger.tells(
+        "
+        deferred
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [the last run left 1 in its place]; records []
+    ",
+    );
+    let elsewhere = replaced(20, 64);
+    assert!(needs_another_run(&elsewhere.input), "it replaces nothing");
+    elsewhere.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
+    ",
+    );
+}
+
+#[test]
+fn a_replacement_through_another_path_to_the_same_line_is_none_of_its_own() {
+    let mut check = check();
+    check.stack(11, &[frame(10), frame(50)]);
+    check.stack(12, &[frame(10), frame(60)]);
+    let mut first = 0;
+    check.run(|run| first = run.take(11, 64));
+    check.run(|run| {
+        run.free(first);
+        run.take(12, 64);
+    });
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        deferred
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
+    ",
+    );
+}
+
+#[test]
+fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
+    let mut check = check();
+    check.run(|run| _ = [64, 64, 64].map(|bytes| run.take(10, bytes)));
+    check.run(|run| _ = run.take(10, 64));
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2, 3]
+        first-use: 2 × linear on cuda:0 at src/app.rs:10; allocated 3; bytes 128; each 64; records []
+    ",
+    );
+    // More is charged to its run.
+    let mut check = super::body::check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = [64, 64].map(|bytes| run.take(10, bytes)));
+    assert!(
+        needs_another_run(&check.input),
+        "a third run decides on the second one"
+    );
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2]
+    ",
+    );
+    check.input.facts.tolerance = 127;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2]
+        note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
+    ",
+    );
+    check.input.facts.tolerance = 128;
+    check.tells(
+        "
+        clean
+        note: 128 B remained allocated, within the tolerance of 128 B
+    ",
+    );
+}
+
+#[test]
+fn what_rises_with_every_run_is_a_leak_though_its_lines_differ() {
+    let mut check = check();
+    let mut first = 0;
+    check.run(|run| first = run.take(10, 64));
+    check.run(|run| {
+        run.free(first);
+        first = run.take(20, 64);
+        run.take(30, 64);
+    });
+    assert!(needs_another_run(&check.input));
+    check.run(|run| {
+        run.free(first);
+        run.take(40, 64);
+        run.take(50, 64);
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 2 objects, 128 B, mostly at src/app.rs:50]; when {first:3,last:3,of:3}; records [3, 5, 6]
+        deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
+        deferred: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; records []
+    ",
+    );
+}
+
+#[test]
+fn a_class_that_every_run_leaves_is_charged_once() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(11, 32)));
+    check.run(|run| _ = (run.take(20, 64), run.take(21, 64)));
+    check.run(|run| _ = run.take(30, 32));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:2}; records [1, 4]
+    ",
+    );
+    check.input.facts.tolerance = 127;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:2}; records [1, 4]
+        note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
+    ",
+    );
+    check.input.facts.tolerance = 128;
+    check.tells(
+        "
+        clean
+        note: 128 B remained allocated, within the tolerance of 128 B
+    ",
+    );
+}
+
+#[test]
+fn handles_and_memory_do_not_confirm_each_other() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.make(20, |made| made.kind = Kind::Stream));
+    check.run(|run| _ = run.take(30, 64));
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+        first-use: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; notes [left by run 3 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [2]
+        first-use: 1 × stream on cuda:0 at src/app.rs:20; allocated 1; each 0; notes [left by run 2 of 3 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_run_that_ended_differently_confirms_nothing() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| run.input.as_expected = false);
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        inconclusive because of not-repeatable: the first run left something, but the second run, which was meant to confirm it, ended differently; fix what the first run left, which may be why the second run failed; if the body can run only once, set `confirm = false`
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
+    ",
+    );
+    let mut failed = super::body::check();
+    failed.run(|run| {
+        run.take(10, 64);
+        run.input.as_expected = false;
+    });
+    assert!(!needs_another_run(&failed.input), "its body can only fail");
+}
+
+#[test]
+fn what_gains_in_every_round_grew() {
+    let mut check = rounds(4);
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 8), run.take(30, 16)));
+    assert!(needs_another_run(&check.input));
+    check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
+    assert!(needs_another_run(&check.input));
+    check.tells("clean");
+    check.run(|run| _ = (run.take(10, 64), run.take(10, 32)));
+    assert!(needs_another_run(&check.input), "one of them still grows");
+    check.run(|run| _ = run.take(10, 64));
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        grew
+        grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 288; rounds [{bytes:64,count:1},{bytes:128,count:2},{bytes:224,count:4},{bytes:288,count:5}]; sizes [{bytes:32,count:1},{bytes:256,count:4}]; records [0, 3, 5, 6, 7]
+    ",
+    );
+}
+
+#[test]
+fn rounds_end_as_soon_as_nothing_can_have_grown() {
+    let mut check = rounds(10);
+    check
+        .run(|run| _ = run.take(10, 64))
+        .run(|_| {})
+        .run(|_| {});
+    assert!(!needs_another_run(&check.input));
+    check.tells("clean");
+}
+
+#[test]
+fn lines_that_grow_together_are_one_finding_at_the_largest() {
+    let mut check = rounds(3);
+    check.run(|run| _ = (run.take(10, 64), run.take(40, 8)));
+    check.run(|run| _ = (run.take(20, 128), run.take(40, 8)));
+    assert!(needs_another_run(&check.input));
+    check.run(|run| _ = (run.take(30, 32), run.take(40, 8)));
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        grew
+        grew: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 224; notes [no single call site grew in every round, but all of them together did; the others are src/app.rs:10, src/app.rs:30]; rounds [{bytes:64,count:1},{bytes:192,count:2},{bytes:224,count:3}]; records [0, 2, 4]
+        grew: 3 × linear on cuda:0 at src/app.rs:40; allocated 3; bytes 24; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3}]; records [1, 3, 5]
+    ",
+    );
+}
+
+#[test]
+fn a_round_that_failed_shows_no_growth() {
+    let mut check = rounds(4);
+    for _ in 0..3 {
+        check.run(|run| _ = run.take(10, 64));
+    }
+    check.run(|run| run.input.as_expected = false);
+    check.tells("clean");
+}
+
+#[test]
+fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
+    let mut check = check();
+    let cublas = |function| library("libcublas.so.13", function, Owner::Cuda);
+    let column = |line, column| {
+        let mut frame = frame(line);
+        frame.column = Some(column);
+        frame
+    };
+    check.stack(11, &[cublas("first"), column(10, 5), column(50, 1)]);
+    check.stack(12, &[cublas("later"), column(10, 5), column(50, 2)]);
+    check.stack(13, &[cublas("later"), column(10, 6), column(50, 2)]);
+    check.run(|run| _ = run.take(11, 64));
+    check.run(|run| _ = (run.take(12, 64), run.take(13, 64)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1]
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
+    ",
+    );
+}
+
+#[test]
+fn what_a_later_run_leaves_beyond_the_first_is_charged_once() {
+    let mut check = check();
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| _ = run.take(10, 128));
+    check.run(|run| _ = run.take(30, 64));
+    check.input.facts.tolerance = 127;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 1 object, 64 B in total]; when {first:1,last:1,of:1}; records [0]
+        note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
+    ",
+    );
+    check.input.facts.tolerance = 128;
+    check.tells(
+        "
+        clean
+        note: 128 B remained allocated, within the tolerance of 128 B
+    ",
+    );
+}
+
+#[test]
+fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(15, 64)));
+    check.run(|run| _ = (run.take(20, 64), run.take(25, 64)));
+    check.run(|run| _ = (run.take(10, 64), run.take(25, 64)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:25; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:2,last:2,of:2}; records [3, 5]
+    ",
+    );
+}
+
+#[test]
+fn what_is_left_once_beside_a_leak_is_told_by_itself() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(15, 8)));
+    check.run(|run| _ = run.take(10, 64));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 2]
+        first-use: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 8; each 8; when {first:2,last:2,of:2}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_third_run_that_ended_differently_confirms_no_set_up() {
+    let mut check = check();
+    check.run(|run| _ = run.take(10, 64));
+    check.run(|run| _ = run.take(20, 64));
+    check.run(|run| run.input.as_expected = false);
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+        first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:1}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_class_in_all_runs_is_told_with_where_the_last_run_left_most() {
+    let mut check = check();
+    check.run(|run| _ = (run.take(10, 64), run.take(90, 8)));
+    check.run(|run| _ = (run.take(20, 8), run.take(90, 8)));
+    check.run(|run| _ = (run.take(30, 16), run.take(40, 24), run.take(90, 8)));
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:40,count:2,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 2 objects, 40 B, mostly at src/app.rs:40]; when {first:1,last:1,of:2}; records [0, 4, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:90; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:3,runs:3}; each 8; when {first:2,last:2,of:2}; records [1, 3, 6]
+    ",
+    );
+}

@@ -1,0 +1,578 @@
+//! Whose something is, and what it belongs to.
+
+use super::body::{check, frame, gpu, library};
+use crate::judge::{Ownership, Segment, needs_another_run};
+use crate::ledger::event::{ContextEnd, ContextUid, Key, Space, ThreadNumber};
+use crate::ledger::{Anomaly, Holding, Kind, Layer, Place};
+use crate::report::{AllowedBy, Owner};
+
+#[test]
+fn what_is_handed_over_or_another_s_is_no_leak_and_what_is_allowed_is_told() {
+    let mut check = check();
+    check.run(|run| {
+        for (line, owner) in [(10, Ownership::HandedOver), (20, Ownership::Another)] {
+            let taken = run.take(line, 64);
+            run.give(taken, owner);
+        }
+        for line in [30, 40] {
+            let taken = run.take(line, 64);
+            run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
+        }
+    });
+    assert!(!needs_another_run(&check.input));
+    check.tells(
+        "
+        allowed
+        allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:3,last:3,of:4}; records [2]
+        allowed: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:4,last:4,of:4}; records [3]
+    ",
+    );
+}
+
+#[test]
+fn what_is_allowed_counts_in_rounds_with_all_that_is_kept() {
+    let mut check = check();
+    for _ in 0..3 {
+        check.run(|run| {
+            let taken = run.take(30, 64);
+            run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
+        });
+    }
+    check.tells(
+        "
+        allowed
+        allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
+    ",
+    );
+    check.input.facts.rounds = 3;
+    check.tells(
+        "
+        allowed
+        allowed: 3 × linear on cuda:0 at src/app.rs:30; allocated 3; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 192; each 64; records [0, 1, 2]
+    ",
+    );
+    // Of what is freed again, nothing stays.
+    let mut check = super::body::check();
+    let mut taken = 0;
+    check.run(|run| {
+        taken = run.take(30, 64);
+        run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
+    });
+    check.run(|run| _ = run.free(taken));
+    check.tells("clean");
+}
+
+#[test]
+fn a_thread_outside_every_scope_is_named() {
+    let mut check = check();
+    check
+        .input
+        .names
+        .threads
+        .insert(ThreadNumber(7), "worker".to_owned());
+    check.run(|run| {
+        let taken = run.take(10, 64);
+        run.give(taken, Ownership::Foreign(ThreadNumber(7)));
+        let taken = run.take(20, 64);
+        run.give(taken, Ownership::Foreign(ThreadNumber(8)));
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; foreign_thread worker; when {first:1,last:1,of:2}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; foreign_thread thread 8; when {first:2,last:2,of:2}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn a_thread_that_still_runs_may_belong_to_a_pool() {
+    let mut check = check();
+    let threads = &mut check.input.names.threads;
+    threads.insert(ThreadNumber(1), "tests::it".to_owned());
+    threads.insert(ThreadNumber(2), "tests::…".to_owned());
+    threads.insert(ThreadNumber(3), "rayon-0".to_owned());
+    check.run(|run| {
+        for thread in [1, 2, 3] {
+            run.make(10 * thread, |made| {
+                made.caller.thread = ThreadNumber(thread)
+            });
+        }
+        run.input.threads_running = 1;
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:2,last:2,of:3}; records [1]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; notes [allocated on the thread rayon-0, and threads of the test still ran when it ended; start a pool that several tests share in a function with #[gpu_leak_check::warmup]]; when {first:3,last:3,of:3}; records [2]
+    ",
+    );
+    check.input.runs[0].threads_running = 0;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:2,last:2,of:3}; records [1]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; each 0; when {first:3,last:3,of:3}; records [2]
+    ",
+    );
+}
+
+#[test]
+fn what_only_the_end_of_a_context_freed_is_a_leak_that_says_how() {
+    let mut check = check();
+    let ends = [
+        ContextEnd::Destroyed,
+        ContextEnd::LastRelease,
+        ContextEnd::Reset,
+        ContextEnd::DeviceDestroyed,
+        ContextEnd::InstanceDestroyed,
+    ];
+    check.stack(
+        90,
+        &[library("libcudart.so.13", "cudaDeviceReset", Owner::Cuda)],
+    );
+    for _ in 0..2 {
+        check.run(|run| {
+            for (line, cause) in (1..).zip(ends) {
+                for bytes in [64, 32] {
+                    let taken = run.take(line, bytes);
+                    let record = run.free(taken);
+                    let caller = run.caller(if line == 1 { 90 } else { 80 });
+                    let ended = Anomaly::EndedWithContext {
+                        record,
+                        cause,
+                        caller,
+                    };
+                    // The ledger tells of them in any order.
+                    run.input.anomalies.insert(0, ended);
+                }
+            }
+        });
+    }
+    check.tells(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:1; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:null,how:freed only because its context was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:1,last:3,of:20}; records [0, 2, 20, 22]
+        leaked: 2 × linear on cuda:0 at src/app.rs:2; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the last primary context was released}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:5,last:7,of:20}; records [4, 6, 24, 26]
+        leaked: 2 × linear on cuda:0 at src/app.rs:3; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:freed only because the device was reset}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:9,last:11,of:20}; records [8, 10, 28, 30]
+        leaked: 2 × linear on cuda:0 at src/app.rs:4; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:13,last:15,of:20}; records [12, 14, 32, 34]
+        leaked: 2 × linear on cuda:0 at src/app.rs:5; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its instance was}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:17,last:19,of:20}; records [16, 18, 36, 38]
+    ",
+    );
+}
+
+/// The key of an object of the first context.
+fn object(kind: Kind, value: u64) -> Key {
+    let (context, copy) = (ContextUid(1), 0);
+    Key::new(
+        Space::Object {
+            kind,
+            context,
+            copy,
+        },
+        value,
+    )
+}
+
+#[test]
+fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
+    let mut check = check();
+    check.run(|run| {
+        for (line, value) in [(10, 1), (20, 2)] {
+            run.make(line, |made| {
+                made.key = object(Kind::Memory, value);
+                (made.kind, made.bytes) = (Kind::Memory, 1024);
+            });
+        }
+        // Another device's memory may have the same handle.
+        run.make(30, |made| {
+            made.key = object(Kind::Memory, 1);
+            (made.kind, made.bytes) = (Kind::Memory, 1024);
+            made.context = ContextUid(2);
+        });
+        run.make(40, |made| {
+            made.key = object(Kind::Buffer, 3);
+            (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1);
+        });
+        // The number of a pool is no memory's.
+        run.make(45, |made| {
+            (made.kind, made.bytes, made.pool) = (Kind::StreamOrdered, 64, 2);
+        });
+        run.make(50, |made| {
+            made.key = object(Kind::Image, 4);
+            (made.kind, made.bytes) = (Kind::Image, 64);
+        });
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × memory object on cuda:0 at src/app.rs:20; allocated 1; bytes 1024; each 1024; when {first:2,last:2,of:6}; records [1]
+        leaked: 1 × memory object on cuda:0 at src/app.rs:30; allocated 1; bytes 1024; each 1024; when {first:3,last:3,of:6}; records [2]
+        leaked: 1 × stream-ordered on cuda:0 at src/app.rs:45; allocated 1; bytes 64; each 64; when {first:5,last:5,of:6}; records [4]
+        leaked: 1 × buffer on cuda:0 at src/app.rs:40; allocated 1; bytes 64; each 64; when {first:4,last:4,of:6}; records [3]
+        leaked: 1 × image on cuda:0 at src/app.rs:50; allocated 1; bytes 64; each 64; when {first:6,last:6,of:6}; records [5]
+    ",
+    );
+}
+
+#[test]
+fn memory_of_a_bound_object_that_ended_with_its_device_is_not_told_beside_it() {
+    let mut check = check();
+    check.run(|run| {
+        let memory = run.make(10, |made| {
+            made.key = object(Kind::Memory, 1);
+            (made.kind, made.bytes) = (Kind::Memory, 1024);
+        });
+        let image = run.make(20, |made| {
+            made.key = object(Kind::Image, 3);
+            (made.kind, made.bytes, made.pool) = (Kind::Image, 64, 1);
+        });
+        for it in [memory, image] {
+            let record = run.free(it);
+            let caller = run.caller(80);
+            run.input.anomalies.push(Anomaly::EndedWithContext {
+                record,
+                cause: ContextEnd::DeviceDestroyed,
+                caller,
+            });
+        }
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; when {first:2,last:2,of:4}; records [1]
+    ",
+    );
+}
+
+#[test]
+fn code_that_cuda_s_libraries_load_stays_for_the_process() {
+    let mut check = check();
+    check.stack(
+        10,
+        &[
+            library("libcublas.so.13", "cublasCreate_v2", Owner::Cuda),
+            frame(10),
+        ],
+    );
+    check.run(|run| {
+        for (kind, line) in [(Kind::Module, 10), (Kind::Library, 10), (Kind::Module, 20)] {
+            run.make(line, |made| made.kind = kind);
+        }
+        run.take(10, 64);
+        // Unloading it at the end may fail.
+        let code = run.make(10, |made| made.kind = Kind::Library);
+        run.fail_to_free(code, 30, 4);
+        let ended = run.make(10, |made| made.kind = Kind::Module);
+        let record = run.free(ended);
+        let caller = run.caller(80);
+        run.input.anomalies.push(Anomaly::EndedWithContext {
+            record,
+            cause: ContextEnd::Destroyed,
+            caller,
+        });
+        run.input.freed_by_shutdown.push(record);
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × module on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:3,last:3,of:7}; records [2]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 64; each 64; freed 4; when {first:4,last:4,of:7}; records [3]
+    ",
+    );
+}
+
+#[test]
+fn segments_of_an_allocator_without_a_probe_are_not_judged() {
+    let mut check = check();
+    let c10 = library(
+        "libc10_cuda.so",
+        "c10::cuda::CUDACachingAllocator::raw_alloc",
+        Owner::Native,
+    );
+    let rmm = library(
+        "librmm.so",
+        "rmm::mr::pool_memory_resource::allocate",
+        Owner::Native,
+    );
+    check.stack(10, &[c10.clone(), frame(10)]);
+    check.stack(20, &[rmm, frame(20)]);
+    check.stack(30, &[c10, frame(30)]);
+    check.run(|run| {
+        for line in [10, 20, 30, 40] {
+            run.take(line, 1 << 21);
+        }
+        run.make(10, |made| made.kind = Kind::Event);
+    });
+    check.tells(
+        r#"
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
+        note: no probe for c10 (used by tch and PyTorch) and rmm (used by RAPIDS): it keeps the memory that it allocates from the driver and hands it out in blocks, and only a probe can tell which of them are in use; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache in the test
+    "#,
+    );
+    let mut probed = check.clone();
+    probed.input.runs[0].probed = vec!["c10".to_owned(), "rmm".to_owned()];
+    probed.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
+    ",
+    );
+    let mut one = check.clone();
+    one.input.runs[0].probed = vec!["c10".to_owned()];
+    one.tells(
+        r#"
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
+        note: no probe for rmm (used by RAPIDS): it keeps the memory that it allocates from the driver and hands it out in blocks, and only a probe can tell which of them are in use; register a probe named "rmm" with gpu_leak_check::probe!, or empty the allocator's cache in the test
+    "#,
+    );
+    // What a probe that names its segments does not name is lost.
+    let layer = Layer::allocator("c10");
+    let elsewhere = Segment {
+        address: 1 << 40,
+        bytes: 64,
+    };
+    probed.input.runs[0]
+        .segments
+        .add(layer, gpu(), &[elsewhere]);
+    probed.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 2097152; consequences [{bytes:0,count:1,resource:event}]; each 2097152; freed 1; when {first:1,last:1,of:5}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 2097152; each 2097152; when {first:3,last:3,of:5}; records [2]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; is_consequence true; when {first:5,last:5,of:5}; records [4]
+    ",
+    );
+    // A whole program holds them until its end.
+    check.input.facts.whole_program = true;
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 2097152; consequences [{bytes:0,count:1,resource:event}]; each 2097152; freed 1; when {first:1,last:1,of:5}; records [0]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 2097152; each 2097152; when {first:2,last:2,of:5}; records [1]
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 2097152; each 2097152; when {first:3,last:3,of:5}; records [2]
+        leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; is_consequence true; when {first:5,last:5,of:5}; records [4]
+    ",
+    );
+}
+
+#[test]
+fn what_lies_in_a_segment_is_its_allocator_s() {
+    let layer = Layer::allocator("owners-cache");
+    let mut check = check();
+    check.run(|run| {
+        let segment = run.take(10, 4096);
+        let ended = run.take(20, 64);
+        let record = run.free(ended);
+        let caller = run.caller(80);
+        run.input.anomalies.push(Anomaly::EndedWithContext {
+            record,
+            cause: ContextEnd::Reset,
+            caller,
+        });
+        let segments = [segment, ended].map(|sequence| Segment {
+            address: 0x1000 * (sequence + 1),
+            bytes: 64,
+        });
+        run.input.segments.add(layer, gpu(), &segments);
+        run.take(30, 64);
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; when {first:4,last:4,of:4}; records [3]
+    ",
+    );
+}
+
+#[test]
+fn physical_memory_says_whether_a_handle_or_a_range_is_left() {
+    let mut check = check();
+    check.run(|run| {
+        let of_lines = [
+            (10, 1, 0),
+            (20, 0, 2),
+            (30, 1, 1),
+            (40, 1, 0),
+            (40, 0, 1),
+            (40, 1, 1),
+        ];
+        for (value, (line, references, maps)) in (1..).zip(of_lines) {
+            let space = Space::PhysicalObject;
+            let key = Key::new(space, value);
+            run.make(line, |made| {
+                (made.key, made.kind, made.bytes) = (key, Kind::Physical, 64)
+            });
+            let holding = Holding {
+                references,
+                maps,
+                mapped_at: None,
+            };
+            run.input.holdings.insert(key, holding);
+        }
+        run.take(50, 64);
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 3 × physical on cuda:0 at src/app.rs:40; allocated 3; bytes 192; each 64; notes [the handles of 2 were not released (cuMemRelease), the mappings of 2 still exist (cuMemUnmap)]; when {first:4,last:6,of:7}; records [3, 4, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 64; each 64; when {first:7,last:7,of:7}; records [6]
+        leaked: 1 × physical on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [its handle was not released (cuMemRelease)]; when {first:1,last:1,of:7}; records [0]
+        leaked: 1 × physical on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [it is still mapped (cuMemUnmap)]; when {first:2,last:2,of:7}; records [1]
+        leaked: 1 × physical on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; notes [its handle was not released (cuMemRelease), it is still mapped (cuMemUnmap)]; when {first:3,last:3,of:7}; records [2]
+    ",
+    );
+}
+
+#[test]
+fn names_that_the_program_gave_are_shown() {
+    let mut check = check();
+    check.run(|run| {
+        for (line, names) in [(10, 1), (20, 3), (30, 5)] {
+            for _ in 0..names {
+                run.take(line, 8);
+            }
+        }
+    });
+    for sequence in 0..9 {
+        check
+            .input
+            .names
+            .labels
+            .insert(sequence, format!("weights {sequence}"));
+    }
+    // Two objects may have the same name.
+    check.input.names.labels.insert(1, "weights 2".to_owned());
+    check.tells(
+        "
+        leaked
+        leaked: 5 × linear on cuda:0 at src/app.rs:30; allocated 5; bytes 40; each 8; notes [named weights 4, weights 5, weights 6 and 2 other names]; when {first:5,last:9,of:9}; records [4, 5, 6, 7, 8]
+        leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; notes [named weights 2, weights 3]; when {first:2,last:4,of:9}; records [1, 2, 3]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [named weights 0]; when {first:1,last:1,of:9}; records [0]
+    ",
+    );
+}
+
+#[test]
+fn the_calls_that_created_it_are_counted_from_the_run_s_first() {
+    let mut check = check();
+    check.run(|run| {
+        let first = run.take(5, 8);
+        run.free(first);
+    });
+    check.run(|run| {
+        let first = run.take(5, 8);
+        run.take(10, 8);
+        run.take(10, 8);
+        run.free(first);
+    });
+    check.input.runs.remove(0);
+    check.tells(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:2,last:3,of:4}; records [3, 4]
+    ",
+    );
+    // Not in recordings of older releases.
+    check.input.runs[0].calls = Some(3);
+    check.tells(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; records [3, 4]
+    ",
+    );
+    check.input.runs[0].calls = None;
+    check.tells(
+        "
+        leaked
+        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; records [3, 4]
+    ",
+    );
+}
+
+#[test]
+fn what_others_did_meanwhile_is_noted() {
+    let mut check = check();
+    check.run(|run| {
+        run.take(10, 8);
+        run.input.freed_earlier.count = 2;
+        run.input.handed_over.count = 1;
+        run.input.others.checks = true;
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
+        note: 2 objects, 0 B, allocated before the test and freed during it: shown, but not offset against leaks
+        note: 1 object, 0 B, handed over during the test
+        note: other checks ran at the same time, so the tables include what they allocated
+    ",
+    );
+    let mut without = super::body::check();
+    without.run(|run| run.input.others.checks = true);
+    without.tells("clean");
+}
+
+#[test]
+fn findings_are_sorted_by_kind_then_the_program_s_own_then_the_largest() {
+    let mut check = check();
+    check.input.facts.confirm = false;
+    check.stack(
+        10,
+        &[
+            library("libcublas.so.13", "cublasSgemm_v2", Owner::Cuda),
+            frame(10),
+        ],
+    );
+    check.run(|run| {
+        run.take(10, 4096);
+        run.take(20, 8);
+        run.take(30, 64);
+        run.make(40, |made| made.kind = Kind::Stream);
+        for _ in 0..2 {
+            run.make(50, |made| {
+                (made.kind, made.place) = (Kind::Event, Place::HOST)
+            });
+        }
+        let taken = run.take(60, 8);
+        run.fail_to_free(taken, 61, 4);
+    });
+    check.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; when {first:3,last:3,of:7}; records [2]
+        leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 8; each 8; when {first:2,last:2,of:7}; records [1]
+        leaked: 2 × event on host at src/app.rs:50; allocated 2; each 0; when {first:5,last:6,of:7}; records [4, 5]
+        leaked: 1 × stream on cuda:0 at src/app.rs:40; allocated 1; each 0; when {first:4,last:4,of:7}; records [3]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 4096; each 4096; when {first:1,last:1,of:7}; records [0]
+        failed-free: 1 × linear on cuda:0 at src/app.rs:60; allocated 1; bytes 8; each 8; failed CUresult 4 (4) at src/app.rs:61; records [6]
+    ",
+    );
+}
+
+#[test]
+fn what_only_a_later_run_may_leave_is_told_with_its_time() {
+    let mut check = check();
+    check.run(|_| {});
+    check.run(|run| {
+        run.take(10, 8);
+        let taken = run.take(30, 64);
+        run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
+    });
+    check.tells(
+        "
+        first-use
+        first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:2}; records [0]
+        allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
+    ",
+    );
+}

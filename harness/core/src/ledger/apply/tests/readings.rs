@@ -1,0 +1,435 @@
+//! What can be asked of a ledger, and who hears of its events.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use super::{FAILED, SCOPE, World, caller, creation};
+use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space};
+use crate::ledger::{Anomaly, Kind, Layer, Ledger, Mark, Place, Record, StackId};
+
+const INNER: ScopeId = ScopeId(2);
+/// The line that allocates, and the one that fails to free.
+const LINE: StackId = StackId(7);
+
+fn by(scope: ScopeId) -> Caller {
+    Caller {
+        stack: LINE,
+        ..caller(scope)
+    }
+}
+
+fn allocate(ledger: &Ledger, address: u64, bytes: u64, caller: Caller) {
+    let made = Creation {
+        caller,
+        ..creation(Kind::Linear, address, bytes)
+    };
+    ledger.apply(&Event::Created(made));
+}
+
+fn free(ledger: &Ledger, key: Key, caller: Caller, error: u32) {
+    let ticket = ledger.apply(&Event::ReleaseBegan { key, caller });
+    let ticket = ticket.expect("a release has a ticket");
+    ledger.apply(&Event::ReleaseEnded {
+        ticket,
+        error,
+        stack: LINE,
+    });
+}
+
+#[test]
+fn a_listener_hears_every_event_once_with_the_ledger_s_answer() {
+    let ledger = Ledger::new();
+    assert!(!ledger.is_heard());
+    allocate(&ledger, 0x1000, 8, by(SCOPE));
+    let heard: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
+    let list = Arc::clone(&heard);
+    ledger.listen(Box::new(move |ledger, _, ticket| {
+        let live = ledger.select(|_| true).len();
+        list.lock().unwrap().push((live, ticket.is_some()));
+    }));
+    assert!(ledger.is_heard());
+    // A second one is not heard.
+    ledger.listen(Box::new(|_, _, _| panic!("there is a listener")));
+    free(&ledger, super::key(0x1000), by(SCOPE), 0);
+    assert_eq!(*heard.lock().unwrap(), [(0, true), (0, false)]);
+}
+
+#[test]
+fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
+    let ledger = Ledger::new();
+    allocate(&ledger, 0x1000, 100, by(ScopeId(9)));
+    assert!(ledger.open_scope(SCOPE));
+    ledger.meter(SCOPE, Layer::DRIVER);
+    allocate(&ledger, 0x2000, 20, by(SCOPE));
+    assert!(ledger.open_part(INNER, SCOPE));
+    assert!(!ledger.open_part(INNER, SCOPE), "it is open");
+    assert!(ledger.is_open(INNER) && !ledger.is_open(ScopeId(3)));
+    allocate(&ledger, 0x3000, 30, by(INNER));
+    // Of the scope around it, and of before both.
+    free(&ledger, super::key(0x2000), by(INNER), 0);
+    free(&ledger, super::key(0x1000), by(INNER), 0);
+    let [used] = &ledger.metered(SCOPE)[..] else {
+        panic!("one layer at one place");
+    };
+    assert_eq!((used.made, used.total, used.peak), (2, 50, 50));
+    let freed_earlier = ledger.close_scope(INNER);
+    assert_eq!((freed_earlier.count, freed_earlier.bytes), (1, 100));
+    // A part of nothing begins with itself.
+    assert!(ledger.open_part(ScopeId(4), ScopeId(5)));
+    allocate(&ledger, 0x4000, 8, by(ScopeId(6)));
+    free(&ledger, super::key(0x4000), by(ScopeId(4)), 0);
+    assert_eq!(ledger.close_scope(ScopeId(4)).count, 0);
+}
+
+#[test]
+fn a_meter_that_was_nested_by_hand_counts_both() {
+    let ledger = Ledger::new();
+    ledger.open_scope(SCOPE);
+    ledger.open_scope(INNER);
+    ledger.meter(SCOPE, Layer::DRIVER);
+    ledger.nest(INNER, SCOPE);
+    allocate(&ledger, 0x1000, 8, by(INNER));
+    assert_eq!(ledger.metered(SCOPE)[0].total, 8);
+    assert!(ledger.metered(SCOPE).is_empty(), "it has ended");
+}
+
+#[test]
+fn a_log_knows_what_was_there_before_it_and_ends_for_itself() {
+    let world = World::new();
+    allocate(&world.0, 0x1000, 100, by(SCOPE));
+    world.0.begin_log(SCOPE);
+    allocate(&world.0, 0x2000, 50, by(SCOPE));
+    free(&world.0, super::key(0x1000), by(SCOPE), 0);
+    let (readings, graphs) = world.0.log(SCOPE);
+    assert!(graphs.is_empty());
+    let [log] = &readings[..] else {
+        panic!("one layer at one place");
+    };
+    assert_eq!((log.made, log.peak, log.lifetimes.len()), (1, 150, 2));
+    let before = log.lifetimes[0];
+    assert_eq!(
+        (before.bytes, before.allocated, before.freed != 0),
+        (100, 0, true)
+    );
+    world.0.end_log(SCOPE);
+    assert!(world.0.log(SCOPE).0.is_empty());
+}
+
+#[test]
+fn primaries_are_kept_that_were_retained_more_often_than_released() {
+    let world = World::new();
+    let caller = by(SCOPE);
+    for ordinal in [0, 0, 1] {
+        let place = Place::cuda(ordinal);
+        world.0.apply(&Event::PrimaryRetained { place, caller });
+    }
+    for ordinal in [0, 1] {
+        let place = Place::cuda(ordinal);
+        world.0.apply(&Event::PrimaryReleased { place, caller });
+    }
+    assert_eq!(world.0.primaries_kept(|_| true), [(Place::cuda(0), 1)]);
+    assert_eq!(world.0.primaries_kept(|_| false), []);
+}
+
+#[test]
+fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
+    let world = World::new();
+    free(&world.0, super::key(1), by(SCOPE), 0);
+    assert!(world.0.freed_unknown(SCOPE).is_empty(), "nobody waits");
+    world.0.await_release(&[SCOPE, INNER], Instant::now);
+    free(&world.0, super::key(2), by(INNER), 0);
+    free(&world.0, super::key(3), by(ScopeId(3)), 0);
+    free(&world.0, super::key(4), by(SCOPE), FAILED);
+    for address in 10..10_020 {
+        free(&world.0, super::key(address), by(SCOPE), 0);
+    }
+    let unknown = world.0.freed_unknown(SCOPE);
+    // One of the ten thousand is another scope's.
+    assert_eq!(
+        (unknown.len(), unknown[0]),
+        (9_999, (super::key(10), by(SCOPE)))
+    );
+    assert_eq!(world.0.unknown_releases(), 1 + 2 + 10_010);
+    allocate(&world.0, 1, 8, by(SCOPE));
+    allocate(&world.0, 2, 8, by(INNER));
+    for address in [1, 2] {
+        free(&world.0, super::key(address), by(SCOPE), 0);
+    }
+    world.0.forget_releases(&[SCOPE]);
+    assert!(world.0.freed_unknown(SCOPE).is_empty());
+    assert_eq!(world.0.freed_unknown(INNER).len(), 1);
+    let left = world.0.released(|_| true);
+    assert_eq!((left.len(), left[0].record.made.caller.scope), (1, INNER));
+    free(&world.0, super::key(5), by(SCOPE), 0);
+    assert!(world.0.freed_unknown(SCOPE).is_empty());
+    free(&world.0, super::key(6), by(INNER), 0);
+    assert_eq!(world.0.freed_unknown(INNER).len(), 2);
+}
+
+#[test]
+fn a_curve_has_what_happened_while_it_was_watched() {
+    let world = World::new();
+    allocate(&world.0, 0x1000, 100, by(SCOPE));
+    let watch = world.0.watch();
+    let since = world.0.now();
+    allocate(&world.0, 0x2000, 50, by(SCOPE));
+    {
+        let _another = world.0.watch();
+        free(&world.0, super::key(0x1000), by(SCOPE), 0);
+    }
+    allocate(&world.0, 0x3000, 7, by(SCOPE));
+    let stream = creation(Kind::Stream, 0x5, 0);
+    world.0.apply(&Event::Created(stream));
+    let curves = world.0.curves(&watch, since);
+    let seen: Vec<_> = curves
+        .iter()
+        .map(|curve| {
+            let values: Vec<_> = curve.samples.iter().map(|sample| sample.last).collect();
+            (curve.of.layer, curve.start, values)
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (None, 0, vec![1]),
+            (Some(Layer::DRIVER), 100, vec![150, 50, 57])
+        ]
+    );
+    drop(watch);
+    // What happens while nobody watches is not kept.
+    allocate(&world.0, 0x4000, 8, by(SCOPE));
+    let watch = world.0.watch();
+    assert!(world.0.curves(&watch, 0).is_empty());
+    allocate(&world.0, 0x5000, 8, by(SCOPE));
+    let curves = world.0.curves(&watch, 0);
+    assert_eq!((curves[0].start, curves[0].samples.len()), (65, 1));
+}
+
+#[test]
+fn a_mark_divides_anomalies_and_stacks_are_the_ledger_s_own() {
+    let world = World::new();
+    allocate(&world.0, 0x1000, 8, by(SCOPE));
+    free(&world.0, super::key(0x1000), by(SCOPE), FAILED);
+    let mark = world.0.mark();
+    let failing = Caller {
+        stack: StackId(1),
+        ..by(SCOPE)
+    };
+    free(&world.0, super::key(0x1000), failing, FAILED);
+    let [Anomaly::FailedRelease { caller, .. }] = world.0.anomalies_since(mark)[..] else {
+        panic!("one since");
+    };
+    assert_eq!(caller.stack, LINE, "the stack is that of the end");
+    assert_eq!(world.0.anomalies_since(Mark::default()).len(), 2);
+    let id = world.0.stacks().intern(&[1, 2]);
+    assert_eq!(world.0.stacks().frames(id), [1, 2]);
+}
+
+#[test]
+fn of_a_whole_program_everything_that_ends_with_a_context_is_told() {
+    for own in [false, true] {
+        let ledger = Ledger::new();
+        assert!(!ledger.is_all_its_own());
+        if own {
+            ledger.own_all();
+            assert!(ledger.is_all_its_own());
+        }
+        // Of no scope, and of one that is not open.
+        allocate(&ledger, 0x1000, 8, by(ScopeId::NONE));
+        allocate(&ledger, 0x2000, 8, by(ScopeId(9)));
+        ledger.apply(&Event::ContextDestroyed {
+            context: ContextUid(1),
+            cause: ContextEnd::Reset,
+            caller: by(ScopeId::NONE),
+        });
+        let told = ledger.anomalies_since(Mark::default());
+        let scopes: Vec<_> = told.iter().map(|it| it.caller().scope).collect();
+        assert_eq!(scopes, [ScopeId::NONE][..usize::from(own)]);
+    }
+}
+
+#[test]
+fn what_ends_with_a_context_is_as_the_driver_documents() {
+    let survive = [
+        Kind::StreamOrdered,
+        Kind::Physical,
+        Kind::Graph,
+        Kind::Library,
+        Kind::GraphHandle,
+        Kind::ExecGraph,
+        Kind::Pool,
+        Kind::AddressRange,
+        Kind::UserObject,
+        Kind::Multicast,
+        Kind::GreenContext,
+        Kind::Block,
+    ];
+    for kind in Kind::ALL {
+        let world = World::new();
+        world.0.apply(&Event::Created(creation(kind, 0x1000, 8)));
+        world.0.apply(&Event::ContextDestroyed {
+            context: ContextUid(1),
+            cause: ContextEnd::Destroyed,
+            caller: by(SCOPE),
+        });
+        assert_eq!(
+            world.live().len(),
+            usize::from(survive.contains(&kind)),
+            "{kind:?}"
+        );
+    }
+    // A pointer into an imported pool belongs to the pool.
+    let world = World::new();
+    let made = Creation {
+        pool: 5,
+        ..creation(Kind::Imported, 0x1000, 8)
+    };
+    world.0.apply(&Event::Created(made));
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Destroyed,
+        caller: by(SCOPE),
+    });
+    assert_eq!(world.live().len(), 1);
+}
+
+/// The key of a Vulkan object: several live ones may have the same handle.
+fn object(value: u64) -> Key {
+    let (kind, context, copy) = (Kind::Buffer, ContextUid(1), 0);
+    Key::new(
+        Space::Object {
+            kind,
+            context,
+            copy,
+        },
+        value,
+    )
+}
+
+#[test]
+fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first() {
+    let world = World::new();
+    for line in 1..=3 {
+        let made = Creation {
+            key: object(0x55),
+            caller: Caller {
+                stack: StackId(line),
+                ..caller(SCOPE)
+            },
+            ..creation(Kind::Buffer, 0x55, 0)
+        };
+        world.0.apply(&Event::Created(made));
+    }
+    assert_eq!(world.0.live(Kind::Buffer), 3);
+    assert_eq!(world.0.anomalies_since(Mark::default()), []);
+    let bind = |key, memory, bytes| world.0.apply(&Event::Bound { key, memory, bytes });
+    bind(object(0x55), 0x66, 64);
+    let bound = || -> Vec<(u32, u64, u64)> {
+        let all = world.0.select(|_| true);
+        let shown = |it: &Record| (it.made.caller.stack.0, it.made.pool, it.made.bytes);
+        all.iter().map(shown).collect()
+    };
+    assert_eq!(bound(), [(1, 0, 0), (2, 0, 0), (3, 0x66, 64)]);
+    free(&world.0, object(0x55), by(SCOPE), 0);
+    bind(object(0x55), 0x77, 32);
+    assert_eq!(bound(), [(1, 0, 0), (2, 0x77, 32)]);
+    free(&world.0, object(0x55), by(SCOPE), 0);
+    free(&world.0, object(0x55), by(SCOPE), 0);
+    assert_eq!((bound(), world.0.unknown_releases()), (vec![], 0));
+    // Memory is counted by its bytes, which binding does not change.
+    allocate(&world.0, 0x1000, 8, by(SCOPE));
+    bind(super::key(0x1000), 0x66, 64);
+    assert_eq!(world.live(), [(0x1000, 8)]);
+}
+
+#[test]
+fn a_free_in_flight_is_known_until_it_ends() {
+    let world = World::new();
+    allocate(&world.0, 0x1000, 8, by(SCOPE));
+    assert!(!world.0.releases_in_flight());
+    let (key, caller) = (super::key(0x1000), by(INNER));
+    let ticket = world.0.apply(&Event::ReleaseBegan { key, caller });
+    assert!(world.0.releases_in_flight());
+    world.end_free(ticket.expect("a ticket"), 0);
+    assert!(!world.0.releases_in_flight());
+}
+
+#[test]
+fn more_frees_than_can_end_without_a_lock_all_end() {
+    // Enough for any of the shards to have many.
+    const FREES: u64 = 1000;
+    for (error, left) in [(0, 0), (FAILED, FREES)] {
+        let world = World::new();
+        for address in 0..FREES {
+            allocate(&world.0, address, 1, by(SCOPE));
+        }
+        let begin = |address| {
+            let (key, caller) = (super::key(address), by(SCOPE));
+            let ticket = world.0.apply(&Event::ReleaseBegan { key, caller });
+            ticket.expect("a ticket")
+        };
+        let tickets: Vec<_> = (0..FREES).map(begin).collect();
+        assert!(world.live().is_empty() && world.0.releases_in_flight());
+        for ticket in tickets.into_iter().rev() {
+            world.end_free(ticket, error);
+        }
+        assert!(!world.0.releases_in_flight());
+        assert_eq!(
+            (world.live().len() as u64, world.bytes().live),
+            (left, left)
+        );
+        super::assert_figures(&world.0);
+    }
+}
+
+#[test]
+fn allocations_are_counted_at_one_address_and_of_what_others_hold_too() {
+    let world = World::new();
+    for _ in 0..3 {
+        allocate(&world.0, 0x1000, 8, by(SCOPE));
+        free(&world.0, super::key(0x1000), by(SCOPE), 0);
+    }
+    assert_eq!(world.0.allocations(LINE, SCOPE), Some(3));
+    let opened = Creation {
+        key: Key::new(Space::IpcPointer, 0x2000),
+        caller: by(SCOPE),
+        ..creation(Kind::Imported, 0x2000, 8)
+    };
+    for _ in 0..2 {
+        world.0.apply(&Event::Created(opened));
+    }
+    assert_eq!(world.0.allocations(LINE, SCOPE), Some(5));
+}
+
+#[test]
+fn nothing_in_a_curve_or_a_log_is_later_than_the_last_event() {
+    let world = World::new();
+    world.0.begin_log(SCOPE);
+    let watch = world.0.watch();
+    let is_past = |expected: u64| {
+        let now = world.0.now();
+        let curves = world.0.curves(&watch, 0);
+        let samples = curves.iter().flat_map(|curve| &curve.samples);
+        let last = samples.map(|sample| sample.until).max();
+        assert_eq!(last, Some(now - expected));
+        let (readings, _) = world.0.log(SCOPE);
+        let lives = readings.iter().flat_map(|reading| &reading.lifetimes);
+        assert!(lives.into_iter().all(|life| life.freed < now));
+    };
+    let opened = Creation {
+        key: Key::new(Space::IpcPointer, 0x2000),
+        ..creation(Kind::Imported, 0x2000, 8)
+    };
+    world.0.apply(&Event::Created(opened));
+    is_past(1);
+    allocate(&world.0, 0x1000, 8, by(SCOPE));
+    free(&world.0, super::key(0x1000), by(SCOPE), FAILED);
+    is_past(1);
+    allocate(&world.0, 0x3000, 8, by(SCOPE));
+    world.0.apply(&Event::ContextDestroyed {
+        context: ContextUid(1),
+        cause: ContextEnd::Reset,
+        caller: by(SCOPE),
+    });
+    is_past(1);
+}
