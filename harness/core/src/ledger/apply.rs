@@ -189,9 +189,9 @@ impl Ledger {
         if made.key.space.is_shared() {
             return self.shared_created(*made);
         }
-        let (sequence, old) = self.table.create(made);
+        let (sequence, key, old) = self.table.create(made);
         if old.is_some() || self.contexts.ending_of(made.context).is_some() {
-            let made = *made;
+            let made = Creation { key, ..*made };
             self.created_late(Record { sequence, made }, old);
         }
     }

@@ -85,14 +85,14 @@ impl Table {
         ticket(self.figures.number(), 0)
     }
 
-    /// Adds a new resource. Returns its sequence number, and the record that was under its key.
-    pub(super) fn create(&self, made: &Creation) -> (u64, Option<Box<Record>>) {
+    /// Adds a new resource. Returns its sequence number and key, and the record that was under its key.
+    pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.figures.number();
         let (new, old) = shard.write(&self.figures, made, sequence);
         shard.allocated(made.caller);
         shard.gain(&self.figures, new, sequence, Entering::New);
-        (sequence, old)
+        (sequence, shard.entries[new as usize].record.key(), old)
     }
 
     /// Adds a record unless there is another one under its key.
@@ -397,7 +397,7 @@ mod tests {
             let table = Table::new();
             table.create(&made(1));
             let first = table.begin_free(&key(1), Caller::default(), |_, _| true);
-            let (newer, old) = table.create(&made(1));
+            let (newer, _, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
                 let second = table.begin_free(&key(1), Caller::default(), |_, _| true);
@@ -448,7 +448,7 @@ mod tests {
         for second_first in [true, false] {
             let table = Table::new();
             let begin = || table.begin_free(&key(1), Caller::default(), |_, _| false);
-            let (oldest, _) = table.create(&made(1));
+            let (oldest, ..) = table.create(&made(1));
             let first = begin();
             table.create(&made(1));
             let second = begin();
