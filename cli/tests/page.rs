@@ -177,6 +177,10 @@ fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_ar
         test.contains("help: free it before the test ends"),
         "{test}"
     );
+    assert!(
+        test.contains("unknown: a static of its allocator refers to it"),
+        "{test}"
+    );
     let environment = view.text(".environment");
     for label in ["began", "UTC", "machine", "devices", "embedded:0"] {
         assert!(environment.contains(label), "{label}: {environment}");

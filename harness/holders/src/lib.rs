@@ -107,6 +107,8 @@ pub struct Holder {
 pub enum Unknown {
     /// The search ended after this time, before it had seen everything.
     OutOfTime(Duration),
+    /// A value as small as its address or handle may be any number.
+    NotSought,
     /// There is more memory to search than is read.
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
@@ -121,6 +123,7 @@ impl fmt::Display for Unknown {
             Self::OutOfTime(time) => {
                 write!(f, "the search did not see everything within {time:?}")
             }
+            Self::NotSought => f.write_str("a value as small as this may be any number"),
             Self::TooMuch => write!(
                 f,
                 "there is more than {} MiB to search",

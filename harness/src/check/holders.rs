@@ -80,6 +80,7 @@ pub(crate) fn add(
     let blocks = heap.map(|heap| KnownBlocks(heap.live()));
     let blocks = blocks.unwrap_or_default();
     let started = started_threads();
+    let own_sources = observe::own_sources();
     for (finding, records) in report.findings.iter_mut().zip(records) {
         let mut of_records: Vec<usize> = records
             .iter()
@@ -94,10 +95,14 @@ pub(crate) fn add(
             .iter()
             .find_map(|group| found[*group].as_ref().err());
         let of_records = of_records.iter().map(|group| found[*group].as_deref().ok());
-        let may_be_far = finding.resource != Some(Kind::Block);
         let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
             let mut holders = holders.into_iter().flatten();
-            holders.any(|it| it.root.kind == RootKind::Static && (may_be_far || it.blocks == 0))
+            holders.any(|it| match finding.resource {
+                Some(Kind::Block) => {
+                    it.blocks == 0 && is_static(it) && !is_its_allocator_s(it, &own_sources)
+                }
+                _ => is_static(it),
+            })
         };
         if at_the_end
             && fails(finding.kind)
@@ -112,11 +117,14 @@ pub(crate) fn add(
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
+        let all = holders.len();
         if finding.resource == Some(Kind::Block) {
-            holders.retain(|holder| !is_its_allocator_s(holder));
+            holders.retain(|holder| !is_its_allocator_s(holder, &own_sources));
         }
+        // Where the search ended at such a static, it does not know what else there is.
+        let is_known = holders.len() == all;
         let holder = |found| holder(found, &blocks, &started, &report.test);
-        finding.holders = (may_be_none || !holders.is_empty()).then(|| {
+        finding.holders = (may_be_none && is_known || !holders.is_empty()).then(|| {
             let mut holders: Vec<_> = nearest(holders).into_iter().map(holder).collect();
             // Threads without a name may run the same function.
             holders.dedup();
@@ -131,6 +139,7 @@ pub(crate) fn add(
                     "there are more than {} to search for",
                     count(MAX_SEARCHED as u64)
                 )),
+                None if !is_known => Some(ONLY_ITS_ALLOCATOR.to_owned()),
                 None => unknown.map(Unknown::to_string),
             };
         }
@@ -267,7 +276,7 @@ fn search(
     // A copy of an address in the harness's own memory would be found as its holder.
     drop(found);
     if targets.is_empty() {
-        return Some((vec![Err(Unknown::Unreadable); groups], without_address));
+        return Some((vec![Err(Unknown::NotSought); groups], without_address));
     }
     let maps = mappings::of_this_process();
     let mappings: Vec<_> = mappings::parse(&maps).map(mapping).collect();
@@ -387,18 +396,23 @@ fn own_stack() -> Vec<(u64, u64)> {
     returns
 }
 
+/// The reason if nothing else was found.
+const ONLY_ITS_ALLOCATOR: &str =
+    "a static of its allocator refers to it, as to every block, and the search ended there";
+
+fn is_static(holder: &gpu_leak_holders::Holder) -> bool {
+    holder.root.kind == RootKind::Static
+}
+
 /// Whether only an allocator that reports its blocks uses this static: it leads to all of them, forgotten or
 /// not.
-fn is_its_allocator_s(holder: &gpu_leak_holders::Holder) -> bool {
-    let own = observe::own_sources();
+fn is_its_allocator_s(holder: &gpu_leak_holders::Holder, own: &[&str]) -> bool {
     let is_own = |address: &u64| {
         let frames = symbols::site(&[*address as usize], Kind::Block, &[]).frames;
         let file = frames.first().and_then(|frame| frame.file.as_deref());
         file.is_some_and(|file| own.iter().any(|own| file.contains(own)))
     };
-    holder.root.kind == RootKind::Static
-        && !holder.used_at.is_empty()
-        && holder.used_at.iter().all(is_own)
+    is_static(holder) && !holder.used_at.is_empty() && holder.used_at.iter().all(is_own)
 }
 
 /// Converts a holder to the form of reports.

@@ -44,7 +44,8 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
 
 fn of_site(group: &Group, input: &CheckInput) -> Found {
     let last = group.level.last().copied().unwrap_or_default();
-    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), 0, input);
+    let run = group.first_run().unwrap_or(0);
+    let mut grown = of_group(FindingKind::Grew, group, &group.kept_in_all(), run, input);
     let finding = &mut grown.finding;
     let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
     (finding.count, finding.bytes) = (last.count, last.bytes);

@@ -70,7 +70,7 @@ pub(super) fn of_line(
             .get(stack)
             .is_none_or(|counted| counted == count)
     };
-    if !stacks.iter().all(is_all) {
+    if all.len() > MOST_IN_ORDER || !stacks.iter().all(is_all) {
         return None;
     }
     all.sort_unstable();

@@ -78,7 +78,7 @@ pub struct Key {
 }
 
 /// An address or handle with all bits inverted. What holds a leak is searched for by its address in all
-/// memory that can be reached, and neither the ledger nor what it has freed may look like a holder.
+/// memory that can be reached, and the records of the ledger, live or freed, must not look like one.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 struct Hidden(u64);

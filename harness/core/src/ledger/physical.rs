@@ -197,8 +197,11 @@ impl Physical {
     pub(super) fn put_back(&mut self, dropped: Dropped, changes: &mut Vec<TableChange>) {
         let is_taken = match dropped.from {
             DroppedBy::Handle(value, old) => {
-                // One that was removed had no reference left.
-                let known = self.handles.entry(value).or_insert(old);
+                // Another call may have removed it, with the references that `old` still had.
+                let known = self.handles.entry(value).or_insert(Handle {
+                    references: 0,
+                    ..old
+                });
                 let is_own = known.object == old.object;
                 known.references += u64::from(is_own);
                 !is_own

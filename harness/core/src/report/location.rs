@@ -170,13 +170,14 @@ fn caller(frame: &Frame, test: &str) -> String {
     }
 }
 
-/// Whether the function of `inner` is a closure in that of `outer`, which would look like recursion.
+/// Whether the function of `inner` is a closure on another line of `outer`'s, which would look like recursion.
 fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
     let names = inner.function.as_deref().zip(outer.function.as_deref());
-    names.is_some_and(|(inner, outer)| {
-        let inside = inner.strip_prefix(outer);
-        inside.is_some_and(|inside| inside.starts_with("::{{closure}}"))
-    })
+    position(inner) != position(outer)
+        && names.is_some_and(|(inner, outer)| {
+            let inside = inner.strip_prefix(outer);
+            inside.is_some_and(|inside| inside.starts_with("::{{closure}}"))
+        })
 }
 
 /// Whether the name would add nothing: the test itself, a file's top level, or a closure whose path

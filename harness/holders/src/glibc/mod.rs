@@ -36,8 +36,9 @@ pub(super) fn find(
     let budget = Budget::new(time);
     let mut pages = Pages::new(OwnMemory::open()?, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
+    let not_sought = Targets::groups_without(&targets, groups);
     // Groups to which something leads that is not named.
-    let mut unnamed = Targets::groups_without(&targets, groups);
+    let mut unnamed = not_sought.clone();
     let targets = Targets::new(targets);
     let driver = Driver {
         libraries: std::mem::take(&mut roots.cuda),
@@ -106,9 +107,10 @@ pub(super) fn find(
     }
     let answers = found
         .into_iter()
-        .zip(unnamed)
-        .map(|(found, unnamed)| match unnamed {
+        .zip(unnamed.into_iter().zip(not_sought))
+        .map(|(found, (unnamed, not_sought))| match unnamed {
             _ if !found.is_empty() => Ok(nearest(found)),
+            true if not_sought => Err(Unknown::NotSought),
             true => Err(Unknown::Unnamed),
             false if complete => Ok(Vec::new()),
             false if pages.is_full() => Err(Unknown::TooMuch),

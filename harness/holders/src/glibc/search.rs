@@ -221,8 +221,10 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.contexts.contains(&Hidden::of(word));
-                found.is_the_driver_s |=
-                    driver.libraries.region(word).is_some() && !driver.functions.contains(&word);
+                // Parts of two neighbours may look like such an address.
+                found.is_the_driver_s |= at % 8 == 0
+                    && driver.libraries.region(word).is_some()
+                    && !driver.functions.contains(&word);
                 if heap.region(word).is_some() && !driver.handles.contains(&Hidden::of(word)) {
                     // More than can be followed need not be stored.
                     match found.pointers.len() {
