@@ -276,22 +276,24 @@ fn what_rises_with_every_run_is_a_leak_though_its_lines_differ() {
 #[test]
 fn a_class_that_every_run_leaves_is_charged_once() {
     let mut check = check();
-    check.run(|run| _ = (run.take(10, 64), run.take(11, 32)));
+    check.run(|run| _ = (run.take(10, 64), run.take(11, 32), run.take(12, 8)));
     check.run(|run| _ = (run.take(20, 64), run.take(21, 64)));
     check.run(|run| _ = run.take(30, 32));
     check.tells(
         "
         leaked
-        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:2}; records [0, 4]
-        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:2}; records [1, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:3}; records [0, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:3}; records [1, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:12; allocated 1; bytes 8; confirmed {bytes:32,count:1,of:3,runs:3}; each 8; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:3,last:3,of:3}; records [2, 5]
     ",
     );
     check.input.facts.tolerance = 127;
     check.tells(
         "
         leaked
-        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:2}; records [0, 4]
-        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:2}; records [1, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:3}; records [0, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:11; allocated 1; bytes 32; confirmed {bytes:32,count:1,of:3,runs:3}; each 32; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:2,last:2,of:3}; records [1, 5]
+        leaked: 1 × linear on cuda:0 at src/app.rs:12; allocated 1; bytes 8; confirmed {bytes:32,count:1,of:3,runs:3}; each 8; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:3,last:3,of:3}; records [2, 5]
         note: 128 B of driver memory on cuda:0 remained allocated, more than the tolerance of 127 B
     ",
     );
@@ -449,6 +451,15 @@ fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(15, 64)));
     check.run(|run| _ = (run.take(20, 64), run.take(25, 64)));
+    let mut at_another = check.clone();
+    at_another.run(|run| _ = (run.take(10, 64), run.take(30, 64)));
+    at_another.tells(
+        "
+        leaked
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; when {first:1,last:1,of:2}; records [0, 4]
+        leaked: 1 × linear on cuda:0 at src/app.rs:15; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 2 objects, 128 B in total]; when {first:2,last:2,of:2}; records [1]
+    ",
+    );
     check.run(|run| _ = (run.take(10, 64), run.take(25, 64)));
     check.tells(
         "

@@ -432,3 +432,17 @@ fn the_late_end_of_a_call_that_found_nothing_takes_nothing_new() {
     world.end_free(unmap, 0);
     assert_eq!(world.held(), [(1, 1)]);
 }
+
+#[test]
+fn of_two_unmaps_at_once_the_one_that_counts_leaves_what_is_beside_it() {
+    let world = World::new();
+    world.create(HANDLE);
+    for range in 0..3 {
+        world.map(ADDRESS + range * SIZE, HANDLE);
+    }
+    let unmap = || world.begin_unmap(ADDRESS + SIZE, SIZE);
+    let [first, second] = [unmap(), unmap()];
+    world.end_free(first, FAILED);
+    world.end_free(second, 0);
+    assert_eq!(world.held(), [(1, 2)]);
+}
