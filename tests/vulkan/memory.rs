@@ -3,7 +3,8 @@
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_vulkan_tests::{Gpu, gpu};
+use gpu_leak_check::report::check_report::CheckStatus;
+use gpu_leak_vulkan_tests::{Gpu, gpu, run};
 
 use super::{WORKS, found, is_clean};
 
@@ -119,7 +120,7 @@ fn uses_a_block_that_is_kept() {
 
 #[test]
 fn a_block_that_the_next_run_uses_again_fails_nothing() {
-    let Some(checked) = gpu_leak_vulkan_tests::run("memory::uses_a_block_that_is_kept") else {
+    let Some(checked) = run("memory::uses_a_block_that_is_kept") else {
         return;
     };
     assert!(checked.child.status.success(), "{}", checked.story());
@@ -146,4 +147,34 @@ fn frees_all() {
 #[test]
 fn what_is_freed_is_clean_and_null_may_be_freed() {
     is_clean("memory::frees_all");
+}
+
+/// Has the function names of cubecl's allocator in its stack.
+mod cubecl_runtime {
+    pub(super) mod memory_management {
+        #[inline(never)]
+        pub(crate) fn reserve() {
+            super::super::buffer(super::super::gpu(), 1 << 20);
+        }
+    }
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn takes_a_page_through_cubecl() {
+    cubecl_runtime::memory_management::reserve();
+}
+
+/// burn's backends on wgpu allocate so: a page is a buffer.
+#[test]
+fn a_buffer_that_a_known_allocator_hands_out_parts_of_is_inconclusive_without_a_probe() {
+    let Some(checked) = run("memory::takes_a_page_through_cubecl") else {
+        return;
+    };
+    let (report, story) = (checked.report(), checked.story());
+    assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
+    assert!(report.findings.is_empty(), "{story}");
+    let reason = report.reason.as_ref().expect("a reason");
+    assert!(reason.what.contains("no probe for cubecl"), "{story}");
 }

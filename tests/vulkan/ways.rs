@@ -1,6 +1,7 @@
 //! The ways to Vulkan's functions: whatever lies between the program and the driver, each object
 //! counts once.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -14,7 +15,7 @@ use gpu_leak_tests::child;
 use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 use libloading::Library;
 
-use super::{WORKS, found, found_with};
+use super::{WORKS, found, found_with, memory};
 
 const BUFFER: (Kind, u64, u64) = (Kind::Buffer, 1, 65_536);
 
@@ -35,6 +36,32 @@ fn a_buffer_counts_once_under_two_layers() {
     let layers = "VK_LAYER_KHRONOS_validation:VK_LAYER_MESA_overlay";
     let variables = [("VK_INSTANCE_LAYERS", layers)];
     found_with("memory::leaks_a_buffer", &[BUFFER], &variables);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn leaks_a_buffer_under_renderdoc() {
+    memory::buffer(gpu(), 65_536);
+    let mapped = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
+    assert!(mapped.contains("librenderdoc"), "the layer is loaded");
+}
+
+#[test]
+fn a_buffer_counts_once_under_renderdoc() {
+    const LAYER: &str = "/usr/share/vulkan/implicit_layer.d/renderdoc_capture.json";
+    if Path::new(LAYER).exists() {
+        let variables = [("ENABLE_VULKAN_RENDERDOC_CAPTURE", "1")];
+        found_with(
+            "ways::leaks_a_buffer_under_renderdoc",
+            &[BUFFER],
+            &variables,
+        );
+    } else {
+        let line = format!("skipped: there is no {LAYER}; scripts/lavapipe installs it\n");
+        let told = std::io::stderr().write_all(line.as_bytes());
+        told.expect("somebody listens");
+    }
 }
 
 #[gpu_leak_check]

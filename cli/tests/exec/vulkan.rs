@@ -1,5 +1,6 @@
-//! A program that uses Vulkan, linked to its loader or not.
+//! A program that uses Vulkan, linked to its loader or not, or with volk.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -8,17 +9,17 @@ use gpu_leak_tests::fake::Fake;
 
 use super::ran_with;
 
-/// Builds the program and compares what it leaves.
-fn is_found(name: &str, flags: &[&str]) {
+/// Builds the program and compares what it leaves: one of each, the fence with its line.
+fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
     let folder = tempfile::tempdir().expect("a folder");
-    let program = folder.path().join(name);
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/exec/vulkan.c");
-    let built = Command::new("cc")
+    let program = folder.path().join("program");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(source);
+    let built = Command::new(compiler)
         .args(["-g", "-O0", "-o"])
         .args([&program, &source])
         .args(flags)
         .output()
-        .expect("a C compiler");
+        .expect("a compiler");
     let plain = || Command::new(&program).status().expect("it runs").code();
     if !built.status.success() || plain() != Some(0) {
         let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
@@ -34,37 +35,56 @@ fn is_found(name: &str, flags: &[&str]) {
     let [file] = &files[..] else {
         panic!("{} files: {:?}", files.len(), ran.told);
     };
-    let mut found: Vec<_> = file.reports[0]
-        .findings
-        .iter()
-        .map(|it| {
-            (
-                it.resource,
-                it.count,
-                it.site.user_frame().and_then(|it| it.line),
-            )
-        })
-        .collect();
+    let findings = &file.reports[0].findings;
+    let mut found: Vec<_> = findings.iter().map(|it| (it.resource, it.count)).collect();
+    let mut expected: Vec<_> = left.iter().map(|kind| (Some(*kind), 1)).collect();
     found.sort_unstable();
-    let kinds: Vec<_> = found
-        .iter()
-        .map(|(kind, count, _)| (*kind, *count))
-        .collect();
-    let expected = [Kind::Device, Kind::Instance, Kind::Fence].map(|kind| (Some(kind), 1));
-    assert_eq!(kinds, expected, "{:?}", ran.told);
-    let lines = include_str!("vulkan.c").lines();
-    let line = (1..)
-        .zip(lines)
-        .find(|(_, line)| line.contains("/* left here */"));
-    assert_eq!(found[2].2, line.map(|(line, _)| line), "{:?}", ran.told);
+    expected.sort_unstable();
+    assert_eq!(found, expected, "{:?}", ran.told);
+    let fence = findings.iter().find(|it| it.resource == Some(Kind::Fence));
+    let line = fence.and_then(|it| it.site.user_frame()?.line);
+    let source = std::fs::read_to_string(source).expect("it was compiled");
+    let mut lines = (1..).zip(source.lines());
+    let marked = lines.find(|(_, line)| line.contains("/* left here */"));
+    assert_eq!(line, marked.map(|(line, _)| line), "{:?}", ran.told);
 }
+
+const LEFT: [Kind; 3] = [Kind::Device, Kind::Instance, Kind::Fence];
+const LEFT_BY_CPP: [Kind; 4] = [Kind::Device, Kind::Instance, Kind::Fence, Kind::Event];
 
 #[test]
 fn what_a_program_leaves_that_opens_vulkan_is_told_with_its_line() {
-    is_found("opens", &["-ldl"]);
+    is_found("cc", "tests/exec/vulkan.c", &["-ldl"], &LEFT);
 }
 
 #[test]
 fn what_a_program_leaves_that_is_linked_to_vulkan_is_told_with_its_line() {
-    is_found("linked", &["-DLINKED", "-ldl", "-l:libvulkan.so.1"]);
+    let flags = ["-DLINKED", "-ldl", "-l:libvulkan.so.1"];
+    is_found("cc", "tests/exec/vulkan.c", &flags, &LEFT);
+}
+
+/// Whether a header of C is there. If not, says so.
+fn has_header(name: &str) -> bool {
+    let is_there = Path::new("/usr/include").join(name).exists();
+    if !is_there {
+        let line = format!("skipped: there is no {name}; scripts/lavapipe installs it\n");
+        let told = std::io::stderr().write_all(line.as_bytes());
+        told.expect("somebody listens");
+    }
+    is_there
+}
+
+#[test]
+fn what_a_program_in_cpp_leaves_is_told_with_its_line() {
+    if has_header("vulkan/vulkan.h") {
+        is_found("c++", "tests/exec/vulkan.cpp", &["-lvulkan"], &LEFT_BY_CPP);
+    }
+}
+
+#[test]
+fn each_object_of_a_program_with_volk_counts_once() {
+    if has_header("volk.h") {
+        let flags = ["-DVOLK", "-ldl"];
+        is_found("c++", "tests/exec/vulkan.cpp", &flags, &LEFT_BY_CPP);
+    }
 }

@@ -1,15 +1,23 @@
 //! A small project that uses burn on a GPU, like any other project: nothing here depends on the
 //! checks.
 
-use burn::backend::{Autodiff, Cuda, cuda::CudaDevice};
+use burn::backend::Autodiff;
 use burn::module::Module;
 use burn::nn::loss::{MseLoss, Reduction};
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{AdamConfig, GradientsParams, Optimizer};
-use burn::tensor::{Distribution, Tensor, backend::Backend};
+use burn::tensor::backend::{Backend, BackendTypes};
+use burn::tensor::{Distribution, Tensor};
 
 /// The backend that everything here uses.
-pub type Gpu = Cuda<f32, i32>;
+#[cfg(feature = "cuda")]
+pub type Gpu = burn::backend::Cuda<f32, i32>;
+/// The backend that everything here uses.
+#[cfg(feature = "vulkan")]
+pub type Gpu = burn::backend::Vulkan<f32, i32>;
+
+/// A device of it; the default is the first.
+pub type Device = <Gpu as BackendTypes>::Device;
 
 /// Two layers.
 #[derive(Module, Debug)]
@@ -35,7 +43,7 @@ impl<B: Backend> Model<B> {
 }
 
 /// Trains a model on a task with random numbers. Returns the losses of `steps` steps.
-pub fn train(device: &CudaDevice, steps: usize) -> Vec<f32> {
+pub fn train(device: &Device, steps: usize) -> Vec<f32> {
     let mut model = Model::<Autodiff<Gpu>>::new(device);
     let mut optimizer = AdamConfig::new().init();
     let input = Tensor::random([128, 32], Distribution::Normal(0., 1.), device);

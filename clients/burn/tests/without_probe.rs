@@ -1,10 +1,10 @@
 //! Without a probe, it is unknown which parts of cubecl's pages are in use: the check says so.
 
-use burn::backend::{Cuda, cuda::CudaDevice};
 use burn::tensor::{Tensor, backend::Backend};
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::CheckStatus;
+use gpu_leak_client_burn::{Device, Gpu};
 use gpu_leak_client_support as support;
 
 /// cubecl creates a stream for each thread that uses it and keeps it, and each run of a test has
@@ -20,11 +20,11 @@ fn share_one_stream() {
 #[ignore = "run in a process of its own"]
 #[test]
 fn a_forgotten_tensor() {
-    let device = CudaDevice::new(0);
-    let scores = Tensor::<Cuda, 2>::empty([256, 1024], &device);
+    let device = Device::default();
+    let scores = Tensor::<Gpu, 2>::empty([256, 1024], &device);
     std::mem::forget(scores);
     // cubecl works only when something is requested, and there is no probe to request it.
-    Cuda::<f32, i32>::sync(&device).expect("nothing went wrong on the device");
+    Gpu::sync(&device).expect("nothing went wrong on the device");
 }
 
 #[test]

@@ -3,18 +3,20 @@
 //! A thread of cubecl's own does the work of all tests, so they must run one at a time for a check
 //! to know the owner of the work; `.cargo/config.toml` sets this.
 
-use burn::backend::cuda::CudaDevice;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Layer};
-use gpu_leak_client_burn::train;
+use gpu_leak_client_burn::{Device, train};
 use gpu_leak_client_support as support;
 
-mod cubecl_probe;
+#[cfg(feature = "cuda")]
+gpu_leak_check::probe!(&gpu_leak_cubecl::CUDA);
+#[cfg(feature = "vulkan")]
+gpu_leak_check::probe!(&gpu_leak_cubecl::WGPU);
 
 #[gpu_leak_check]
 #[test]
 fn training_frees_everything() {
-    let losses = train(&CudaDevice::new(0), 100);
+    let losses = train(&Device::default(), 100);
     assert!(losses[99] < losses[0], "it learns: {losses:?}");
 }
 
@@ -22,9 +24,8 @@ fn training_frees_everything() {
 mod planted {
     use std::sync::Mutex;
 
-    use burn::backend::cuda::CudaDevice;
     use burn::tensor::{Distribution, Tensor};
-    use gpu_leak_client_burn::Gpu;
+    use gpu_leak_client_burn::{Device, Gpu};
 
     use super::gpu_leak_check;
 
@@ -32,7 +33,7 @@ mod planted {
     #[ignore = "leaks on purpose"]
     #[test]
     fn a_forgotten_tensor() {
-        let scores = Tensor::<Gpu, 2>::empty([256, 1024], &CudaDevice::new(0));
+        let scores = Tensor::<Gpu, 2>::empty([256, 1024], &Device::default());
         std::mem::forget(scores);
     }
 
@@ -43,7 +44,7 @@ mod planted {
         static HISTORY: Mutex<Vec<Tensor<Gpu, 2>>> = Mutex::new(Vec::new());
         for _ in 0..10 {
             let noise = Distribution::Normal(0., 1.);
-            let samples = Tensor::random([16, 128], noise, &CudaDevice::new(0));
+            let samples = Tensor::random([16, 128], noise, &Device::default());
             HISTORY.lock().unwrap().push(samples);
         }
     }

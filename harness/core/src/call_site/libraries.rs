@@ -112,25 +112,12 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
 /// The libraries in which an object holds its device and whatever else it needs.
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
-/// The libraries that keep objects of Vulkan for their next use.
-const RECYCLE: &[&str] = &["wgpu-hal", "wgpu_hal"];
-
 /// Whether a backtrace passes through a library whose objects hold what they need.
 #[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
-    passes_through(frames, COUNT_REFERENCES)
-}
-
-/// Whether a backtrace passes through a library that keeps command pools and the like for its next use.
-#[must_use]
-pub fn recycles(frames: &[Frame]) -> bool {
-    passes_through(frames, RECYCLE)
-}
-
-fn passes_through(frames: &[Frame], libraries: &[&str]) -> bool {
     let is_in = |text: Option<&str>| {
         let text = text.unwrap_or_default();
-        libraries.iter().any(|name| text.contains(name))
+        COUNT_REFERENCES.iter().any(|name| text.contains(name))
     };
     frames.iter().any(|frame| {
         frame.owner == Owner::Dependency

@@ -15,6 +15,11 @@ use crate::ledger::{Anomaly, Kind, Record};
 #[derive(Debug, Default)]
 pub(crate) struct BoundMemory(FxHashSet<(ContextUid, u64)>);
 
+/// Whether this object has memory bound to it, whose bytes are its own.
+pub(crate) fn is_bound(record: &Record) -> bool {
+    record.made.pool != 0 && matches!(record.made.kind, Kind::Buffer | Kind::Image)
+}
+
 impl BoundMemory {
     pub(crate) fn of(run: &RunInput) -> Self {
         let live = run.live.iter().map(|live| &live.record);
@@ -22,10 +27,7 @@ impl BoundMemory {
             Anomaly::EndedWithContext { record, .. } => Some(record),
             _ => None,
         });
-        let bound = live.chain(ended).filter(|record| {
-            let made = &record.made;
-            made.pool != 0 && matches!(made.kind, Kind::Buffer | Kind::Image)
-        });
+        let bound = live.chain(ended).filter(|record| is_bound(record));
         Self(bound.map(|it| (it.made.context, it.made.pool)).collect())
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::bound::BoundMemory;
+use super::bound::{BoundMemory, is_bound};
 use super::input::{CheckInput, LiveRecord, Ownership, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
@@ -331,7 +331,9 @@ fn held_unseen(
     run: &RunInput,
     input: &CheckInput,
 ) -> Option<Missing> {
-    if class.layer != Layer::DRIVER || class.kind.is_handle() || input.facts.whole_program {
+    // On Vulkan a segment is a buffer.
+    let has_bytes = !class.kind.is_handle() || is_bound(record);
+    if class.layer != Layer::DRIVER || !has_bytes || input.facts.whole_program {
         return None;
     }
     let allocator = input.names.allocator(record.made.caller.stack)?;

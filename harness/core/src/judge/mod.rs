@@ -105,7 +105,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         trend.mark(&mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
-    // First, because what wgpu keeps for itself is no cause of what else is left.
+    // First, because what a library keeps for itself is no cause of what else is left.
     recycled::allow(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));

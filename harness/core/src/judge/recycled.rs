@@ -1,37 +1,87 @@
-//! Objects that wgpu keeps for its next use.
+//! Objects that a library keeps for its next use.
 //!
-//! How many there are depends on what the device was still working on when the next use began, and so
-//! differs from run to run. One that is left says nothing; that their number grows in each round does.
+//! How many there are depends on what the device was still working on when the next use began, or on how many
+//! threads worked at once, and so differs from run to run. One that is left says nothing; that their number grows in
+//! each round does.
 
 use super::finding::Found;
-use crate::call_site::libraries::recycles;
 use crate::ledger::Kind;
-use crate::report::{AllowedBy, FindingKind};
+use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 
-/// What wgpu keeps on Vulkan: command encoders with their buffers, finished fences, semaphores of a queue,
-/// descriptor pools, and the render passes and framebuffers of a device.
-const RECYCLED: [Kind; 7] = [
-    Kind::CommandPool,
-    Kind::CommandBuffer,
-    Kind::Fence,
-    Kind::Semaphore,
-    Kind::DescriptorPool,
-    Kind::RenderPass,
-    Kind::Framebuffer,
+/// What a library keeps.
+struct Recycler {
+    library: &'static str,
+    /// What creates them: all of these words are in the function and the file of one frame.
+    words: &'static [&'static str],
+    kinds: &'static [Kind],
+}
+
+const RECYCLERS: &[Recycler] = &[
+    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor pools, and the render
+    // passes and framebuffers of a device.
+    Recycler {
+        library: "wgpu",
+        words: &["wgpu_hal"],
+        kinds: &[
+            Kind::CommandPool,
+            Kind::CommandBuffer,
+            Kind::Fence,
+            Kind::Semaphore,
+            Kind::DescriptorPool,
+            Kind::RenderPass,
+            Kind::Framebuffer,
+        ],
+    },
+    // Pools for each thread that works, which the next threads use.
+    Recycler {
+        library: "vulkano",
+        words: &["vulkano", "command_buffer", "allocator"],
+        kinds: &[Kind::CommandPool, Kind::CommandBuffer],
+    },
+    Recycler {
+        library: "vulkano",
+        words: &["vulkano", "descriptor_set", "allocator"],
+        kinds: &[Kind::DescriptorPool, Kind::DescriptorSet],
+    },
+    // What a device keeps of the futures that were dropped.
+    Recycler {
+        library: "vulkano",
+        words: &["vulkano", "from_pool"],
+        kinds: &[Kind::Fence, Kind::Semaphore, Kind::Event],
+    },
 ];
+
+impl Recycler {
+    fn created(&self, kind: Kind, frames: &[Frame]) -> bool {
+        let has_all = |frame: &Frame| {
+            let function = frame.function.as_deref().unwrap_or_default();
+            // A crate's directory has hyphens where its path has underscores.
+            let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
+            let has = |word: &&str| function.contains(word) || file.contains(word);
+            frame.owner == Owner::Dependency && self.words.iter().all(has)
+        };
+        self.kinds.contains(&kind) && frames.iter().any(has_all)
+    }
+}
 
 /// Allows what is left of these objects. What grew is not concerned.
 pub(crate) fn allow(found: &mut [Found]) {
     for Found { finding, .. } in found {
-        let is_recycled = finding
-            .resource
-            .is_some_and(|kind| RECYCLED.contains(&kind));
-        if finding.kind == FindingKind::Leaked && is_recycled && recycles(&finding.site.frames) {
+        let Some(kind) = finding.resource else {
+            continue;
+        };
+        let mut recyclers = RECYCLERS.iter();
+        let recycler = recyclers.find(|it| it.created(kind, &finding.site.frames));
+        if let Some(Recycler { library, .. }) = recycler
+            && finding.kind == FindingKind::Leaked
+        {
             finding.kind = FindingKind::Allowed;
             finding.allowed_by = Some(AllowedBy::new(
                 "gpu-leak-check",
-                "wgpu keeps it for its next use, and how many it keeps depends on what the device is \
-                 doing; with `rounds`, what grows in each round is reported",
+                format!(
+                    "{library} keeps it for its next use, and how many it keeps depends on what the device \
+                     and the threads are doing; with `rounds`, what grows in each round is reported"
+                ),
             ));
         }
     }
@@ -45,13 +95,21 @@ mod tests {
     use crate::report::{FindingKind, Frame, Owner};
 
     fn found(kind: FindingKind, resource: Kind, through: &str) -> Found {
+        found_in(
+            kind,
+            resource,
+            &format!("{through}-30.0.1/src/command.rs"),
+            "create",
+        )
+    }
+
+    fn found_in(kind: FindingKind, resource: Kind, file: &str, function: &str) -> Found {
         let mut finding = of_sum(kind, Layer::DRIVER, Place::named("vulkan:0"), 0);
         finding.resource = Some(resource);
         finding.site.frames = vec![Frame {
             owner: Owner::Dependency,
-            file: Some(format!(
-                "/registry/src/index/{through}-30.0.1/src/command.rs"
-            )),
+            file: Some(format!("/registry/src/index/{file}")),
+            function: Some(function.to_owned()),
             ..Frame::default()
         }];
         Found::sum(finding)
@@ -70,5 +128,29 @@ mod tests {
         let kinds = all.map(|found| found.finding.kind);
         let (leaked, grew) = (FindingKind::Leaked, FindingKind::Grew);
         assert_eq!(kinds, [FindingKind::Allowed, leaked, leaked, leaked, grew]);
+    }
+
+    #[test]
+    fn what_vulkano_keeps_for_other_threads_may_stay_and_nothing_else_of_it() {
+        const COMMANDS: &str = "vulkano-0.35.2/src/command_buffer/allocator.rs";
+        const SETS: &str = "vulkano-0.35.2/src/descriptor_set/allocator.rs";
+        const FENCES: &str = "vulkano-0.35.2/src/sync/fence.rs";
+        let leaked = |kind, file, function| found_in(FindingKind::Leaked, kind, file, function);
+        let mut all = [
+            leaked(Kind::CommandPool, COMMANDS, "new"),
+            leaked(Kind::DescriptorSet, SETS, "new"),
+            leaked(Kind::Fence, FENCES, "from_pool"),
+            leaked(Kind::Fence, FENCES, "new"),
+            leaked(
+                Kind::CommandPool,
+                "vulkano-0.35.2/src/command_buffer/pool.rs",
+                "new",
+            ),
+            leaked(Kind::DescriptorLayout, SETS, "new"),
+        ];
+        allow(&mut all);
+        let kinds = all.map(|found| found.finding.kind);
+        let (leaked, allowed) = (FindingKind::Leaked, FindingKind::Allowed);
+        assert_eq!(kinds, [allowed, allowed, allowed, leaked, leaked, leaked]);
     }
 }
