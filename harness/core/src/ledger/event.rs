@@ -535,6 +535,13 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_shown_and_sorted_by_the_number_that_they_hide() {
+        let key = |value| Key::new(Space::DevicePointer, value);
+        assert!(key(1) < key(2) && key(2).max(key(1)) == key(2));
+        assert!(format!("{:?}", key(0x2a)).contains("0x2a"));
+    }
+
+    #[test]
     fn an_address_is_that_of_what_it_lies_in() {
         let key = |value| Key::new(Space::DevicePointer, value);
         let made = |bytes| Creation {
