@@ -1,8 +1,10 @@
 //! Code shared by the clients' tests of their tests: runs a checked test in a separate process, and
 //! reads its report.
 
+use std::hint;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 
 use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::check_report::{CheckStatus, Finding, FindingKind, Report};
@@ -104,6 +106,17 @@ fn run_files(directory: &Path) -> Vec<PathBuf> {
 pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
     let frame = &finding.site.frames[finding.site.user?];
     Some((frame.file.as_deref()?, frame.line?))
+}
+
+/// Starts eight threads that are busy until the process ends, also if a check fails.
+pub fn start_busy_threads() {
+    for _ in 0..8 {
+        thread::spawn(|| {
+            loop {
+                hint::spin_loop();
+            }
+        });
+    }
 }
 
 /// The number of the line of `source` that ends in `// leak: mark`.

@@ -1,7 +1,6 @@
 //! Work with wgpu leaves nothing on the device, and a planted leak is found.
 
 use std::collections::BTreeMap;
-use std::hint;
 use std::sync::OnceLock;
 use std::thread;
 
@@ -82,14 +81,7 @@ mod planted {
     #[test]
     #[ignore = "run in a process of its own"]
     fn a_hundred_times_beside_busy_threads() {
-        // They end with the process, also if a check fails.
-        for _ in 0..8 {
-            thread::spawn(|| {
-                loop {
-                    hint::spin_loop();
-                }
-            });
-        }
+        support::start_busy_threads();
         for _ in 0..100 {
             works::with_its_own_device();
             works::with_a_shared_device();
