@@ -66,9 +66,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Returns the value after the last one.
-    fn end(&self) -> u64 {
-        self.first.address().saturating_add(self.values)
+    /// Returns the values that refer to it.
+    #[must_use]
+    pub const fn range(&self) -> Range<u64> {
+        let first = self.first.address();
+        first..first.saturating_add(self.values)
     }
 }
 
@@ -107,7 +109,7 @@ pub struct Holder {
 pub enum Unknown {
     /// The search ended after this time, before it had seen everything.
     OutOfTime(Duration),
-    /// A value as small as its address or handle may be any number.
+    /// It has no address or handle, or a value that may be any number.
     NotSought,
     /// There is more memory to search than is read.
     TooMuch,
@@ -123,7 +125,9 @@ impl fmt::Display for Unknown {
             Self::OutOfTime(time) => {
                 write!(f, "the search did not see everything within {time:?}")
             }
-            Self::NotSought => f.write_str("a value as small as this may be any number"),
+            Self::NotSought => {
+                f.write_str("only addresses and handles of 2³² and more are searched for")
+            }
             Self::TooMuch => write!(
                 f,
                 "there is more than {} MiB to search",

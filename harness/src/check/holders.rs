@@ -95,14 +95,13 @@ pub(crate) fn add(
             .iter()
             .find_map(|group| found[*group].as_ref().err());
         let of_records = of_records.iter().map(|group| found[*group].as_deref().ok());
+        let is_block = finding.resource == Some(Kind::Block);
+        let is_allocator_s = |it: &gpu_leak_holders::Holder| {
+            is_block && is_static(it) && symbols::are_own(&it.used_at, &own_sources)
+        };
         let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
             let mut holders = holders.into_iter().flatten();
-            holders.any(|it| match finding.resource {
-                Some(Kind::Block) => {
-                    it.blocks == 0 && is_static(it) && !is_its_allocator_s(it, &own_sources)
-                }
-                _ => is_static(it),
-            })
+            holders.any(|it| is_static(it) && (!is_block || it.blocks == 0) && !is_allocator_s(it))
         };
         if at_the_end
             && fails(finding.kind)
@@ -118,10 +117,9 @@ pub(crate) fn add(
             && of_records.clone().all(|holders| holders.is_some());
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
         let all = holders.len();
-        if finding.resource == Some(Kind::Block) {
-            holders.retain(|holder| !is_its_allocator_s(holder, &own_sources));
-        }
-        // Where the search ended at such a static, it does not know what else there is.
+        // A static that only an allocator uses leads to all of its blocks, forgotten or not. Where the
+        // search ended at one, it does not know what else there is.
+        holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let holder = |found| holder(found, &blocks, &started, &report.test);
         finding.holders = (may_be_none && is_known || !holders.is_empty()).then(|| {
@@ -186,8 +184,7 @@ fn add_blocks(
     for record in &live {
         if let Some(target) = target(record, targets.len()) {
             of_finding[wanted[&record.sequence]].push(target.group);
-            let first = target.first.address();
-            ranges.push((first..first.saturating_add(target.values), record.sequence));
+            ranges.push((target.range(), record.sequence));
             targets.push(target);
         }
     }
@@ -402,17 +399,6 @@ const ONLY_ITS_ALLOCATOR: &str =
 
 fn is_static(holder: &gpu_leak_holders::Holder) -> bool {
     holder.root.kind == RootKind::Static
-}
-
-/// Whether only an allocator that reports its blocks uses this static: it leads to all of them, forgotten or
-/// not.
-fn is_its_allocator_s(holder: &gpu_leak_holders::Holder, own: &[&str]) -> bool {
-    let is_own = |address: &u64| {
-        let frames = symbols::site(&[*address as usize], Kind::Block, &[]).frames;
-        let file = frames.first().and_then(|frame| frame.file.as_deref());
-        file.is_some_and(|file| own.iter().any(|own| file.contains(own)))
-    };
-    is_static(holder) && !holder.used_at.is_empty() && holder.used_at.iter().all(is_own)
 }
 
 /// Converts a holder to the form of reports.

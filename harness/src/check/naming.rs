@@ -1,7 +1,5 @@
 //! Collects the names that a judgement may use: call sites, devices, threads, errors.
 
-use std::collections::BTreeSet;
-
 use super::blind::culprit;
 use crate::api::vulkan;
 use crate::capture::thread::thread_name;
@@ -92,8 +90,7 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
         add_error(names, broken.error);
         names.broken_by = culprit();
     }
-    let places = run.baseline.places().into_iter().chain(run.end.places());
-    for place in places.collect::<BTreeSet<_>>() {
+    for place in &run.baseline.places() | &run.end.places() {
         add_device(names, place, run);
     }
 }
@@ -131,9 +128,7 @@ fn add_device(names: &mut NameTable, place: Place, run: &RunInput) {
     if let (Some(was), Some(is)) = (run.baseline.whole(place), run.end.whole(place))
         && was.used != is.used
     {
-        let seen = neighbours::that_use_cuda();
-        let new = seen.into_iter().filter(|it| !names.neighbours.contains(it));
-        names.neighbours.extend(new.collect::<Vec<_>>());
+        names.neighbours.extend(neighbours::that_use_cuda());
         if was.limits.stack != is.limits.stack {
             let threads = || memory::resident_threads(place);
             names.resident_threads.entry(place).or_insert_with(threads);

@@ -44,13 +44,22 @@ pub(crate) fn frames(raw: &[usize], own_sources: &[&str]) -> Vec<Frame> {
 pub(crate) fn by_word(
     raw: &[usize],
     own_sources: &[&str],
-    mut wanted: impl FnMut(usize) -> bool,
+    wanted: impl FnMut(usize) -> bool,
 ) -> Vec<(usize, Vec<Frame>)> {
+    let workspace = Workspace::current();
+    each_word(raw, wanted, |frame| shown(frame, own_sources, workspace))
+}
+
+/// Like [`by_word`], with what `of_frame` returns for each frame.
+fn each_word<T>(
+    raw: &[usize],
+    mut wanted: impl FnMut(usize) -> bool,
+    of_frame: impl Fn(&Frame) -> T,
+) -> Vec<(usize, Vec<T>)> {
     // Reading debug information makes a million host allocations.
     let _quiet = quiet();
     let (then, now) = history::modules_of(raw);
     let mut known = locked(&KNOWN);
-    let workspace = Workspace::current();
     let mut all = Vec::new();
     let mut started = false;
     for &word in raw {
@@ -69,11 +78,29 @@ pub(crate) fn by_word(
             }
         };
         if wanted(word) {
-            let shown = |frame| shown(frame, own_sources, workspace);
-            all.push((word, frames.iter().map(shown).collect()));
+            all.push((word, frames.iter().map(&of_frame).collect()));
         }
     }
     all
+}
+
+/// Whether there are addresses of code, each of them in a file with one of `own_sources` in its path.
+pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
+    let in_own = |frame: &Frame| {
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|it| is_own(it, own_sources))
+    };
+    let is_used_there = |address: &u64| {
+        let frames = each_word(&[*address as usize], |_| true, in_own);
+        // What is inlined there may be another library's.
+        frames
+            .into_iter()
+            .flat_map(|(_, frames)| frames)
+            .any(|is_own| is_own)
+    };
+    !addresses.is_empty() && addresses.iter().all(is_used_there)
 }
 
 /// Returns the frame for a line of an interpreted program.
@@ -89,11 +116,15 @@ fn of_line(line: &ScriptLine) -> Frame {
     }
 }
 
+fn is_own(file: &str, own_sources: &[&str]) -> bool {
+    own_sources.iter().any(|own| file.contains(own))
+}
+
 /// Returns a frame as reports show it.
 fn shown(frame: &Frame, own_sources: &[&str], workspace: &Workspace) -> Frame {
     let mut frame = frame.clone();
     if let Some(file) = &mut frame.file {
-        if frame.owner == Owner::User && own_sources.iter().any(|own| file.contains(own)) {
+        if frame.owner == Owner::User && is_own(file, own_sources) {
             frame.owner = Owner::Dependency;
         }
         *file = workspace.relative(file).to_owned();

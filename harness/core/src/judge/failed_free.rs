@@ -370,6 +370,9 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
+    // What a failed free named is among what the groups kept.
+    found.records.sort_unstable();
+    found.records.dedup();
     let finding = &mut found.finding;
     // The record of a failed free is live as well, so live resources are counted, not calls.
     (finding.count, finding.bytes) = (sum.count.max(1), sum.bytes);

@@ -1,6 +1,6 @@
 //! The names that the judgement and its report use: call sites, devices, threads, errors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct NameTable {
     pub broken_by: Option<String>,
     /// The other processes that are seen to use CUDA: `4242 (python3)`.
     #[serde(default)]
-    pub neighbours: Vec<String>,
+    pub neighbours: BTreeSet<String>,
 }
 
 impl NameTable {

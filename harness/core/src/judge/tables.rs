@@ -20,10 +20,8 @@ pub fn device_tables(input: &CheckInput) -> Vec<DeviceTable> {
         false => first,
     };
     let second = input.judged_runs().get(1).filter(|_| !is_growth);
-    let mut places = first.baseline.places();
-    places.extend(last.end.places());
-    places.sort_by_key(|place| (*place == Place::HOST, *place));
-    places.dedup();
+    let mut places = Vec::from_iter(&first.baseline.places() | &last.end.places());
+    places.sort_by_key(|place| *place == Place::HOST);
     let tables = places.into_iter().map(|place| {
         let of_second = || {
             let whole = second.and_then(|run| whole_device(place, &run.baseline, &run.end, names));

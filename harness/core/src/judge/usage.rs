@@ -1,5 +1,7 @@
 //! What is in use at one moment, by every figure.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::event::ContextUid;
@@ -152,8 +154,8 @@ impl Usage {
         found.map_or(Counted::default(), |(_, counted)| *counted)
     }
 
-    /// Returns every place that holds or held something, in no particular order.
-    pub fn places(&self) -> Vec<Place> {
+    /// Returns every place that holds or held something.
+    pub fn places(&self) -> BTreeSet<Place> {
         let layers = self.layers.iter().filter(|layer| {
             layer.allocated != 0 || layer.peak.unwrap_or(0) != 0 || layer.reserved.unwrap_or(0) != 0
         });

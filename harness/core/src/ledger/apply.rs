@@ -272,8 +272,7 @@ impl Ledger {
 
     /// Whether nothing has to be done at the end of a successful free of this record.
     fn needs_no_end(&self, record: &Record, caller: Caller) -> bool {
-        let is_its_own = caller.scope == record.made.caller.scope;
-        (is_its_own || caller.scope == ScopeId::NONE)
+        !frees_for_another(record, caller)
             && !self.free_log.is_on()
             && !record.key().space.is_graph()
     }
@@ -281,9 +280,16 @@ impl Ledger {
     /// Records that a known record was freed.
     fn freed(&self, record: &Record, caller: Caller) {
         self.free_log.freed(record, caller.stack, || self.now());
-        self.scopes
-            .freed(caller.scope, record.sequence, &record.made);
+        if frees_for_another(record, caller) {
+            self.scopes
+                .freed(caller.scope, record.sequence, &record.made);
+        }
     }
+}
+
+/// Whether a scope frees what it has not created.
+fn frees_for_another(record: &Record, caller: Caller) -> bool {
+    caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope
 }
 
 impl Default for Ledger {

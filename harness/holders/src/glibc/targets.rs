@@ -26,7 +26,7 @@ impl Targets {
     pub(super) fn new(mut all: Vec<Target>) -> Self {
         all.retain(Target::is_sought);
         all.sort_by_key(|target| (target.first.address(), target.group));
-        all.dedup_by(|next, known| next.first.address() < known.end());
+        all.dedup_by(|next, known| next.first.address() < known.range().end);
         Self { sorted: all }
     }
 
@@ -53,7 +53,7 @@ impl Targets {
             .sorted
             .partition_point(|target| target.first.address() <= value);
         let at = behind.checked_sub(1)?;
-        (value < self.sorted[at].end()).then_some(at)
+        self.sorted[at].range().contains(&value).then_some(at)
     }
 
     /// Returns the group of the target at an index.

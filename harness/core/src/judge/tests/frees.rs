@@ -241,7 +241,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.tells(
         "
         failed-free
-        failed-free: 6 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 5, 0, 1, 3, 6, 4]
+        failed-free: 6 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 4, 5, 6]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
     ",
@@ -255,7 +255,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.tells(
         "
         failed-free
-        failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 5, 0, 1, 3, 6]
+        failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5, 6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
@@ -268,7 +268,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     check.tells(
         "
         failed-free
-        failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 5, 0, 1, 3]
+        failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5]
         leaked: 1 × linear on cuda:0 at src/app.rs:90; allocated 1; bytes 128; each 128; ended {at:app::step95 (src/app.rs:95),how:freed only because its context was destroyed}; when {first:7,last:7,of:8}; records [6]
         leaked: 1 × linear on cuda:1 at src/app.rs:80; allocated 1; each 0; when {first:5,last:5,of:8}; records [4]
         failed-free: 1 × linear on cuda:0 at src/app.rs:50; allocated 1; bytes 16; each 16; failed CUresult 1 (1) at src/app.rs:60; records [2]
@@ -316,7 +316,7 @@ fn what_broke_a_context_comes_first() {
     check.tells(
         "
         failed-free
-        failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. Find the kernel or the copy first]; records [1, 1]
+        failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. Find the kernel or the copy first]; records [1]
         leaked: 1 × linear on cuda:1 at src/app.rs:30; allocated 1; bytes 4096; each 4096; when {first:3,last:3,of:3}; records [2]
         failed-free: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; failed CUresult 1 (1) at src/app.rs:11; records [0]
     ",
