@@ -402,12 +402,12 @@ mod tests {
             ..Limits::default()
         };
         let over = limits.passed_by(vec![reading]);
-        let told = over.iter().map(|over| {
+        let exceeded = over.iter().map(|over| {
             let lines: Vec<_> = over.sites.iter().map(|site| site.stack.0).collect();
             (over.limit, lines, over.peak_at, over.in_turn.len())
         });
         assert_eq!(
-            told.collect::<Vec<_>>(),
+            exceeded.collect::<Vec<_>>(),
             [
                 (Limit::MaxAllocated, vec![1], 7, 0),
                 (Limit::MaxTotalAllocated, vec![2], 0, 1),

@@ -230,7 +230,7 @@ mod tests {
     use crate::report::{Frame, Owner, Site};
 
     #[test]
-    fn a_closure_is_told_from_recursion_of_its_function() {
+    fn a_closure_is_distinguished_from_recursion_of_its_function() {
         let frame = |function: &str, line| Frame {
             function: Some(function.to_owned()),
             file: Some("src/app.rs".to_owned()),

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use crate::judge::{CheckInput, CheckResult, Facts, LayerName, LayerUsage, LiveRecord};
 use crate::judge::{Ownership, RunInput, judge};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
-use crate::ledger::{Anomaly, Kind, Layer, Place, Record, ScopeId, StackId};
+use crate::ledger::{
+    Anomaly, Kind, Layer, MeterReading, Place, Record, ScopeId, SiteUsage, StackId,
+};
 use crate::report::{Finding, Frame, Owner};
 
 /// The device on which everything is, unless a test says otherwise.
@@ -82,6 +84,34 @@ pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsag
     }
 }
 
+/// What was used of the driver's layer.
+pub(super) fn reading(peak: u64) -> MeterReading {
+    MeterReading {
+        layer: Layer::DRIVER,
+        place: gpu(),
+        made: 3,
+        total: peak,
+        peak,
+        peak_at: 0,
+        at_peak: Vec::new(),
+        by_bytes: Vec::new(),
+        by_count: Vec::new(),
+        in_turn: Vec::new(),
+        lifetimes: Vec::new(),
+        lost: 0,
+    }
+}
+
+/// What a line had at a peak, and the first and last event that allocated it.
+pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
+    SiteUsage {
+        stack: StackId(line),
+        count,
+        bytes,
+        allocated,
+    }
+}
+
 impl Body {
     /// Runs the body once more.
     pub(super) fn run(&mut self, body: impl FnOnce(&mut Run<'_>)) -> &mut Self {
@@ -135,12 +165,12 @@ impl Body {
     #[track_caller]
     pub(super) fn tells(&self, expected: &str) {
         let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
-        let told = self.told();
-        let told: Vec<_> = told.trim().lines().map(str::trim).collect();
-        assert!(told == expected, "told:\n{}\n", told.join("\n"));
+        let said = self.said();
+        let said: Vec<_> = said.trim().lines().map(str::trim).collect();
+        assert!(said == expected, "said:\n{}\n", said.join("\n"));
     }
 
-    fn told(&self) -> String {
+    fn said(&self) -> String {
         let CheckResult {
             status,
             reason,
@@ -150,10 +180,10 @@ impl Body {
             unbound,
             unmet,
         } = judge(&self.input);
-        let mut told = status.name().to_owned();
+        let mut said = status.name().to_owned();
         if let Some(reason) = reason {
             let _ = write!(
-                told,
+                said,
                 " because of {}: {}; {}",
                 reason.code.name(),
                 reason.what,
@@ -161,17 +191,17 @@ impl Body {
             );
         }
         for (finding, records) in findings.iter().zip(records) {
-            let _ = write!(told, "\n{}; records {records:?}", tell(finding));
+            let _ = write!(said, "\n{}; records {records:?}", tell(finding));
         }
         for note in notes {
-            let _ = write!(told, "\nnote: {note}");
+            let _ = write!(said, "\nnote: {note}");
         }
         for (what, sentence) in [("unbound", unbound), ("unmet", unmet)] {
             if let Some(sentence) = sentence {
-                let _ = write!(told, "\n{what}: {sentence}");
+                let _ = write!(said, "\n{what}: {sentence}");
             }
         }
-        told
+        said
     }
 }
 
@@ -186,7 +216,7 @@ fn tell(finding: &Finding) -> String {
     let usual = serde_json::to_value(usual).expect("data");
     let all = serde_json::to_value(finding).expect("data");
     let kind = finding.resource.map_or("reserve", Kind::name);
-    let mut told = format!(
+    let mut said = format!(
         "{}: {} × {kind} on {} at {}",
         finding.kind.name(),
         finding.count,
@@ -194,7 +224,7 @@ fn tell(finding: &Finding) -> String {
         finding.site.location()
     );
     if finding.layer != Layer::DRIVER {
-        let _ = write!(told, " by {}", finding.layer);
+        let _ = write!(said, " by {}", finding.layer);
     }
     for (field, value) in all.as_object().expect("fields") {
         let is_told = ["resource", "count"].contains(&field.as_str());
@@ -212,9 +242,9 @@ fn tell(finding: &Finding) -> String {
             }),
             _ => value.to_string().replace(['"', '\\'], ""),
         };
-        let _ = write!(told, "; {field} {value}");
+        let _ = write!(said, "; {field} {value}");
     }
-    told
+    said
 }
 
 impl Run<'_> {

@@ -1,10 +1,10 @@
 //! Limits, tolerances, and what may stay.
 
-use super::body::{Run, check, gpu, rounds, usage};
+use super::body::{Run, check, gpu, rounds, site, usage};
 use crate::judge::{
     Expect, LayerName, LayerUsage, UsageOverBudget, meant_to_stay, needs_another_run,
 };
-use crate::ledger::{InTurn, Kind, Layer, Place, PoolName, SiteUsage, StackId};
+use crate::ledger::{InTurn, Kind, Layer, Place, PoolName, StackId};
 use crate::report::Limit;
 use crate::suppressions::{Pattern, Suppression};
 
@@ -22,15 +22,6 @@ fn exceed<'a>(run: &'a mut Run<'_>, limit: Limit, reached: u64) -> &'a mut Usage
         in_turn: Vec::new(),
     });
     run.input.over_budget.last_mut().expect("it was just added")
-}
-
-fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
-    SiteUsage {
-        stack: StackId(line),
-        count,
-        bytes,
-        allocated,
-    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! What several runs left, or several rounds gained.
+//! What several runs left.
 
-use super::body::{check, frame, library, rounds};
+use super::body::{check, frame, library};
 use crate::judge::needs_another_run;
 use crate::ledger::Kind;
 use crate::report::Owner;
@@ -115,7 +115,7 @@ fn a_path_that_alternates_is_a_leak_of_every_run() {
 }
 
 #[test]
-fn what_a_later_run_leaves_at_another_path_is_told_with_the_first() {
+fn what_a_later_run_leaves_at_another_path_is_reported_with_the_first() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(10, 64), run.take(15, 8)));
     check.run(|run| _ = (run.take(10, 64), run.take(20, 128), run.take(20, 64)));
@@ -343,64 +343,6 @@ fn a_run_that_ended_differently_confirms_nothing() {
 }
 
 #[test]
-fn what_gains_in_every_round_grew() {
-    let mut check = rounds(4);
-    check.run(|run| _ = (run.take(10, 64), run.take(20, 8), run.take(30, 16)));
-    assert!(needs_another_run(&check.input));
-    check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
-    assert!(needs_another_run(&check.input));
-    check.tells("clean");
-    check.run(|run| _ = (run.take(10, 64), run.take(10, 32)));
-    assert!(needs_another_run(&check.input), "one of them still grows");
-    check.run(|run| _ = run.take(10, 64));
-    assert!(!needs_another_run(&check.input));
-    check.tells(
-        "
-        grew
-        grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 288; rounds [{bytes:64,count:1},{bytes:128,count:2},{bytes:224,count:4},{bytes:288,count:5}]; sizes [{bytes:32,count:1},{bytes:256,count:4}]; records [0, 3, 5, 6, 7]
-    ",
-    );
-}
-
-#[test]
-fn rounds_end_as_soon_as_nothing_can_have_grown() {
-    let mut check = rounds(10);
-    check
-        .run(|run| _ = run.take(10, 64))
-        .run(|_| {})
-        .run(|_| {});
-    assert!(!needs_another_run(&check.input));
-    check.tells("clean");
-}
-
-#[test]
-fn lines_that_grow_together_are_one_finding_at_the_largest() {
-    let mut check = rounds(3);
-    check.run(|run| _ = (run.take(10, 64), run.take(40, 8)));
-    check.run(|run| _ = (run.take(20, 128), run.take(40, 8)));
-    assert!(needs_another_run(&check.input));
-    check.run(|run| _ = (run.take(30, 32), run.take(40, 8)));
-    assert!(!needs_another_run(&check.input));
-    check.tells(
-        "
-        grew
-        grew: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 224; notes [no single call site grew in every round, but all of them together did; the others are src/app.rs:10, src/app.rs:30]; rounds [{bytes:64,count:1},{bytes:192,count:2},{bytes:224,count:3}]; records [0, 2, 4]
-        grew: 3 × linear on cuda:0 at src/app.rs:40; allocated 3; bytes 24; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3}]; records [1, 3, 5]
-    ",
-    );
-}
-
-#[test]
-fn a_round_that_failed_shows_no_growth() {
-    let mut check = rounds(4);
-    for _ in 0..3 {
-        check.run(|run| _ = run.take(10, 64));
-    }
-    check.run(|run| run.input.as_expected = false);
-    check.tells("clean");
-}
-
-#[test]
 fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
     let mut check = check();
     let cublas = |function| library("libcublas.so.13", function, Owner::Cuda);
@@ -471,7 +413,7 @@ fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
 }
 
 #[test]
-fn what_is_left_once_beside_a_leak_is_told_by_itself() {
+fn what_is_left_once_beside_a_leak_is_reported_by_itself() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(15, 8)));
     check.run(|run| _ = run.take(10, 64));
@@ -500,7 +442,7 @@ fn a_third_run_that_ended_differently_confirms_no_set_up() {
 }
 
 #[test]
-fn a_class_in_all_runs_is_told_with_where_the_last_run_left_most() {
+fn a_class_in_all_runs_is_reported_with_where_the_last_run_left_most() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(90, 8)));
     check.run(|run| _ = (run.take(20, 8), run.take(90, 8)));

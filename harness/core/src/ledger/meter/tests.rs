@@ -273,9 +273,9 @@ fn a_buffer_could_serve_what_the_program_allocates_and_that_has_bytes() {
     in_turn(4, 0, Kind::Linear, 2);
     in_turn(5, 100, Kind::Linear, 1);
     let read = only(meters.end(ScopeId(1)));
-    let told = read.in_turn.iter().map(|it| (it.stack.0, it.count));
+    let in_turn = read.in_turn.iter().map(|it| (it.stack.0, it.count));
     // The one that would save most comes first.
-    assert_eq!(told.collect::<Vec<_>>(), [(2, 4), (1, 2)]);
+    assert_eq!(in_turn.collect::<Vec<_>>(), [(2, 4), (1, 2)]);
 }
 
 #[test]

@@ -242,8 +242,8 @@ fn of_a_whole_program_everything_that_ends_with_a_context_is_told() {
             cause: ContextEnd::Reset,
             caller: by(ScopeId::NONE),
         });
-        let told = ledger.anomalies_since(Mark::default());
-        let scopes: Vec<_> = told.iter().map(|it| it.caller().scope).collect();
+        let anomalies = ledger.anomalies_since(Mark::default());
+        let scopes: Vec<_> = anomalies.iter().map(|it| it.caller().scope).collect();
         assert_eq!(scopes, [ScopeId::NONE][..usize::from(own)]);
     }
 }
