@@ -19,6 +19,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::{Child, clean};
 use gpu_leak_tests::fake::Fake;
 use gpu_leak_tests::library;
+use gpu_leak_tests::skipped;
 
 use super::driver::{Pointer, allocate, context, free, wait_for};
 use super::only_finding;
@@ -197,7 +198,6 @@ fn is_profiled() {
 
 /// Builds a program whose panics abort, as its author would: the harness too. `None` on a machine to which only
 /// the tests were copied.
-#[expect(clippy::print_stdout, reason = "says what was not tested")]
 fn program_that_aborts() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let harness = workspace.join("harness");
@@ -231,7 +231,7 @@ fn program_that_aborts() -> Option<PathBuf> {
         .arg(project.join("Cargo.toml"))
         .output();
     let Ok(build) = build else {
-        println!("there is no cargo on this machine");
+        skipped("there is no cargo on this machine");
         return None;
     };
     let printed = String::from_utf8_lossy(&build.stderr);
@@ -276,10 +276,9 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]
-#[expect(clippy::print_stdout, reason = "says what was not tested")]
 fn under_valgrind_the_same_is_found_and_no_other_error() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        return println!("there is no Valgrind on this machine");
+        return skipped("there is no Valgrind on this machine");
     }
     let folder = tempfile::tempdir().expect("a folder");
     let (suppressions, output) = (

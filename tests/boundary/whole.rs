@@ -145,9 +145,8 @@ fn the_local_memory_of_a_kernel_is_accounted_for() {
     let local = |part: &&Part| part.purpose == Purpose::LocalMemory;
     let local = whole.parts.iter().find(local).map_or(0, |part| part.bytes);
     assert!(local > 0, "{whole:?}\n{story}");
-    let is_alone = !whole.hints.iter().any(|hint| hint.contains("CUDA"));
     let is_small = whole.unexplained.abs() < local / 10;
-    assert!(is_small || !is_alone, "{whole:?}\n{story}");
+    assert!(is_small || !gpu::is_alone(whole), "{whole:?}\n{story}");
 }
 
 #[test]

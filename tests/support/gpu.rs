@@ -4,11 +4,18 @@ use std::env;
 use std::sync::OnceLock;
 
 use cudarc::driver::{CudaContext, sys};
+use gpu_leak_check::report::check_report::WholeDevice;
 
 /// Whether a CUDA device can be used, and `GPU_TESTS` does not say `fake`.
 #[must_use]
 pub fn is_present() -> bool {
     count() > 0
+}
+
+/// Whether no other process was seen to use CUDA when this was measured.
+#[must_use]
+pub fn is_alone(whole: &WholeDevice) -> bool {
+    !whole.hints.iter().any(|hint| hint.contains("CUDA"))
 }
 
 /// How many CUDA devices can be used; none if `GPU_TESTS` says `fake`.

@@ -1,5 +1,7 @@
 //! Code that the tests share.
 
+use std::io::Write as _;
+
 #[cfg(doctest)]
 mod book;
 pub mod checked;
@@ -10,3 +12,14 @@ pub mod library;
 pub mod nextest;
 pub mod published;
 pub mod random;
+
+/// Says that something was not tested and why, also if the test passes.
+///
+/// # Panics
+///
+/// If standard error is closed.
+pub fn skipped(why: &str) {
+    let line = format!("skipped: {why}\n");
+    let written = std::io::stderr().write_all(line.as_bytes());
+    written.expect("somebody reads it");
+}

@@ -1,7 +1,6 @@
 //! The ways to Vulkan's functions: whatever lies between the program and the driver, each object
 //! counts once.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -11,7 +10,7 @@ use ash::vk;
 use ash::vk::Handle as _;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::Kind;
-use gpu_leak_tests::child;
+use gpu_leak_tests::{child, skipped};
 use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 use libloading::Library;
 
@@ -58,9 +57,9 @@ fn a_buffer_counts_once_under_renderdoc() {
             &variables,
         );
     } else {
-        let line = format!("skipped: there is no {LAYER}; scripts/lavapipe installs it\n");
-        let told = std::io::stderr().write_all(line.as_bytes());
-        told.expect("somebody listens");
+        skipped(&format!(
+            "there is no {LAYER}; scripts/lavapipe installs it"
+        ));
     }
 }
 

@@ -9,6 +9,7 @@ use std::process::Command;
 
 use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::skipped;
 
 use super::{Ran, program, ran_with};
 
@@ -53,7 +54,6 @@ const ENDS_WITH_7_OF_32_BITS: &str =
     "void _start(void) { __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(7)); }\n";
 
 #[test]
-#[expect(clippy::print_stdout, reason = "says what was not tested")]
 fn children_that_cannot_be_watched_run_as_they_would_and_write_nothing_more() {
     let directory = tempfile::tempdir().expect("a directory");
     let made = |name, source, compiler, flags: &[&str]| {
@@ -74,7 +74,7 @@ fn children_that_cannot_be_watched_run_as_they_would_and_write_nothing_more() {
     ];
     for (name, program) in programs {
         let Some(program) = program.filter(|_| name != "narrow" || has_narrow_loader) else {
-            println!("skipped: nothing here makes or runs a {name} program");
+            skipped(&format!("nothing here makes or runs a {name} program"));
             continue;
         };
         let (ran, written) = behind_a_shell(directory.path(), &program);

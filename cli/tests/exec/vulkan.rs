@@ -1,11 +1,11 @@
 //! A program that uses Vulkan, linked to its loader or not, or with volk.
 
-use std::io::Write as _;
 use std::path::Path;
 use std::process::Command;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_tests::fake::Fake;
+use gpu_leak_tests::skipped;
 
 use super::ran_with;
 
@@ -67,9 +67,7 @@ fn what_a_program_leaves_that_is_linked_to_vulkan_is_told_with_its_line() {
 fn has_header(name: &str) -> bool {
     let is_there = Path::new("/usr/include").join(name).exists();
     if !is_there {
-        let line = format!("skipped: there is no {name}; scripts/lavapipe installs it\n");
-        let told = std::io::stderr().write_all(line.as_bytes());
-        told.expect("somebody listens");
+        skipped(&format!("there is no {name}; scripts/lavapipe installs it"));
     }
     is_there
 }

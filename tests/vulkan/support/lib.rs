@@ -2,12 +2,12 @@
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 use std::ffi::CStr;
-use std::io::Write as _;
 use std::sync::OnceLock;
 
 use ash::{Device, Entry, Instance, vk};
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
+use gpu_leak_tests::skipped;
 
 /// The result of a call that is expected to succeed.
 const WORKS: &str = "Vulkan does this";
@@ -192,11 +192,9 @@ pub fn is_present() -> bool {
     };
     let is_demanded = std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require");
     assert!(!is_demanded, "VULKAN_TESTS=require, but: {why}");
-    let line =
-        format!("skipped: {why}; scripts/lavapipe installs a Vulkan driver for the processor\n");
-    std::io::stderr()
-        .write_all(line.as_bytes())
-        .expect("somebody listens");
+    skipped(&format!(
+        "{why}; scripts/lavapipe installs a Vulkan driver for the processor"
+    ));
     false
 }
 

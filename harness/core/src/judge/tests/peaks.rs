@@ -1,12 +1,8 @@
 //! What a report shows of peaks and of graphs: by line, layer and run.
 
 use super::body::{check, frame, gpu, reading, site};
-use crate::judge::{
-    graph_memory, peaks,
-};
-use crate::ledger::{
-    GraphUsage, InTurn, MeterReading, Place, StackId,
-};
+use crate::judge::{graph_memory, peaks};
+use crate::ledger::{GraphUsage, InTurn, MeterReading, Place, StackId};
 use crate::report::{Share, When};
 
 #[test]

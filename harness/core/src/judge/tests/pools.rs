@@ -2,8 +2,7 @@
 
 use super::body::{Run, check, gpu, usage};
 use crate::judge::{
-    ContextError, FailedSum, LayerName, LayerUsage, Ownership, Segment,
-    needs_another_run,
+    ContextError, FailedSum, LayerName, LayerUsage, Ownership, Segment, needs_another_run,
 };
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Kind, Layer, Place, PoolName};

@@ -1,13 +1,9 @@
 //! What a report says of others of the line: where they were freed, with what, and in which order.
 
 use super::body::{Body, Run, check, frame};
-use crate::judge::{
-    FreedAt, judge,
-};
+use crate::judge::{FreedAt, judge};
 use crate::ledger::event::ContextEnd;
-use crate::ledger::{
-    Anomaly, Kind, Layer, StackId,
-};
+use crate::ledger::{Anomaly, Kind, Layer, StackId};
 use crate::report::Finding;
 
 /// What was allocated at one line and freed at another, with the events of each.

@@ -3,8 +3,7 @@
 use super::body::{check, gpu, rounds, usage};
 use super::pools::{MIB, block, cache, hands_out, pool, reserves};
 use crate::judge::{
-    LayerName, LayerUsage, Ownership, Segment, is_more_reserved,
-    needs_another_run,
+    LayerName, LayerUsage, Ownership, Segment, is_more_reserved, needs_another_run,
 };
 use crate::ledger::{Kind, Layer, Place};
 

@@ -1,12 +1,8 @@
 //! The table of a device, and what is said of the whole device.
 
 use super::body::{Body, check, gpu, usage};
-use crate::judge::{
-    DeviceName, LayerName, LayerUsage, device_tables,
-};
-use crate::ledger::{
-    Counted, Layer, Place, PoolName,
-};
+use crate::judge::{DeviceName, LayerName, LayerUsage, device_tables};
+use crate::ledger::{Counted, Layer, Place, PoolName};
 
 #[test]
 fn the_table_of_a_device_has_a_row_for_what_it_holds_or_held() {

@@ -1,12 +1,8 @@
 //! The curves of a check: rounds, logs and what was used.
 
 use super::body::{Body, check, gpu, reading, rounds, usage};
-use crate::judge::{
-    LayerName, LayerUsage, device_tables, timeline,
-};
-use crate::ledger::{
-    Counted, Layer, Lifetime, MeterReading, Place, PoolName, StackId,
-};
+use crate::judge::{LayerName, LayerUsage, device_tables, timeline};
+use crate::ledger::{Counted, Layer, Lifetime, MeterReading, Place, PoolName, StackId};
 use crate::report::{Course, Figure, Point, RunPurpose, TimelineRun};
 
 #[test]
