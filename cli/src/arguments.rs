@@ -148,7 +148,7 @@ fn unknown_format(word: &str) -> String {
 
 /// Runs an unmodified program in any language and reports the GPU memory and objects that it leaves
 ///
-/// A library that records the calls of the CUDA driver is preloaded into the program. Nothing is
+/// A library that records the calls to the CUDA driver is preloaded into the program. Nothing is
 /// recompiled, and a program that does not use CUDA is not affected.
 #[derive(Args, Debug)]
 #[command(

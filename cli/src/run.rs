@@ -159,7 +159,7 @@ impl Run {
         self.processes.iter().flat_map(|process| &process.late)
     }
 
-    /// The attempts before `process`, in their order.
+    /// The attempts before `process`, in order.
     pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
         let earlier = self.earlier.iter();
         let mut earlier: Vec<_> = earlier

@@ -108,7 +108,7 @@ pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
     Some((frame.file.as_deref()?, frame.line?))
 }
 
-/// Starts eight threads that are busy until the process ends, also if a check fails.
+/// Starts eight threads that are busy until the process ends, even if a check fails.
 pub fn start_busy_threads() {
     for _ in 0..8 {
         thread::spawn(|| {

@@ -35,7 +35,7 @@ pub struct Settings {
     pub signal: Option<i32>,
     /// Only a process that was started by this one is watched.
     pub child_of: Option<u32>,
-    /// Whether the process is a test: then the run's policy decides whether it fails, and what a
+    /// Whether the process is a test; if so, the run's policy decides whether it fails, and what a
     /// static keeps is first use.
     pub is_test: bool,
     /// The process that starts a program which contains this library. That copy watches the program,

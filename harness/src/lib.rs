@@ -138,7 +138,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`expect`](#expect) | none | the exact leak that the test must have |
 /// | [`max_allocated`, `max_total_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
 /// | [`layer`](#budgets) | the driver | the allocator that these limits apply to |
-/// | [`rounds`](#rounds) | 1 | how often to run the body; only call sites that grow in every round are findings |
+/// | [`rounds`](#rounds) | 1 | how many times to run the body; only call sites that grow in every round are findings |
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
 /// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are in flight |
@@ -147,7 +147,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
 /// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
 /// | [`needs_gpu`](#needs_gpu) | `true` | whether `without_gpu = "skip"` skips the test where there is no GPU |
-/// | [`warmup`](#warmup) | 0 | how often the body runs before it is measured |
+/// | [`warmup`](#warmup) | 0 | how many times the body runs before it is measured |
 /// | [`crate`](#crate) | `::gpu_leak_check` | the path of this library |
 ///
 /// ## `tolerance` and `reserved_tolerance`

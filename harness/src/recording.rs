@@ -3,7 +3,7 @@
 //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
 //! program receives and what its checks read (`%p` is the process id). [`replay`] applies them to a
 //! new ledger and returns the reports of the same judgement. What a GPU did once can thus be judged
-//! anywhere, also by a later release.
+//! anywhere, even by a later release.
 //!
 //! ```ignore
 //! let replay = gpu_leak_check::recording::replay("gpu-4711.jsonl")?;

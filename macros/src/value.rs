@@ -135,7 +135,7 @@ pub(crate) fn number(input: ParseStream<'_>) -> syn::Result<Value> {
     }
 }
 
-/// Parses how often the body runs.
+/// Parses how many times the body runs.
 pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
     number(input)
 }

@@ -22,7 +22,7 @@ def microseconds(body, rounds):
 
 
 def medians(ways):
-    """`ways`: a name, what makes it ready, its body and how often that runs in a block."""
+    """`ways`: a name, what makes it ready, its body and how many times that runs in a block."""
     times = {name: [] for name, *_ in ways}
     for block in range(BLOCKS + 1):
         for name, ready, body, rounds in ways:

@@ -271,7 +271,7 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{story}");
 }
 
-/// The one error that Valgrind reports: what a block contained is read when it is freed, also what was never
+/// The one error that Valgrind reports: what a block contained is read when it is freed, even what was never
 /// written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 

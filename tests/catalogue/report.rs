@@ -142,7 +142,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
     block
 }
 
-/// The places that a text names, in its order.
+/// The places that a text names, in order.
 fn locations(text: &str) -> Vec<Location> {
     // Source lines are shown with this mark.
     let told = text.lines().filter(|line| !line.contains(" | "));

@@ -1,4 +1,4 @@
-//! The workloads' own allocator: whichever call of a backend fails, the failure is reported or the
+//! The workloads' own allocator: whichever call to a backend fails, the failure is reported or the
 //! call repeated, nothing stays behind, and the next program finds everything unchanged.
 
 use gpu_leak_kernels::cuda::CudaConfig;

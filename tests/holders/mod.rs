@@ -208,7 +208,8 @@ fn a_thread_that_nobody_joined_is_told_with_where_it_was_started_and_detached() 
     );
     let waits = root.waits_in.as_deref().unwrap_or_default();
     assert!(waits.contains("planted"), "{}", checked.story());
-    let told = "; that thread still runs: it was started in main::holders::planted::start_a_thread";
+    let told =
+        "; that thread is still running: it was started in main::holders::planted::start_a_thread";
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }
 

@@ -1,4 +1,4 @@
-//! Driver calls are intercepted from the first one on, also before the first check; and if nothing
+//! Driver calls are intercepted from the first one on, even before the first check; and if nothing
 //! is checked, no driver is loaded into the process.
 
 #![expect(

@@ -329,7 +329,7 @@ fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
                 680 * MIB,
                 &known,
                 148 << 20,
-                &["2 modules more loaded"],
+                &["2 more modules loaded"],
             ),
             whole(500 * MIB, 496 * MIB, &back, 0, &[]),
             whole(0, 32 * MIB, &known, 0, &[]),

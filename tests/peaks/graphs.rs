@@ -1,7 +1,7 @@
 //! What a graph's allocations hold at once though they follow one another.
 //! <https://github.com/NVIDIA/warp/issues/1157>
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::ptr;
 

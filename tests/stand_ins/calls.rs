@@ -1,6 +1,6 @@
-//! Calls of the driver's C interface.
+//! Calls to the driver's C interface.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::mem::MaybeUninit;
 

@@ -1,6 +1,6 @@
 //! Captures of several streams, captures into an existing graph, and captures that are never ended.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,7 +1,7 @@
 //! Reference-counted contexts: attached ones, primary ones, and green ones, which are parts of
 //! these.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::ptr;
 

@@ -1,7 +1,7 @@
 //! Guarantees of the driver beyond cudarc's safe interface: pools and their reserve, what ends with
 //! a context, handles and addresses that are reused immediately.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use cudarc::driver::{result, sys};
 use gpu_leak_tests::fake::{Control, Fake};

@@ -1,6 +1,6 @@
 //! Graphs with memory nodes: how they are added and captured, and what a launch leaves live.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! Memory and events shared between processes.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use cudarc::driver::sys::{self, CUresult};
 use gpu_leak_tests::fake::Fake;

@@ -1,6 +1,6 @@
 //! Arrays, texture and surface objects, link states, and imports from other APIs.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::mem::zeroed;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! Pools across processes: exports, imports, and the current pool of a device.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;

@@ -1,6 +1,6 @@
 //! User objects live while a caller, a graph, a clone or an executable graph refers to them.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,6 +1,6 @@
 //! The first versions of calls, which old programs still get for the plain names.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::ffi::{CStr, c_void};
 use std::mem::transmute;

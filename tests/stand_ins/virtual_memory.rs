@@ -1,6 +1,6 @@
 //! Virtual memory management: ranges, physical memory, its handles and mappings, and multicast objects.
 
-#![expect(unsafe_code, reason = "calls of the driver's C interface")]
+#![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
 use std::mem::zeroed;
 use std::os::fd::FromRawFd as _;

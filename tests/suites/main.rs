@@ -59,7 +59,7 @@ fn devices() -> &'static [&'static str] {
     }
 }
 
-/// How often a suite is run; `few` times if neither a GPU nor a variable asks for more.
+/// How many times a suite is run; `few` times if neither a GPU nor a variable asks for more.
 fn runs(few: u64) -> u64 {
     let asked = env::var("SUITE_RUNS").ok();
     let asked = asked.map(|runs| runs.parse().expect("SUITE_RUNS is a number"));

@@ -25,7 +25,7 @@ fn suite(beginning: &str) -> Option<Nextest> {
     Nextest::of_this_program("suites", &filter, CONFIG)
 }
 
-/// How often the tests had this verdict, by name.
+/// How many times the tests had this verdict, by name.
 fn by_status(checked: &Checked, status: CheckStatus) -> BTreeMap<&str, usize> {
     let mut tests = BTreeMap::new();
     let reports = checked.reports.iter();

@@ -11,7 +11,7 @@ use gpu_leak_kernels::Tensor;
 
 use super::{BLOCK, devices, report, run_warm, runs, take};
 
-/// How often the bodies of checked tests have run.
+/// How many times the bodies of checked tests have run.
 static BODIES: AtomicU64 = AtomicU64::new(0);
 /// Runs of tests with a leak, which are confirmed by a second run, and of the others.
 const ALL_BODIES: u64 = 2 * LEAKING.len() as u64 + CLEAN.len() as u64;

@@ -57,7 +57,7 @@ fn attach() {
     let Some(settings) = Settings::of_this_process() else {
         return;
     };
-    // Before attaching, since the first calls of the driver follow immediately. A Python that is loaded
+    // Before attaching, since the first calls to the driver follow immediately. A Python that is loaded
     // later is not read.
     let python = gpu_leak_python::install();
     if let Some(attached) = __inject::attach(&settings) {

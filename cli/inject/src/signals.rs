@@ -111,7 +111,7 @@ extern "C" fn on_signal(signal: c_int) {
     }
 }
 
-/// Ends the process by the signal, as without the handler, so that the parent sees the same status.
+/// Ends the process with the signal, as it would have ended without the handler, so that the parent sees the same status.
 pub(crate) fn do_as_default(signal: c_int) {
     set(signal, libc::SIG_DFL);
     // SAFETY: sends this process a signal, and reads no memory.

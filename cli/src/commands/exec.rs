@@ -1,4 +1,4 @@
-//! `cargo gpu-leak exec`: an unmodified program, watched from its first call of the CUDA driver to its
+//! `cargo gpu-leak exec`: an unmodified program, watched from its first call to the CUDA driver to its
 //! end.
 
 use std::collections::BTreeSet;

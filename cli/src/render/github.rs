@@ -87,7 +87,7 @@ fn message(text: &str) -> String {
         .replace('\n', "%0A")
 }
 
-/// A property, also with the characters encoded that would begin the next one.
+/// A property, in which the characters that would begin the next one are encoded as well.
 fn property(text: &str) -> String {
     message(&escape::name(text))
         .replace(':', "%3A")

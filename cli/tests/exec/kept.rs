@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::{Ran, program, ran_with};
 use crate::support::{command, told};
 
-/// For each entry of the list, in its order: a library that it is about, the function of it that
+/// For each entry of the list, in order: a library that it is about, the function of it that
 /// makes something, and the driver's function that this calls.
 const LIBRARIES: [(&str, &str, &str); 34] = [
     ("libc10_cuda.so", "raw_alloc", MEMORY),

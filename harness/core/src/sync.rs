@@ -44,23 +44,28 @@ mod lock {
             self.0.try_lock_weak().unwrap_or_else(|| self.wait())
         }
 
-        /// Spins for as long as another processor needs, then yields, because the owner may be
-        /// waiting for this processor, and then sleeps: a thread with a higher priority than the
-        /// owner (for example under `SCHED_FIFO`) gets the processor back as soon as it has
-        /// yielded.
+        /// Spins, first for as long as another processor needs and then longer each time: the owner
+        /// is probably about to lock again, which costs it little while the lock and what it guards
+        /// stay in its cache. Yields in between, because the owner may be waiting for this
+        /// processor, and then sleeps: a thread with a higher priority than the owner (for example
+        /// under `SCHED_FIFO`) gets the processor back as soon as it has yielded.
         #[cold]
         #[inline(never)]
         fn wait(&self) -> LockGuard<'_, T> {
+            /// Some microseconds.
+            const MOST_SPINS: u32 = 512;
             /// Several of the scheduler's time slices.
             const YIELDS: u32 = 64;
             /// The least that a sleep takes, at the default timer slack.
             const NAP: Duration = Duration::from_micros(50);
 
+            let mut spins = 32;
             let mut waited = 0;
             loop {
-                for _ in 0..32 {
+                for _ in 0..spins {
                     std::hint::spin_loop();
                 }
+                spins = MOST_SPINS.min(2 * spins);
                 // Reads before it tries to lock: an attempt would take the cache line from the
                 // owner.
                 let free = (!self.0.is_locked()).then(|| self.0.try_lock()).flatten();

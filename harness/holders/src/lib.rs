@@ -115,7 +115,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// What refers to it has no name, or does so through too many blocks.
+    /// What refers to it has no name, or reaches it through too many blocks.
     Unnamed,
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for Unknown {
                 write!(f, "the search did not see everything within {time:?}")
             }
             Self::NotSought => {
-                f.write_str("only addresses and handles of 2³² and more are searched for")
+                f.write_str("only addresses and handles of 2³² or more are searched for")
             }
             Self::TooMuch => write!(
                 f,
@@ -136,7 +136,7 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "what refers to it has no name, or does so through more than {DEEPEST} heap blocks"
+                "what refers to it has no name, or reaches it through more than {DEEPEST} heap blocks"
             ),
         }
     }

@@ -1,6 +1,6 @@
 //! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
 //! than us: in objects that are linked to a driver, in those that were loaded with their own
-//! symbols first, and everywhere if our `dlsym` is not the first of the process.
+//! symbols first, and everywhere if our `dlsym` is not the first in the process's lookup order.
 #![expect(
     unsafe_code,
     reason = "reads what the loader has mapped, and writes into its tables"

@@ -142,7 +142,7 @@ pub(crate) fn next() -> Dlsym {
 
     let mut next = NEXT.load(Ordering::Relaxed);
     if next.is_null() {
-        // A preloaded `dlsym` is between ours and the C library's.
+        // A preloaded `dlsym` may lie between ours and the C library's.
         // SAFETY: the name is a C string.
         next = unsafe { of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
         if next.is_null() {

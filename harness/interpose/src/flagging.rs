@@ -87,7 +87,7 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
     if at < COUNT { code(at) } else { real }
 }
 
-/// Reports each function that was called through its thunk, and how often.
+/// Reports each function that was called through its thunk, and how many times.
 pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
     for flag in FLAGS.iter().take(wanted) {

@@ -1,4 +1,4 @@
-//! The program's own calls of the C library's allocator, while somebody watches them.
+//! The program's own calls to the C library's allocator, while somebody watches them.
 //!
 //! Meanwhile the words in which the loader stored the addresses of `malloc` and its relatives for the
 //! program lead here. Only the program's words are replaced: calls inside libraries are not seen.

@@ -274,7 +274,7 @@ impl FreedBlock {
 /// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All: the first `dlsym` of the process is ours, or that of another copy of this crate, which
+    /// All: the first `dlsym` in the process's lookup order is ours, or that of another copy of this crate, which
     /// also serves this one.
     EveryLookup,
     /// Only those that [`bindings_past_us`] has rebound. The first `dlsym` is the C library's,
@@ -308,7 +308,7 @@ pub struct BindingPastUs {
     pub rebound: bool,
 }
 
-/// Calls of a function that has no wrapper.
+/// Calls to a function that has no wrapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnheardCalls {
     /// The name that was looked up.

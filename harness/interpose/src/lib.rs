@@ -25,7 +25,7 @@
 //!
 //! # The heap
 //!
-//! While somebody [watches](watch_heap), the program's own calls of `malloc` and its relatives are
+//! While somebody [watches](watch_heap), the program's own calls to `malloc` and its relatives are
 //! redirected. No symbol is defined for that.
 //!
 //! # Where

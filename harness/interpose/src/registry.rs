@@ -182,8 +182,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// Like [`by_name`], if `name` may stand for several functions: the one that is exported at the
-/// address is used or, if there is none, the one called `fallback`.
+/// Like [`by_name`], but for a `name` that may stand for several functions: uses the one that is
+/// exported at the address `real` or, if there is none, the one called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     let base = base_of(name.to_bytes());
     let object = dlsym::object_of(real.cast());

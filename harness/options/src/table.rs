@@ -18,7 +18,7 @@
 /// | --- | --- |
 /// | `size` | bytes: a whole number, or text with a unit |
 /// | `number` | a whole number of things |
-/// | `runs`, `rounds` | how often the body runs; there is at least one round |
+/// | `runs`, `rounds` | how many times the body runs; there is at least one round |
 /// | `layer` | the name of a layer |
 /// | `flag`, `switch` | `true` or `false`; a switch's name alone means `true` |
 /// | `on_leak` | `"fail"` or `"warn"` |
@@ -61,7 +61,7 @@ macro_rules! options {
                 rounds: rounds = "rounds = 5",
                 /// Whether a body with findings runs once more, so that only what repeats is a leak.
                 confirm: flag = "confirm = false",
-                /// How often the body runs before it is measured.
+                /// How many times the body runs before it is measured.
                 warmup: runs = "warmup = 1",
             }
             process {

@@ -103,7 +103,7 @@ pub(crate) fn is_first_thread() -> bool {
     is_first
 }
 
-/// Returns the name of a thread, also after its end: its own, or `thread 7`.
+/// Returns the name of a thread, even after its end: its own, or `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let _quiet = quiet();
     let names = locked(&NAMES);

@@ -58,7 +58,7 @@ fn other_api() -> Option<Reason> {
     Some(Reason::new(
         Code::Backend,
         format!(
-            "no call of CUDA or Vulkan was heard, and {library} is loaded: OpenGL is not watched"
+            "no call to CUDA or Vulkan was intercepted, and {library} is loaded: OpenGL is not watched"
         ),
         "run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan",
     ))
@@ -68,7 +68,7 @@ fn other_api() -> Option<Reason> {
 pub(crate) fn unheard() -> Reason {
     let (what, remedy) = match cuda::reach() {
         Reach::Nothing => (
-            "this build cannot intercept calls of the CUDA driver: on musl, with a static C \
+            "this build cannot intercept calls to the CUDA driver: on musl, with a static C \
              library, and under a sanitizer or Miri, the harness does not replace the linker's \
              symbols",
             "build the tests for a target with a dynamic glibc and without a sanitizer",

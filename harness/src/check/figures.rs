@@ -22,9 +22,9 @@ pub fn gpu_available() -> bool {
 }
 
 /// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
-/// [`Probe`](crate::probe::Probe). Like all figures here it covers what was allocated since the
-/// first check of the process began, and is 0 where nothing is known: without a check before, or with
-/// a driver whose calls are not heard. [`gpu_available`] returns whether there is a GPU at all.
+/// [`Probe`](crate::probe::Probe). Like all figures here, it covers what was allocated since the
+/// first check of the process began, and is 0 if nothing is known: before the first check, or if the
+/// driver's calls are not intercepted. [`gpu_available`] returns whether there is a GPU at all.
 ///
 /// ```
 /// use gpu_leak_check::{Place, memory_allocated};

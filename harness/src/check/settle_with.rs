@@ -52,7 +52,7 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How often what is called may register more.
+/// How many times what is called may register more.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls what was registered in `scope`, on this thread.

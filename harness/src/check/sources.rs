@@ -114,7 +114,7 @@ fn pools_at_rest() -> Vec<LayerUsage> {
     }
 }
 
-/// How often an allocator is read while others use it, until its sum is as expected: this many
+/// How many times an allocator is read while others use it, until its sum is as expected: this many
 /// times without a pause, then as many times with one.
 const READINGS: usize = 16;
 
@@ -171,7 +171,7 @@ pub(crate) fn probed() -> Vec<String> {
     probes.map(|probe| probe.name().to_owned()).collect()
 }
 
-/// Returns what the probed allocators hold from the layer below.
+/// Returns what the probed allocators hold of the layer below.
 pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
     for (probe, place) in probes() {

@@ -27,7 +27,7 @@ pub(super) fn find(
     }
 }
 
-/// Returns the directory of the package under test. Runners provide it, also for an archive that
+/// Returns the directory of the package under test. Runners provide it, even for an archive that
 /// runs elsewhere; otherwise it is where the compiler found it, or where the program was started.
 fn package(manifest_dir: Option<&str>) -> PathBuf {
     let built = manifest_dir

@@ -4,7 +4,7 @@
 //! The attributes are documented at
 //! [`CUmemPool_attribute`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html).
 
-#![expect(unsafe_code, reason = "pools are named by their handles")]
+#![expect(unsafe_code, reason = "calls the driver with raw handles")]
 
 use std::ffi::c_int;
 

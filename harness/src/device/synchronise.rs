@@ -1,9 +1,6 @@
 //! Waits until the devices have done their work, so that all frees have happened.
 
-#![expect(
-    unsafe_code,
-    reason = "contexts and streams are named by their handles"
-)]
+#![expect(unsafe_code, reason = "calls the driver with raw handles")]
 
 use std::ops::RangeInclusive;
 

@@ -71,8 +71,8 @@ pub struct Report {
     /// What was live at the peak of each layer; empty unless the option `peaks` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<Peak>,
-    /// With the option `peaks`, the graphs that hold more memory at once than they need in the order of
-    /// their nodes.
+    /// With the option `peaks`, the graphs that hold more memory at once than they would need if their nodes
+    /// ran in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphMemory>,
 }

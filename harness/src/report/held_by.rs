@@ -45,14 +45,14 @@ fn facts(root: &HolderRoot) -> String {
     let facts = [
         ("was started in", &root.started_in),
         ("was detached in", &root.detached_in),
-        ("waits in", &root.waits_in),
+        ("is waiting in", &root.waits_in),
     ];
     let facts = facts.into_iter();
     let facts = facts.filter_map(|(verb, at)| Some(format!("{verb} {}", at.as_ref()?)));
     let facts: Vec<_> = facts.collect();
     match facts.as_slice() {
         [] => String::new(),
-        facts => format!("; that thread still runs: it {}", listed(facts)),
+        facts => format!("; that thread is still running: it {}", listed(facts)),
     }
 }
 

@@ -142,7 +142,7 @@ impl Header {
         format!("{} {hour:02}:{minute:02} UTC", Date::from_days(days))
     }
 
-    /// Whether the process still runs. `None` if this is unknown, because the file was written
+    /// Whether the process is still running. `None` if this is unknown, because the file was written
     /// on another machine or in another process namespace.
     #[must_use]
     pub fn is_running(&self) -> Option<bool> {

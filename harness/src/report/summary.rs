@@ -237,8 +237,8 @@ impl Summary {
                      in its own process"
                 }
                 false => {
-                    " while a check ran: if they work for its test, `Scope` assigns their \
-                     allocations to it, or `isolate` runs it in its own process"
+                    " while a check ran: if these threads work for the checked test, `Scope` \
+                     assigns their allocations to it, or `isolate` runs that test in its own process"
                 }
             };
             lines.push(format!(

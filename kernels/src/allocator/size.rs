@@ -9,7 +9,7 @@ const GRANULE: usize = 512;
 const SMALL_LIMIT: usize = 1 << 20;
 /// The segments of the small pool.
 const SMALL_SEGMENT: usize = 2 << 20;
-/// Blocks of this size and more get their own segment.
+/// Blocks of this size or more get their own segment.
 const OWN_SEGMENT_FROM: usize = 10 << 20;
 /// The segments that the other blocks of the large pool share.
 const LARGE_SEGMENT: usize = 20 << 20;

@@ -46,7 +46,7 @@ pub struct Stats {
     pub inactive_split_bytes: StatByPool,
     /// The requested bytes of the blocks of `active`.
     pub requested_bytes: StatByPool,
-    /// How often the cache was emptied to serve a request.
+    /// How many times the cache was emptied to serve a request.
     pub num_alloc_retries: u64,
     /// How many requests failed because there was no memory.
     pub num_ooms: u64,

@@ -35,7 +35,7 @@ impl Leaf {
     }
 
     /// The first gradient becomes the leaf's own when nobody else holds it; later ones are added
-    /// to it. Under the lock, so that passes on several threads add up.
+    /// to it. This happens under the lock, so that the gradients of passes on several threads add up.
     pub(super) fn accumulate(&self, gradient: Array) -> Result<()> {
         debug_assert_eq!(gradient.shape(), self.content.shape());
         let mut sum = self.lock();

@@ -42,7 +42,7 @@ fn within<T>(mode: Mode, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Restores the mode, also when a panic passes through.
+/// Restores the mode, even when a panic passes through.
 struct RestoreMode(Mode);
 
 impl Drop for RestoreMode {

@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 /// The most operands a differentiable operation has.
 pub(crate) const MAX_OPERANDS: usize = 3;
 
-/// Which operands need a gradient, in their order.
+/// Which operands need a gradient, in order.
 pub(crate) type Needs = [bool; MAX_OPERANDS];
 
-/// One gradient per operand, in their order; none where none is needed.
+/// One gradient per operand, in order; none where none is needed.
 pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
 
 /// The gradient of the only operand.

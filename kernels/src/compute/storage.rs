@@ -65,7 +65,7 @@ impl Storage {
         self.bytes
     }
 
-    /// How often the content has been changed in place.
+    /// How many times the content has been changed in place.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 
 /// A cuBLAS handle on a device's stream.
 ///
-/// Creating it allocates 64 MiB and more from the driver, outside the caching allocator: cuBLAS's
+/// Creating it allocates 64 MiB or more from the driver, outside the caching allocator: cuBLAS's
 /// own pool, which is freed with the handle. A workspace is additional, for as long as one is lent
 /// to it.
 #[derive(Debug)]
@@ -73,8 +73,8 @@ impl Blas {
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive; the stream is its own, or a capture's that outlives the call
-        // of `captured`.
+        // SAFETY: the handle is alive; the stream is `self.stream`, or that of a capture, which outlives
+        // the call to `captured`.
         Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
     }
 
@@ -170,7 +170,7 @@ impl Drop for Blas {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
         // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
-        // reported, at the next call of the context.
+        // reported, at the next call to the context.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }

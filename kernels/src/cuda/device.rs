@@ -70,8 +70,8 @@ impl Cuda {
         Box::new(DriverMemory::new(Arc::clone(&self.context)))
     }
 
-    /// The stream that this thread's work goes to: the device's own, or the capture's, because the
-    /// device's own cannot capture.
+    /// The stream that this thread's work goes to: during a capture the capture's, because the device's
+    /// own stream cannot be captured; otherwise the device's own.
     pub(crate) fn queue(&self) -> CUstream {
         graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
     }

@@ -55,7 +55,7 @@ impl StreamCapture {
 
     /// Redirects the work that `act` launches into the graph.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
-        /// Restores the queue, also when a panic passes through.
+        /// Restores the queue, even when a panic passes through.
         struct RestoreQueue(sys::CUstream);
 
         impl Drop for RestoreQueue {

@@ -80,7 +80,7 @@ impl Drop for Generator {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
         // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
-        // reported, at the next call of the context.
+        // reported, at the next call to the context.
         let _ = unsafe { result::destroy_generator(self.handle) };
     }
 }

@@ -17,7 +17,7 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Draws weight and bias evenly from `±1/√inputs`, as PyTorch does
+    /// Draws weight and bias uniformly from within `±1/√inputs`, as PyTorch does
     /// (<https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html>).
     ///
     /// # Errors

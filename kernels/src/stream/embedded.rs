@@ -24,7 +24,7 @@ struct SimulatedQueue {
 #[derive(Default)]
 struct Progress {
     held_up: bool,
-    /// How often it was resumed: what was submitted before that is done.
+    /// How many times it was resumed: what was submitted before that is done.
     resumptions: u64,
 }
 
@@ -86,7 +86,7 @@ impl fmt::Debug for EmbeddedStream {
 /// An event in a simulated stream.
 pub(crate) struct EmbeddedEvent {
     queue: Arc<SimulatedQueue>,
-    /// How often the stream must have been resumed.
+    /// How many times the stream must have been resumed.
     done_at: u64,
 }
 

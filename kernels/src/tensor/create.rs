@@ -49,7 +49,7 @@ impl Tensor {
         Array::from_slice(&values, shape, device).map(Self::new)
     }
 
-    /// Draws evenly from [0, 1).
+    /// Draws uniformly from [0, 1).
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Tensor {
         Self::draw("rand", Distribution::Uniform, shape.as_ref(), device)
     }
 
-    /// Draws from the normal distribution of mean 0 and variance 1.
+    /// Draws from the normal distribution with mean 0 and variance 1.
     ///
     /// # Errors
     ///

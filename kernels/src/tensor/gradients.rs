@@ -52,7 +52,7 @@ impl Gradients {
         self.state().node.is_some()
     }
 
-    /// Says whether the user wants a gradient of `content`, the tensor's.
+    /// Sets whether the user wants a gradient for this tensor, whose content is `content`.
     ///
     /// # Errors
     ///

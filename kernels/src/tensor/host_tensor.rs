@@ -41,7 +41,7 @@ impl HostTensor {
         Self::checked("HostTensor::from_i64", Values::I64(values), shape.as_ref())
     }
 
-    /// Draws evenly from [0, 1).
+    /// Draws uniformly from [0, 1).
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl HostTensor {
         Self::drawn("HostTensor::rand", Distribution::Uniform, shape.as_ref())
     }
 
-    /// Draws from the normal distribution of mean 0 and variance 1.
+    /// Draws from the normal distribution with mean 0 and variance 1.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl HostTensor {
         Self::drawn("HostTensor::randn", Distribution::Normal, shape.as_ref())
     }
 
-    /// Draws integers evenly from `low..high`.
+    /// Draws integers uniformly from `low..high`.
     ///
     /// # Errors
     ///

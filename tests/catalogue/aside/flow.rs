@@ -134,7 +134,7 @@ mod record {
     }
 }
 
-/// Events that are waited for in their order.
+/// Events that are waited for in order.
 mod sampler {
     use cudarc::driver::sys::CUevent;
     use gpu_leak_check::gpu_leak_check;

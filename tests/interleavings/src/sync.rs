@@ -36,7 +36,7 @@ mod lock {
     }
 }
 
-/// The checker's type, and how often a thread began to wait on it, so that a scenario can let one
+/// The checker's type, and how many times a thread began to wait on it, so that a scenario can let one
 /// thread queue before the next one comes.
 mod condvar {
     use std::cell::Cell;

@@ -24,7 +24,7 @@ fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// The driver as a program sees it, and how often each error was returned.
+/// The driver as a program sees it, and how many times each error was returned.
 struct Driver {
     library: *mut c_void,
     errors: BTreeMap<(String, u32), u32>,

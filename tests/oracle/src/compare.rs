@@ -15,7 +15,7 @@ pub(crate) struct Account {
     pub(crate) exiting: Vec<Fact>,
 }
 
-/// The events that only one source reported, in their order.
+/// The events that only one source reported, in order.
 pub(crate) struct Differences {
     pub(crate) only_heard: Vec<Fact>,
     pub(crate) only_cupti: Vec<Fact>,

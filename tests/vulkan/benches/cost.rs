@@ -21,7 +21,7 @@ const WORKS: &str = "Vulkan does this";
 const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
-/// What is measured, how often it is done in one process, and its watched calls.
+/// What is measured, how many times it is done in one process, and its watched calls.
 const MEASURED: [(&str, Work, u32, u32); 6] = [
     ("buffer, created and destroyed", buffer, 500_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),

@@ -22,7 +22,7 @@ pub(super) struct Configuration {
     /// Its path as reports show it.
     shown: String,
     text: String,
-    /// Its entries, in its order.
+    /// Its entries, in order.
     pub(super) entries: Vec<Suppression>,
 }
 

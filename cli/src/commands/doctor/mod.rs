@@ -83,7 +83,7 @@ pub(crate) fn run(asked: &Doctor) -> Outcome<Exit> {
     }
 }
 
-/// The driver, the GPUs and whether calls of the driver can be watched.
+/// The driver, the GPUs and whether calls to the driver can be watched.
 fn describe(machine: &Machine) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "driver",

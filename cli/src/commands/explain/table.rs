@@ -95,7 +95,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "backend",
-        "The check heard no call of CUDA or Vulkan, and the process has loaded a library of another \
+        "The check intercepted no call to CUDA or Vulkan, and the process has loaded a library of another \
          graphics API (OpenGL, EGL), whose calls are not watched: wgpu falls back on OpenGL where it \
          finds no Vulkan driver.",
         "Run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan. lavapipe is a Vulkan driver for the processor.",
@@ -114,7 +114,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unheard-library",
-        "A library was loaded during the check, and its calls of the CUDA driver bypass the harness. The report names it.",
+        "A library was loaded during the check, and its calls to the CUDA driver bypass the harness. The report names it.",
         "Load it before the check begins, in a #[gpu_leak_check::warmup], or run the program under `cargo gpu-leak exec`.",
     ),
     explanation(
@@ -253,7 +253,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "when",
-        "When it was allocated: the numbers of these calls among all calls of the test that allocated or freed. It is printed if the order is not known.",
+        "When it was allocated: the positions of the allocating calls among all calls of the test that allocated or freed something. It is printed if the order is not known.",
         "What is left of the first calls is often set-up; what is left of the last calls often should have been dropped at the end of the test.",
     ),
     explanation(
@@ -304,7 +304,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "reserved",
-        "In the table of a report: the bytes that an allocator or a pool holds from the layer below, in use or not.",
+        "In the table of a report: the bytes of the layer below that an allocator or a pool holds, in use or not.",
         "If it stays higher than `baseline`, something in it is still in use, or the allocator keeps it: see `retained`.",
     ),
     explanation(
@@ -445,7 +445,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "CUDA_ERROR_NOT_INITIALIZED",
-        "The driver was not initialised when the call was made, or no longer is.",
+        "The driver was not yet initialised when the call was made, or had already been shut down.",
         "Free before main ends, and create the device before anything that uses it.",
     ),
     explanation(

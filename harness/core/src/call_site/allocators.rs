@@ -84,7 +84,7 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether `function` is in the module with this path: then it belongs to a copy of the allocator's
+/// Whether `function` is in the module with this path; if so, it belongs to a copy of the allocator's
 /// crate in the user's own workspace.
 fn is_below(function: &str, path: &[&str]) -> bool {
     let parts: Vec<&str> = function.split("::").collect();

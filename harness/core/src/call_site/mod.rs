@@ -83,7 +83,7 @@ pub fn as_written(function: &str) -> String {
     written
 }
 
-/// Whether this frame is the expansion's call of the body.
+/// Whether this frame is the expansion's call to the body.
 fn is_expansion(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     path.rsplit_once("::").is_some_and(|(item, last)| {

@@ -39,7 +39,7 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
 }
 
 /// Returns the innermost function of the program that leads to all that `leaked` and to nothing that was freed
-/// again; if there is none, the innermost that does not only wrap a call of the API.
+/// again; if there is none, the innermost that does not only wrap a call to the API.
 fn specific_function<'a>(leaked: &[&'a Finding], input: &CheckInput) -> Option<&'a str> {
     let mut functions = Finding::common_functions(leaked);
     let line = *functions.first()?;

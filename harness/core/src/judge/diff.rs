@@ -129,7 +129,7 @@ pub(crate) struct Group {
     pub(crate) kept: Vec<Tally>,
     /// What is live after each run, from that run and all earlier ones.
     pub(crate) level: Vec<Amount>,
-    /// How often each run allocated here.
+    /// How many times each run allocated here.
     pub(crate) allocated: Vec<u64>,
     /// The user's line, if known.
     pub(crate) line: Option<(String, u32)>,

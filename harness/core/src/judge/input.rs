@@ -32,7 +32,7 @@ pub struct CheckInput {
     /// The shipped suppressions, for what allocators and libraries keep until a whole program ends.
     #[serde(default)]
     pub kept_for_the_process: Vec<Suppression>,
-    /// The runs of the body, in their order; at least one.
+    /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.
     pub untraced: Option<Untraced>,
@@ -69,7 +69,7 @@ pub struct Facts {
     pub reserved_tolerance: u64,
     /// Limits of what the test itself creates.
     pub budget: Limits,
-    /// How often the body runs to see what grows; 1: it is judged by what it leaves.
+    /// How many times the body runs to see what grows; 1: it is judged by what it leaves.
     pub rounds: u32,
     /// Whether findings need a second run to be believed.
     pub confirm: bool,
@@ -117,7 +117,7 @@ pub struct RunInput {
     /// left something.
     #[serde(default)]
     pub freed_of_run: Vec<FreedAt>,
-    /// How often the stacks of what is live allocated during the run.
+    /// How many times the stacks of what is live allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
@@ -157,8 +157,8 @@ pub struct RunInput {
     /// What a log of all allocations has read, in runs that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<MeterReading>,
-    /// The graphs that were instantiated meanwhile and hold more memory than they need in the order of
-    /// their nodes.
+    /// The graphs that were instantiated meanwhile and hold more memory than they would need if their nodes
+    /// ran in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphUsage>,
 }

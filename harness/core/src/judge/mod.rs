@@ -1,7 +1,7 @@
 //! Judges a check from what its session collected. Pure: nothing here calls a driver, reads a clock
 //! or inspects the process.
 //!
-//! [`judge`] applies the rules in their order; each is in a file whose first lines state it.
+//! [`judge`] applies the rules in order; each has a file of its own, whose first lines state it.
 
 mod advice;
 mod allowed;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Holding, Kind, Layer, Place, Record};
 
-/// A range that an allocator holds from the layer below.
+/// A range of the layer below that an allocator holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// The first address, as the layer below knows it.
@@ -17,15 +17,15 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// The ranges that probed allocators hold from the layer below.
+/// The ranges of the layer below that probed allocators hold.
 ///
-/// A record inside one of them is never a finding: its blocks are judged in the allocator's own
-/// layer, and the segment as its reserve.
+/// A record inside one of these ranges is never a finding: the blocks in it are judged in the
+/// allocator's own layer, and the segment itself as that allocator's reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub struct SegmentMap {
     /// Of each layer that claims: the first address and the end of what it holds at a place. An
-    /// allocator may hold its segments from another one, so those of two layers may overlap.
+    /// allocator may get its segments from another one, so those of two layers may overlap.
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }
 

@@ -73,7 +73,9 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
                          individual blocks"
                 )
             }
-            true => format!("the probe of {name} counts more than the blocks that were reported"),
+            true => {
+                format!("the probe of {name} counts more bytes than the reported blocks add up to")
+            }
         });
     Some(found)
 }

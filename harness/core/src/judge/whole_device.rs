@@ -61,10 +61,10 @@ pub(super) fn whole_device(
     let own = [
         hint(
             change(was.contexts, is.contexts),
-            "context",
-            "more on this device",
+            "more context",
+            "on this device",
         ),
-        hint(change(was.code, is.code), "module", "more loaded"),
+        hint(change(was.code, is.code), "more module", "loaded"),
     ];
     let hints = own.into_iter().flatten();
     let hints = hints.chain(neighbours(&names.neighbours));
@@ -78,7 +78,7 @@ pub(super) fn whole_device(
     })
 }
 
-/// For example `2 contexts more on this device`; `None` if there are no more than before.
+/// For example `2 more contexts on this device`; `None` if there are no more than before.
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
     Some(format!("{} {what}", quantity(more, noun)))

@@ -46,7 +46,7 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 struct Log {
     flows: Flows,
-    /// The graphs that were instantiated and hold more than their nodes need in their order.
+    /// The graphs that were instantiated and hold more than they would need if their nodes ran in order.
     graphs: Vec<GraphUsage>,
 }
 

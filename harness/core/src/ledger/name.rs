@@ -120,7 +120,7 @@ static PLACES: NameList = NameList::new();
 pub struct Layer(u16);
 
 impl Layer {
-    /// All allocation calls of the CUDA driver.
+    /// All allocation calls to the CUDA driver.
     pub const DRIVER: Self = Self(0);
 
     /// Returns the layer of the allocator called `name`; the same name gives the same layer.

@@ -30,7 +30,7 @@ pub(super) struct Physical {
 #[derive(Clone, Copy, Debug)]
 struct Handle {
     object: u64,
-    /// How often it must be released.
+    /// How many times it must be released.
     references: u64,
     /// The event since which the handle refers to this object.
     since: u64,

@@ -66,7 +66,7 @@ struct ScopeState {
     freed_earlier: Amount,
     /// What it created and handed over.
     handed_over: Amount,
-    /// How often it retained primary contexts, minus its releases. They are shared by the whole
+    /// How many times it retained primary contexts, minus its releases. They are shared by the whole
     /// process, so a retain without a release is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
@@ -129,7 +129,7 @@ impl OpenScopes {
         open.map(|open| open.handed_over.add(made.bytes)).is_some()
     }
 
-    /// Changes how often the scope holds the primary context on `place`.
+    /// Changes how many times the scope holds the primary context on `place`.
     pub(super) fn primary_changed(&self, scope: ScopeId, place: Place, by: i64) {
         if let Some(open) = self.lock().get_mut(&scope) {
             let sum = open.primaries.entry(place).or_default();

@@ -38,7 +38,7 @@ pub(super) struct Shard {
     pub(super) scopes: FxHashMap<ScopeId, i32>,
     /// How many records were created outside every open scope.
     pub(super) unowned: u64,
-    /// By backtrace: the latest scope that allocated there, and how often.
+    /// By backtrace: the latest scope that allocated there, and how many times.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
     /// A list, because a program has only a few of them.
     pub(super) usage: Vec<ShardUsage>,

@@ -259,8 +259,8 @@ impl Table {
         self.lock_all().iter().map(|shard| shard.unowned).sum()
     }
 
-    /// Returns how often `scope` allocated at this backtrace; `None` if a later scope has allocated
-    /// there.
+    /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has
+    /// allocated with it since.
     pub(super) fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let all = self.lock_all();
         let counts = || all.iter().filter_map(|it| it.allocations.get(&stack));

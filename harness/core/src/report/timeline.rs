@@ -11,7 +11,7 @@ use crate::ledger::Place;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Timeline {
-    /// The runs of the body, in their order.
+    /// The runs of the body, in order.
     pub runs: Vec<TimelineRun>,
     /// The number of earlier rounds that are omitted.
     #[serde(default)]

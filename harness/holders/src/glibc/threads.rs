@@ -143,7 +143,7 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
-/// How often threads that run are asked again, and after how long: one that was joined may still be ending.
+/// How many times threads that run are asked again, and after how long: one that was joined may still be ending.
 const PAUSES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(1);
 

@@ -16,7 +16,7 @@ const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("GB", "GiB", 1_000_000_000),
 ];
 
-/// Whether a word is a unit of sizes, also one that [`bytes`] refuses, in upper or lower case.
+/// Whether a word is a unit of sizes, including one that [`bytes`] refuses, in upper or lower case.
 #[must_use]
 pub fn is_unit_of_size(word: &str) -> bool {
     let units = UNITS.iter().map(|(unit, _)| unit);

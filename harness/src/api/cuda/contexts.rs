@@ -61,7 +61,7 @@ impl Context {
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
-    /// How often a context was created or ended: what a thread remembers is valid while this is
+    /// How many times a context was created or ended: what a thread remembers is valid while this is
     /// unchanged. New contexts get their numbers from it.
     changes: AtomicU32,
 }

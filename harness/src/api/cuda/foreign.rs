@@ -53,7 +53,7 @@ impl<T: Number> From<Pointer<T>> for Argument {
 /// The size of the array that this describes, with `levels` levels.
 pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument {
     unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
-        // SAFETY: the caller's promise: `of_levels` made this of a `Pointer<T>`.
+        // SAFETY: as the caller promises, `of_levels` made this from a `Pointer<T>`.
         let number = unsafe { at.cast::<T>().read() };
         number.map(|number| number.number(levels))
     }

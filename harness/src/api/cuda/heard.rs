@@ -194,7 +194,7 @@ impl Listener<'_> {
     /// The stream is a parameter of a call that is about to be made.
     unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
         let stream = stream.filter(|_| captures::active())?;
-        // SAFETY: the caller's promise: the stream lives as long as the program's own call needs
+        // SAFETY: as the caller promises, the stream lives as long as the program's own call needs
         // it.
         let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
         into.ok()?.map(|into| match into {
@@ -332,13 +332,13 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the size of the resource at `address` that a call which returned `error` created.
+    /// Returns the size of the resource at `address`, which was created by a call that returned `error`.
     ///
     /// # Safety
     ///
     /// `create` is built from that call.
     unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
-        // SAFETY: the caller's promise: results are read after success, and descriptors only after
+        // SAFETY: as the caller promises, results are read after success, and descriptors only after
         // the driver has read them.
         unsafe {
             match create.bytes {

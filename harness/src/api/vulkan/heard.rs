@@ -205,7 +205,7 @@ impl Reporter<'_> {
                     self.owner_ended(&instance, ContextEnd::InstanceDestroyed);
                 }
             }
-            // SAFETY: the caller's promise: the call has read the structure.
+            // SAFETY: as the caller promises, the call has read the structure.
             VulkanCall::Names(device, info) => unsafe { self.named(device, info) },
             VulkanCall::Destroys(_) | VulkanCall::EmptiesPool { .. } => {}
         }
@@ -268,7 +268,7 @@ impl Reporter<'_> {
             });
         }
         let (mut pool, mut made) = (0, create.made);
-        // SAFETY: the caller's promise: what the call was given has been read, and its results are
+        // SAFETY: as the caller promises, what the call was given has been read, and its results are
         // written if it was successful.
         let count = unsafe {
             match create.how {
@@ -372,7 +372,7 @@ impl Reporter<'_> {
             What::This(handle) => release(handle),
             What::OfPool(pool, count, handles) => {
                 for index in 0..count as usize {
-                    // SAFETY: the caller's promise: the driver is about to read the array.
+                    // SAFETY: as the caller promises, the driver is about to read the array.
                     let handle = unsafe { handles.read_at(index) }.unwrap_or(0);
                     if handle != 0 {
                         pools::freed((uid, pool), handle);

@@ -55,7 +55,7 @@ pub(super) unsafe extern "C" fn of_device<const TARGET: usize>(
 ///
 /// # Safety
 ///
-/// These are the parameters of a call of the function in the slot.
+/// These are the parameters of a call to the function in the slot.
 unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
     // SAFETY: the slot holds one of the two functions, and the caller's own call is forwarded
     // unchanged. What it returns is a function with that name.

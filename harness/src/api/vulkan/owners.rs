@@ -102,7 +102,7 @@ static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
     physical: Vec::new(),
     names: Vec::new(),
 });
-/// How often an owner was added or removed: what a thread remembers is valid while this is
+/// How many times an owner was added or removed: what a thread remembers is valid while this is
 /// unchanged.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 

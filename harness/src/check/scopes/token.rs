@@ -6,7 +6,7 @@ use gpu_leak_interpose as threads;
 
 use crate::ledger::ScopeId;
 
-/// A guard that sets this thread's scope and restores the previous one, also after a panic.
+/// A guard that sets this thread's scope and restores the previous one, even after a panic.
 #[derive(Debug)]
 pub(crate) struct Token {
     outer: u64,

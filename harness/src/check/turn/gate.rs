@@ -19,7 +19,7 @@ struct GateState {
     inside: usize,
     /// Whether one of them is exclusive.
     exclusive: bool,
-    /// How often a check entered while another was inside.
+    /// How many times a check entered while another was inside.
     meetings: u64,
 }
 
@@ -41,7 +41,7 @@ pub(crate) enum Manner {
     Parallel,
 }
 
-/// The right to run, until it is dropped, also by a panic.
+/// The right to run, until it is dropped, even by a panic.
 #[derive(Debug)]
 pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
@@ -210,7 +210,7 @@ mod tests {
         assert!(!alone.met_another());
         let second = gate.enter(Manner::Parallel);
         drop(second);
-        assert!(alone.met_another(), "also when the other is gone");
+        assert!(alone.met_another(), "even when the other is gone");
         drop(alone);
         assert!(!gate.enter(Manner::Parallel).met_another());
     }

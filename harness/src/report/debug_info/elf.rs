@@ -1,4 +1,4 @@
-//! Reads ELF files, the format of Linux.
+//! Reads ELF, the object file format of Linux.
 //!
 //! A file is opened when an address in it is first looked up, and stays open. Its units are sorted
 //! once; each line table and the symbol table are read when they are first needed.

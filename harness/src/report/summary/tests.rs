@@ -101,7 +101,7 @@ fn allocations_beside_unchecked_tests_are_offered_a_scope_only_if_they_work_for_
     summary.add_unchecked("tests::is_not_checked");
     let beside = summary.text().unwrap();
     assert!(
-        beside.contains("if they work for its test, `Scope`"),
+        beside.contains("if these threads work for the checked test, `Scope`"),
         "{beside}"
     );
     assert!(

@@ -1,4 +1,4 @@
-//! The source of addresses: blocks mapped on the host, divided into pieces of 512 bytes and more.
+//! The source of addresses: blocks mapped on the host, divided into pieces of 512 bytes or more.
 //!
 //! A freed piece is the next one of its size to be handed out, so two threads race for one address
 //! as on a GPU. Mappings are never undone: a released block keeps its addresses and loses its

@@ -195,7 +195,7 @@ fn begin(stream: Handle, mode: u32, into: Option<Handle>) -> Result<(), Error> {
     if mode > RELAXED {
         return Err(Error::INVALID_VALUE);
     }
-    // The legacy stream cannot capture; the per-thread one is not simulated as an object.
+    // The legacy stream cannot be captured; the per-thread one is not simulated as an object.
     if stream::is_default(stream) {
         return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
     }

@@ -18,7 +18,7 @@ use Manner::{Exclusive, Parallel};
 struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
-    /// How often a check came in while another was inside.
+    /// How many times a check came in while another was inside.
     meetings: AtomicUsize,
 }
 

@@ -65,7 +65,7 @@ pub fn a_leaking_test_s_threads_go_on() {
 }
 
 /// Two tests run one after the other: the second begins while a thread that the first left behind
-/// still runs.
+/// is still running.
 pub fn a_thread_outlives_its_test() {
     let world = World::new(&[FIRST]);
     let next = SECOND;

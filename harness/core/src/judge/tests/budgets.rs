@@ -317,7 +317,7 @@ fn the_advice_is_what_lets_the_check_pass() {
 
 #[test]
 fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
-    // What only wraps a call of the API, as the first one here, leads to more than this leak.
+    // What only wraps a call to the API, as the first one here, leads to more than this leak.
     use super::body::frame;
     use crate::judge::FreedAt;
     let mut check = check();

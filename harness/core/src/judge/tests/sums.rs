@@ -136,7 +136,7 @@ fn an_allocator_may_round_up_what_was_requested() {
     rises(8, 8 + 513).tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 513; each 513; notes [the probe of pools-cache counts more than the blocks that were reported]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 513; each 513; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
     ",
     );
@@ -149,7 +149,7 @@ fn an_allocator_may_round_up_what_was_requested() {
     rises(1000, 2001).tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1001; each 1001; notes [the probe of pools-cache counts more than the blocks that were reported]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1001; each 1001; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 1000; each 1000; when {first:1,last:1,of:1}; records [0]
     ",
     );
@@ -289,7 +289,7 @@ fn a_tolerance_counts_a_sum_in_the_run_in_which_it_rose() {
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 700; confirmed {bytes:700,count:1,of:2,runs:2}; each 700; notes [the probe of pools-cache counts more than the blocks that were reported]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 700; confirmed {bytes:700,count:1,of:2,runs:2}; each 700; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 64; confirmed {bytes:640,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1]
         note: 1.31 KiB (1,340 B) of allocator:pools-cache memory on cuda:0 remained allocated, more than the tolerance of 1.31 KiB (1,339 B)
     ",

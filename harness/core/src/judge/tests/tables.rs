@@ -95,7 +95,7 @@ fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
     let shown = whole(&check).expect("the second run has read it twice");
     assert!(shown.second_run);
     assert_eq!((shown.parts.len(), shown.unexplained), (0, 90 << 20));
-    assert_eq!(shown.hints, ["2 contexts more on this device"]);
+    assert_eq!(shown.hints, ["2 more contexts on this device"]);
     // Other processes may have taken what is not explained.
     let others = ["6 (one)", "7 (two)", "8 (three)", "9 (four)"].map(str::to_owned);
     let second = &mut check.input.runs[1];
@@ -105,15 +105,15 @@ fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
         whole(check).expect("it was read twice").hints.join("; ")
     };
     for (count, hint) in [
-        (0, "1 module more loaded"),
-        (1, "1 module more loaded; process 6 (one) also uses CUDA"),
+        (0, "1 more module loaded"),
+        (1, "1 more module loaded; process 6 (one) also uses CUDA"),
         (
             3,
-            "1 module more loaded; 3 other processes use CUDA: 6 (one), 7 (two), 8 (three)",
+            "1 more module loaded; 3 other processes use CUDA: 6 (one), 7 (two), 8 (three)",
         ),
         (
             4,
-            "1 module more loaded; 4 other processes use CUDA: 6 (one), 7 (two), 8 (three), …",
+            "1 more module loaded; 4 other processes use CUDA: 6 (one), 7 (two), 8 (three), …",
         ),
     ] {
         assert_eq!(hints_beside(&mut check, count), hint);

@@ -104,10 +104,7 @@ fn of_many_rounds_the_first_and_the_last_are_kept_with_their_largest_allocations
     assert_eq!((first(7), first(8), first(31)), (7, 16, 39));
     let curve = &shown.runs[0].curves[0];
     assert_eq!((curve.allocations.len(), curve.lost), (256, 44));
-    assert_eq!(
-        curve.allocations[0].1, 44,
-        "in their order, without the smallest"
-    );
+    assert_eq!(curve.allocations[0].1, 44, "in order, without the smallest");
     assert_eq!((curve.points.len(), curve.points[0]), (19, Point(1, 0, 3)));
     assert_eq!(curve.points.last(), Some(&Point(70, 69, 69)));
     assert_eq!(shown.runs[0].purpose, RunPurpose::Round);

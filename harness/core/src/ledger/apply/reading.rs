@@ -99,8 +99,8 @@ impl Ledger {
         self.table.begin_log(scope);
     }
 
-    /// Reads the log that began for `scope`, by layer and place, and the graphs that hold more memory
-    /// than they need in the order of their nodes; empty if there is none.
+    /// Reads the log that began for `scope`, by layer and place, and the graphs that hold more memory than
+    /// they would need if their nodes ran in order; empty if there is none.
     #[must_use]
     pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let _quiet = quiet();
@@ -148,8 +148,8 @@ impl Ledger {
         self.table.figures.now()
     }
 
-    /// Returns how often `scope` allocated at this backtrace; `None` if a later scope has allocated
-    /// there.
+    /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has
+    /// allocated with it since.
     #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();

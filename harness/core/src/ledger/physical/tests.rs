@@ -1,4 +1,4 @@
-//! Random calls, and a model that keeps each object's handles and maps as plain lists.
+//! Random calls, and a model that keeps each object's handles and mappings as plain lists.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -110,7 +110,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
 
     /// Returns the frame pointer of the function that contains `place`, from this stack pointer.
     /// The function must begin by setting a frame pointer, and the return address in its frame must
-    /// belong to a call of it.
+    /// belong to a call to it.
     fn frame_pointer(&mut self, place: u64, stack_pointer: u64) -> Option<u64> {
         let function = self.beginning(place)?;
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;
@@ -195,8 +195,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     }
 }
 
-/// Returns how far a function's stack pointer is below its frame pointer, from the code after it
-/// has set the frame pointer: it saves registers and allocates local variables.
+/// Returns how far a function's stack pointer is below its frame pointer, judging by the code that
+/// follows the set-up of the frame pointer: it saves registers and allocates local variables.
 fn room(mut code: &[u8]) -> Option<u64> {
     let mut room = 0;
     loop {
