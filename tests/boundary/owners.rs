@@ -248,7 +248,7 @@ fn taken_inside_by_an_older_thread_while_others_may_run_is_of_unknown_owner() {
     checked.assert_clean();
     for told in [
         "1 allocation, 128 B by threads outside every check",
-        "`isolate` runs it in its own process",
+        "`isolate` runs that test in its own process",
     ] {
         assert!(checked.child.stderr.contains(told), "{}", checked.story());
     }

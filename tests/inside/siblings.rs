@@ -96,7 +96,7 @@ fn those_of_another_caller_are_named_with_that_caller() {
     };
     let from = sibling.allocated_from.as_deref();
     let allocated = format!(
-        "tests/inside/siblings.rs:{}",
+        "the test (tests/inside/siblings.rs:{})",
         line("let block = take(bytes);")
     );
     let freed = format!("tests/inside/siblings.rs:{}", line("give_back(block);"));
@@ -171,7 +171,7 @@ fn what_the_same_function_created_is_named_with_the_destructor_that_freed_it() {
     );
     assert_eq!(companion.created_in, created, "{story}");
     let by = format!(
-        "drop (tests/inside/siblings.rs:{}) ← tests/inside/siblings.rs:{}\n",
+        "drop (tests/inside/siblings.rs:{}) ← the test (tests/inside/siblings.rs:{})\n",
         line("give_back(self.first);"),
         line("drop(Pair::new());")
     );

@@ -24,7 +24,7 @@ fn what_grows_in_every_round_fails_with_each_round_s_figure() {
         (finding.kind, counts),
         (FindingKind::Grew, vec![1, 2, 3, 4])
     );
-    let text = "1, 2, 3, 4 left after rounds 1 to 4: on average 1 more (10 B) in each";
+    let text = "each of 4 rounds left 1 more (10 B)";
     assert!(checked.child.stderr.contains(text), "{}", checked.story());
 }
 

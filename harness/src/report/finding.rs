@@ -52,8 +52,8 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that, as a label and a text each. Frames of `test` are written without its
-/// name.
+/// Returns the lines below that, as a label and a text each. The function of `test` is called `the
+/// test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let site = finding.shown_site();
@@ -206,7 +206,7 @@ fn sibling(others: &Sibling, finding: &Finding) -> String {
     )
 }
 
-const fn were(number: u64) -> &'static str {
+pub(super) const fn were(number: u64) -> &'static str {
     match number {
         1 => "was",
         _ => "were",
@@ -221,11 +221,12 @@ fn with_it(finding: &Finding) -> Vec<String> {
         .collect()
 }
 
-/// For example `1 stream, created in Texture::new (src/a.rs:20), was destroyed in Texture::drop (src/a.rs:31)`.
+/// For example `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed in Texture::drop
+/// (src/a.rs:31)`.
 fn companion(other: &Companion) -> String {
     let (created, freed) = verbs(other.resource);
     format!(
-        "{}, {created} in {}, {} {freed} in {}",
+        "{}, which {} also {created}, {} {freed} in {}",
         other.what(),
         other.created_in,
         were(other.count),
@@ -287,8 +288,9 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `1, 2, 3 left after rounds 1 to 3: on average 1 more (512 KiB) in each`. If the count does not
-/// apply or is constant: `4.00 KiB, 8.00 KiB left after rounds 1 to 2: on average 4.00 KiB more in each`.
+/// For example `each of 3 rounds left 1 more (512 KiB)`, or `1, 2, 5 left after rounds 1 to 3: on average 2 more
+/// (1.00 MiB) in each`. If the count does not apply or is constant, with bytes alone: `each of 2 rounds left
+/// 4.00 KiB more`.
 fn rounds(finding: &Finding) -> Option<String> {
     let rounds = &finding.rounds;
     let (first, last) = (rounds.first()?, rounds.last()?);
@@ -307,9 +309,13 @@ fn rounds(finding: &Finding) -> Option<String> {
         _ => format!("{} more ({bytes})", count(more.count / steps)),
     };
     let (levels, number) = (levels.join(", "), rounds.len());
-    Some(format!(
-        "{levels} left after rounds 1 to {number}: on average {more} in each"
-    ))
+    // What applies of two amounts that are compared.
+    let applies = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
+    let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
+    Some(match steps.all(|step| applies(step) == applies(*first)) {
+        true => format!("each of {number} rounds left {more}"),
+        false => format!("{levels} left after rounds 1 to {number}: on average {more} in each"),
+    })
 }
 
 /// Describes what further runs of the body showed.

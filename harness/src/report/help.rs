@@ -3,9 +3,11 @@
 use super::check_report::{
     CheckStatus, Finding, FindingKind, HolderKind, Limit, MeantToStay, Report, verbs,
 };
+use super::finding::were;
 use super::held_by;
 use crate::units::{literal, total};
 use gpu_leak_core::ledger::sticky_error;
+use gpu_leak_core::report::begins_in_test;
 
 /// How many different remedies a report gives for findings of one kind.
 const MOST_REMEDIES: usize = 3;
@@ -121,18 +123,21 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     };
     let owner = || {
         // That the test itself dropped it says little.
-        let mut places = finding.outlived.iter().map(|it| nearest(&it.freed_at));
-        let at = places.find(|at| at.contains('('))?;
+        let mut outlived = finding.outlived.iter();
+        let owner = outlived.find(|it| !begins_in_test(&it.freed_at))?;
         Some(format!(
-            "free {it} before the owner is dropped or cleared in {at}"
+            "free {it} before the owner is dropped or cleared in {}",
+            nearest(&owner.freed_at)
         ))
     };
     let companion = || {
         let other = finding.companions.first()?;
         let (created, freed) = verbs(other.resource);
-        let (other, at) = (other.what(), nearest(&other.freed_at));
+        let (count, at) = (other.count, nearest(&other.freed_at));
+        let other = other.what();
         Some(format!(
-            "free {it} where {other}, {created} with {it}, got {freed}: {at}"
+            "free {it} where {other}, {created} with {it}, {} {freed}: {at}",
+            were(count)
         ))
     };
     let cause = others(true).or_else(owner).or_else(companion);
@@ -208,8 +213,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 format!(", or allow it: #[gpu_leak_check({options})]")
             });
             format!(
-                "it was created once and kept, like a static or a library's workspace: this is \
-                 reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
+                "what is first use was created once and kept, like a static or a library's workspace: \
+                 this is reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
                  it before the first check, do so in a function with \
                  #[gpu_leak_check::warmup]{entry}"
             )

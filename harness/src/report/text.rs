@@ -169,7 +169,12 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    notes.extend(report.primaries.iter().map(|kept| {
+    // Beside what was left it would only distract.
+    let primaries = report
+        .primaries
+        .iter()
+        .filter(|_| report.findings.is_empty());
+    notes.extend(primaries.map(|kept| {
         format!(
             "the primary context of {} was retained {} more than it was released: this is not a \
              finding, because the whole process shares that context",

@@ -5,6 +5,9 @@ use crate::escape;
 
 /// How many callers are named.
 const CALLERS: usize = 6;
+/// What the test's own frames are called.
+const THE_TEST: &str = "the test";
+const A_CLOSURE: &str = "a closure in ";
 
 impl Site {
     /// Returns the frame of the user's line.
@@ -28,8 +31,8 @@ impl Site {
         theirs.peek().is_some() && theirs.all(|frame| frame.line.is_none())
     }
 
-    /// Returns the user's frames outside that line: `fn (file:line) ← fn (file:line)`. Frames of
-    /// the test itself are written without its name.
+    /// Returns the user's frames outside that line: `fn (file:line) ← fn (file:line)`. The function
+    /// of the test itself is called `the test`.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user?.checked_add(1)?..)?;
@@ -42,14 +45,17 @@ impl Site {
             if users
                 .peek()
                 .is_some_and(|outer| is_closure_in(frame, outer))
-                && !is_known_by_its_line(frame, test)
+                && !is_known_by_its_line(frame)
             {
-                name.insert_str(0, "a closure in ");
+                name.insert_str(0, A_CLOSURE);
             }
-            match named.last_mut().filter(|(last, _)| *last == name) {
+            match named.last_mut() {
                 // Recursion is counted; a closure on its function's line is the same location.
-                Some((_, times)) => *times += usize::from(before == frame.function.as_ref()),
-                None => named.push((name, 1)),
+                Some((last, times)) if *last == name => {
+                    *times += usize::from(before == frame.function.as_ref());
+                }
+                Some((last, _)) if position(frame).as_ref() == Some(last) => *last = name,
+                _ => named.push((name, 1)),
             }
             before = frame.function.as_ref();
         }
@@ -165,9 +171,18 @@ fn short(frame: &Frame) -> String {
 
 fn caller(frame: &Frame, test: &str) -> String {
     match position(frame) {
-        Some(position) if is_known_by_its_line(frame, test) => position,
+        Some(position) if frame.is_of_test(test) => format!("{THE_TEST} ({position})"),
+        Some(position) if is_known_by_its_line(frame) => position,
         _ => frame.shown(),
     }
+}
+
+/// Whether this chain of callers begins in the test itself.
+#[must_use]
+pub fn begins_in_test(callers: &str) -> bool {
+    let callers = callers.strip_prefix(A_CLOSURE).unwrap_or(callers);
+    let rest = callers.strip_prefix(THE_TEST);
+    rest.is_some_and(|rest| rest.starts_with(" ("))
 }
 
 /// Whether the function of `inner` is a closure on another line of `outer`'s, which would look like recursion.
@@ -180,11 +195,11 @@ fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
         })
 }
 
-/// Whether the name would add nothing: the test itself, a file's top level, or a closure whose path
-/// the line tables lack.
-fn is_known_by_its_line(frame: &Frame, test: &str) -> bool {
+/// Whether the name would add nothing: that of a file's top level, or of a closure whose path the line
+/// tables lack.
+fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
-    path.starts_with('{') || is_top_level(path) || frame.is_of_test(test)
+    path.starts_with('{') || is_top_level(path)
 }
 
 /// Python's name for the lines of a file outside every function.
@@ -204,7 +219,10 @@ fn position(frame: &Frame) -> Option<String> {
 /// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
 pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
-        (Some(function), _) => escape::name(function.trim_end_matches("::{{closure}}")),
+        (Some(function), _) => {
+            let function = function.trim_end_matches("::{{closure}}");
+            escape::name(&without_paths_of_traits(function))
+        }
         (None, Some(module)) => {
             format!(
                 "{}+{:#x}",
@@ -214,6 +232,22 @@ pub(crate) fn name(frame: &Frame) -> String {
         }
         (None, None) => "an unknown place".to_owned(),
     }
+}
+
+/// Returns `<app::Pool as Drop>::drop` for `<app::Pool as core::ops::drop::Drop>::drop`.
+fn without_paths_of_traits(function: &str) -> String {
+    let Some(at) = function.find(" as ").filter(|_| function.starts_with('<')) else {
+        return function.to_owned();
+    };
+    let (implementor, rest) = function.split_at(at);
+    let end = rest.rfind(">::").unwrap_or(rest.len());
+    let mut short = String::new();
+    for part in rest[..end].split("::") {
+        let last = short.rfind(|c: char| !(c.is_alphanumeric() || c == '_'));
+        short.truncate(last.map_or(0, |last| last + 1));
+        short += part;
+    }
+    format!("{implementor}{short}{}", &rest[end..])
 }
 
 /// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose directory is

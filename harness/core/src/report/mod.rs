@@ -17,7 +17,7 @@ pub use finding::{
     Finding, Holder, HolderKind, HolderRoot, Limit, Outlived, Share, Sibling, When, verbs,
 };
 #[doc(hidden)]
-pub use location::full;
+pub use location::{begins_in_test, full};
 pub(crate) use location::{is_of_test, name};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
