@@ -3,6 +3,23 @@
 //! [`arguments`] defines the command line and [`commands`] has a file for each subcommand. [`run`]
 //! reads the files that processes wrote, [`overview`] sums them up, and [`render`] writes that in
 //! each format.
+//!
+//! `exec` and cargo's subcommands share [`session`]: it names the run, starts the program through [`launch`],
+//! waits, reads what the processes wrote, and prints and writes the report. `cli/templates` contains the HTML
+//! page: its markup, style and script.
+//!
+//! # Floors
+//!
+//! Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//!
+//! ```text
+//! main commands                  the entry point; a file for each subcommand, one for the four of cargo
+//! arguments session deny         the command line; starts, watches and sums up a program; `--deny`
+//! render launch progress         a file for each format; processes, signals and the preloaded library;
+//!                                progress on a terminal
+//! run overview                   reads run files; the model that all formats use
+//! workspace exit output          where runs and their configuration are; exit codes; printing
+//! ```
 
 mod arguments;
 mod commands;

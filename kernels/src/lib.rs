@@ -31,6 +31,37 @@
 //! a layer and the rectifier behind it may be one operation, which lowers peaks and nothing else;
 //! the mean of a cross entropy checks its classes by becoming NaN instead of aborting; gradients
 //! of gradients are not offered.
+//!
+//! # Floors
+//!
+//! Modules have PyTorch's names where PyTorch has the same concept, so that its documentation helps. Each floor
+//! imports only from floors below it; `tests/structure.rs` checks this.
+//!
+//! ```text
+//! planted programs training lib  planted leaks; whole programs with the known bytes of each step; a training
+//!                                step as one graph
+//! nn optim data                  layers, optimisers, data loading
+//! tensor                         arrays with their place in an autograd graph; tensors on the host
+//! autograd                       that graph: nodes, leaves, the rule of each operation, the backward pass
+//! array                          numbers on a device and all operations on them, without gradients
+//! dispatch                       selects what executes an operation: the device's implementation or, during
+//!                                a capture, the recorder
+//! graph                          work that is recorded once and replayed, with its own memory
+//! compute                        the operations as a trait, on the CPU (host/) and on CUDA (cuda/), over
+//!                                layouts of numbers in storages
+//! memory                         buffers of a device, and the figures of its allocator
+//! device                         a backend and its allocator
+//! cuda embedded                  the two backends: context, streams, segments
+//! capturing probe                whether this thread captures a graph; the harness's probe of the allocators
+//! allocator                      the caching allocator, which handles streams but no device
+//! stream                         queues of work, real and simulated, and their events
+//! random error                   seeds and random numbers on the host; the error type
+//! parallel bytes watch device_id threads of an operation; byte counts; reports to the harness; which device
+//!                                something belongs to
+//! ```
+//!
+//! Computation is above the device: `compute/cuda` launches kernels with what `cuda` provides. Rules compute
+//! gradients with arrays, not tensors, so a backward pass adds nothing to a graph.
 
 mod allocator;
 mod array;

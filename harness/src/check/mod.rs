@@ -1,4 +1,37 @@
 //! One check, from its beginning to its outcome.
+//!
+//! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a program and a
+//! program that was attached to; `run.rs` is one run of a body. `CheckInput` (`judge/input.rs` of the core) is
+//! everything that the judgement uses.
+//!
+//! # Floors
+//!
+//! Each floor imports only from floors below it; `tests/structure.rs` checks this.
+//!
+//! ```text
+//! runner program                 entry points: every test of a program (`main!()`), a program as one check,
+//! block manual_scope             a block of a test, a closure on this thread, a manual scope,
+//! annotated attached             a test with the attribute, an unmodified program
+//! replay movements               judges a recording again with the same code; its allocations and frees
+//! figures                        what is held now, for a test's own assertions
+//! isolate                        a test in its own process
+//! session outcome process        the whole flow; pass, warn or fail, and how that is reported; what a process
+//!                                does before and after its checks: listening, warm-up, summary
+//! assertion settled              a test that failed through an assertion of this crate; what a nested check
+//!                                keeps from the checks around it
+//! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
+//! allocators_own                 which statics are the program's allocators' own, and hold nothing for it
+//! run                            one run of a body, between its baseline and its end
+//! naming                         the names of things in a report
+//! sources                        reads every figure
+//! body settle_with               a body, on its own thread or on the current one; what it does at its end, before
+//!                                anything is read
+//! turn                           which check may run now (the gate), and what else may be running
+//!                                (`concurrency`)
+//! scopes                         who owns a resource: the tree of scopes, the tokens of threads
+//! recording                      what a check adds to the recording of its process
+//! blind                          what could not be seen; which test broke a context
+//! ```
 
 #[cfg(feature = "holders")]
 mod allocators_own;

@@ -6,8 +6,37 @@
 //! terms of [`call`]. What belongs to which device, instance or pool is known to [`owners`], and what the
 //! program calls it to [`labels`].
 //!
-//! It is not a layer: a layer has to be configured before the program starts and is loaded by the
-//! loader into its chain, so that its frames, and not the program's, call the driver.
+//! # Look-ups
+//!
+//! A program that is linked to the loader is rebound. Drivers and layers have functions of their own for each
+//! device, under the same names, so each function has several wrappers, and the one whose slot holds exactly the
+//! function that was found is handed out (`TARGETS` in [`functions`]). If there are more such functions than
+//! wrappers, their calls are counted and the check is `inconclusive`.
+//!
+//! The loader looks up the same names in layers and drivers, and calls what it finds when the program calls it.
+//! So a library from which functions of this table were handed out gets what it looks up itself unchanged
+//! (`only_for_others` in `harness/interpose`), and each call counts once, where the program makes it, whatever
+//! layers are loaded.
+//!
+//! # Facts that are not in a call's parameters
+//!
+//! - What a handle means: only in its device or instance, each of which is a context of the ledger. Live objects
+//!   may have the same handle: each has a key of its own (`Space::Object`).
+//! - Which device memory is on: the physical device that was opened, by its number in
+//!   `vkEnumeratePhysicalDevices`; a heap that is not the device's is on the host.
+//! - How much of a block a buffer or image uses: when memory is bound to it, its device is asked for its memory
+//!   requirements. The block is not judged beside what is in it (`judge/bound.rs`).
+//! - What ends with a pool: which pool each descriptor set and command buffer came from ([`pools`]). What ends with
+//!   a device or an instance: its context.
+//!
+//! The harness never waits for a Vulkan device: queues need external synchronisation, which only the program can
+//! provide.
+//!
+//! # Why it is not a layer
+//!
+//! A layer has to be installed or configured before the program starts, sees neither programs that call a driver
+//! without the loader nor which library made a call, and comes behind layers that create objects of their own.
+//! The look-up is needed for CUDA in any case.
 
 mod call;
 mod functions;
