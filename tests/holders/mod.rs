@@ -184,8 +184,7 @@ fn where_the_block_was_freed_that_contained_a_leak_is_named() {
     }
     let told = "was in     a heap block that was allocated in main::holders::planted::";
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
-    let help =
-        "help: free it before the owner is dropped or cleared in main::holders::planted::discard (";
+    let help = "help: free it before what held it is dropped or cleared in main::holders::planted::discard (";
     assert!(checked.child.stderr.contains(help), "{}", checked.story());
 }
 

@@ -115,7 +115,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// What refers to it has no name, or reaches it through too many blocks.
+    /// Something refers to it that has no name, or only through too many blocks.
     Unnamed,
 }
 
@@ -136,7 +136,7 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "what refers to it has no name, or reaches it through more than {DEEPEST} heap blocks"
+                "something refers to it that has no name, or only through more than {DEEPEST} heap blocks"
             ),
         }
     }

@@ -115,9 +115,10 @@ struct SourceLine {
     edited: bool,
 }
 
-/// Writes the location of `frame`, its source line, a marker below the column, and `label` after
-/// the marker.
+/// Writes the location of `frame` after `arrow`, its source line, a marker below the column, and `label`
+/// after the marker.
 pub(super) fn write(
+    arrow: &str,
     frame: &Frame,
     label: &str,
     sources: &Sources,
@@ -126,7 +127,7 @@ pub(super) fn write(
 ) -> fmt::Result {
     let blue = style.frame();
     let red = style.mark();
-    writeln!(out, "{blue}  -->{blue:#} {}", full(frame))?;
+    writeln!(out, "{blue}  {arrow}{blue:#} {}", full(frame))?;
     let source = match (&frame.file, frame.line) {
         (Some(file), Some(line)) => sources.line(file, line).map(|source| (line, source)),
         _ => None,

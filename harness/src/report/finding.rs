@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use super::check_report::{
-    CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Left, Library,
-    Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
+    CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
+    Library, Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
 use super::held_by::{ended_in, held_by};
 use super::text::Rendering;
@@ -34,7 +34,13 @@ pub(super) fn write(
 
     let site = finding.shown_site();
     if let Some(frame) = site.user_frame() {
-        excerpt::write(frame, &at_its_line(finding), &how.sources, how.style, out)?;
+        let mut quote = |arrow: &str, frame: &Frame, label: &str| {
+            excerpt::write(arrow, frame, label, &how.sources, how.style, out)
+        };
+        quote("-->", frame, &at_its_line(finding))?;
+        if let Some(caller) = site.caller_of_wrapper() {
+            quote(":::", caller, "called here")?;
+        }
     } else if *site != Site::default() || finding.failed.is_some() {
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", unknown)], how, out)?;
@@ -175,7 +181,7 @@ fn allocated(finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let siblings = finding.siblings.iter();
     let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
-        true => " by these callers",
+        true => " by the callers below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));
@@ -190,16 +196,14 @@ fn allocated(finding: &Finding) -> String {
     }
 }
 
-/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`.
+/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`, or `3 allocated here by
+/// cache::fill (src/cache.rs:21) were freed in cache::evict (src/cache.rs:37)`.
 fn sibling(others: &Sibling, finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
-    let whereabouts = from.map_or_else(
-        || "here".to_owned(),
-        |from| format!("on this line, but called by {from},"),
-    );
+    let by = from.map_or_else(String::new, |from| format!(" by {from}"));
     format!(
-        "{} {created} {whereabouts} {} {freed} in {}",
+        "{} {created} here{by} {} {freed} in {}",
         count(others.count),
         were(others.count),
         others.freed_at

@@ -53,19 +53,18 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
         remedies = vec![in_general(kind, report, one)];
     }
     let stay = if one { "it is" } else { "they are" };
-    let option = match (report.is_of_a_program(), &report.meant_to_stay) {
-        (true, _) => format!(
-            "{}; if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the reason, \
-             allows what this run left",
-            python(report, kind)
-        ),
-        (false, Some(options)) if kind == FindingKind::Leaked => {
-            format!("; if {stay} meant to stay: #[gpu_leak_check({options})]")
-        }
-        _ => String::new(),
-    };
     if let Some(last) = remedies.last_mut() {
-        *last += &option;
+        *last += python(report, kind);
+    }
+    match (report.is_of_a_program(), &report.meant_to_stay) {
+        (true, _) => remedies.push(format!(
+            "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the reason, \
+             allows what this run left"
+        )),
+        (false, Some(options)) if kind == FindingKind::Leaked => remedies.push(format!(
+            "if {stay} meant to stay: #[gpu_leak_check({options})]"
+        )),
+        _ => {}
     }
     remedies
 }
@@ -118,7 +117,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         };
         let at = nearest(&of.freed_at);
         Some(format!(
-            "find out why {these} did not get to where {others} were {freed}: {at}"
+            "find where {these} {} overwritten, dropped or skipped without being {freed}, as {others} were \
+             in {at}",
+            if one { "was" } else { "were" }
         ))
     };
     let owner = || {
@@ -126,7 +127,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let mut outlived = finding.outlived.iter();
         let owner = outlived.find(|it| !begins_in_test(&it.freed_at))?;
         Some(format!(
-            "free {it} before the owner is dropped or cleared in {}",
+            "free {it} before what held {it} is dropped or cleared in {}",
             nearest(&owner.freed_at)
         ))
     };
@@ -136,11 +137,19 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let (count, at) = (other.count, nearest(&other.freed_at));
         let other = other.what();
         Some(format!(
-            "free {it} where {other}, {created} with {it}, {} {freed}: {at}",
+            "free {it} where {other} that {} {created} with {it} {} {freed}: {at}",
+            were(count),
             were(count)
         ))
     };
+    let failed = || {
+        let mut findings = report.findings.iter();
+        let failed = findings.find(|it| it.kind == FindingKind::FailedFree)?;
+        let at = failed.shown_site().location();
+        Some(format!("mend the free that failed at {at}"))
+    };
     let cause = others(true).or_else(owner).or_else(companion);
+    let cause = cause.or_else(failed);
     cause.or_else(|| others(false))
 }
 
@@ -176,8 +185,8 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::FailedFree => {
-            "a free that fails frees nothing. Check that the resource was not freed before and \
-             that its context is still alive"
+            "a free that fails frees nothing. Unless a note says what was wrong, check that the \
+             resource was not freed before and that its context is still alive"
                 .to_owned()
         }
         FindingKind::Retained => {

@@ -105,6 +105,14 @@ impl Site {
         own.filter_map(|frame| frame.function.as_deref())
     }
 
+    /// Returns the program's own line outside this one, if this one is that of a wrapper in another file,
+    /// which only makes the call.
+    pub fn caller_of_wrapper(&self) -> Option<&Frame> {
+        let mut frames = self.users_frames();
+        let wrapper = frames.next().filter(|_| self.calls_the_api())?;
+        frames.find(|frame| frame.file != wrapper.file)
+    }
+
     /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
     pub fn calls_the_api(&self) -> bool {
         let inner = self.user.and_then(|user| self.frames.get(..user));
@@ -221,6 +229,11 @@ pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
         (Some(function), _) => {
             let function = function.trim_end_matches("::{{closure}}");
+            // In debug information, a function with a closure as its argument is named after it.
+            let generic = function
+                .find('<')
+                .filter(|at| *at > 0 && function.contains("{closure_env#"));
+            let function = generic.map_or(function, |at| &function[..at]);
             escape::name(&without_paths_of_traits(function))
         }
         (None, Some(module)) => {
