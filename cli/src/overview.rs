@@ -156,28 +156,21 @@ pub(crate) fn identity(finding: &Finding) -> Identity {
 /// test's own, so that several tests of one mistake are one finding. Where no line is known, it is its
 /// [`identity`].
 fn place(report: &Report, finding: &Finding) -> Identity {
-    let site = site(finding);
+    let site = finding.shown_site();
     if site.user_frame().is_none_or(|frame| frame.line.is_none()) {
         return identity(finding);
     }
     let led = site.frames.iter().skip(site.user.unwrap_or(0));
-    let functions = led.filter_map(|frame| frame.function.as_deref());
-    let others = functions.filter(|function| !is_the_test(function, &report.test));
+    let others = led.filter(|frame| !frame.is_of_test(&report.test));
     let mut line = site.location();
-    for function in others {
+    for function in others.filter_map(|frame| frame.function.as_deref()) {
         line = line + " < " + function;
     }
     of_site(finding, line)
 }
 
-/// Whether a function is the one of this test, or a closure in it: the attribute may have wrapped it.
-fn is_the_test(function: &str, test: &str) -> bool {
-    let name = function.split("::{{closure}}").next().unwrap_or_default();
-    let path = name.strip_suffix(test);
-    path.is_some_and(|path| path.is_empty() || path.ends_with("::"))
-}
-
-/// Returns the call site, or that of the free if the address that it was given is unknown.
+/// Returns the call site, or that of the free if the address that it was given is unknown: two failing
+/// frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,

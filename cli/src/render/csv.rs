@@ -42,7 +42,7 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     let finding = &group.finding;
     let (file, line, _) = position(finding).unwrap_or(("", None, None));
     let function = finding
-        .site
+        .shown_site()
         .user_frame()
         .and_then(|frame| frame.function.as_deref());
     let library = finding

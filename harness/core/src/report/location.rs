@@ -143,7 +143,8 @@ impl Frame {
     }
 }
 
-/// Whether the function with this path is the test, or a closure in it.
+/// Whether the function with this path is the test, or in it: a closure, or the body that the attribute made
+/// of it.
 pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
     let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
     let rest = inside.strip_prefix(test);
