@@ -136,7 +136,7 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "something refers to it that has no name, or only through more than {DEEPEST} heap blocks"
+                "what refers to it has no name, or does so only through more than {DEEPEST} heap blocks"
             ),
         }
     }

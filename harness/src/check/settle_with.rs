@@ -68,8 +68,8 @@ pub(super) fn settle(scope: ScopeId) {
         }
     }
     panic!(
-        "gpu-leak-check: a function that was registered with `settle_with` registers another one each \
-         time, {MOST_ROUNDS} times so far: register them in the body"
+        "gpu-leak-check: a function registered with `settle_with` keeps registering another one, \
+         {MOST_ROUNDS} times so far: register them in the body"
     );
 }
 

@@ -326,8 +326,8 @@ fn rounds(finding: &Finding) -> Option<String> {
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (_, Some(Confirmation::UntilShutdown)) => {
-            let text = "freed only as the interpreter shut down: a global variable, or what one \
-                        leads to, still referred to it";
+            let text = "freed only as the interpreter shut down: a global variable, or something \
+                        reachable from one, still referred to it";
             return Some(text.to_owned());
         }
         (FindingKind::Deferred, _) => {

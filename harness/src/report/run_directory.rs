@@ -80,7 +80,7 @@ pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
         }
         if fs::read_dir(&directory).is_ok_and(|mut rest| rest.next().is_some()) {
             return Err(io::Error::other(format!(
-                "{} contains files that are not a run's",
+                "{} contains files that do not belong to a run",
                 directory.display()
             )));
         }
