@@ -85,7 +85,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         )),
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
-    // A wrong setting is the error of every check.
+    // Every check reports a wrong setting.
     let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
     Report {
         outcome: Some(weigh(&report, &policy, None)),

@@ -149,7 +149,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours {
         return real;
     }
-    // Not collected, so that a table that one of these callbacks registers is asked as well.
+    // Not collected, so that a table registered by one of these callbacks is asked as well.
     for table in tables().filter(|table| table.named(bytes).next().is_some()) {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it gets the name and the function as documented.

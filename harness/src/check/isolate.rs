@@ -249,7 +249,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     let Some(word) = word() else {
         return test();
     };
-    // A runner that kills the parent after a timeout means the test.
+    // A runner that kills the parent after a timeout means to kill the test.
     if let Some(parent) = child::parent(word) {
         exit::end_with_parent(parent);
     }
@@ -285,7 +285,7 @@ fn word() -> Option<&'static str> {
 /// Bypasses libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Err: the parent is gone, and nobody reads.
+    // Err: the parent is gone, so there is no reader.
     let _ = stdout.write_all(line.as_bytes());
     let _ = stdout.flush();
 }

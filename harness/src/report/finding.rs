@@ -58,7 +58,7 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that, as a label and a text each. The function of `test` is called `the
+/// Returns the lines below that, each as a label and a text. The function of `test` is called `the
 /// test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
@@ -313,7 +313,7 @@ fn rounds(finding: &Finding) -> Option<String> {
         _ => format!("{} more ({bytes})", count(more.count / steps)),
     };
     let (levels, number) = (levels.join(", "), rounds.len());
-    // What applies of two amounts that are compared.
+    // The parts of an amount that are compared.
     let applies = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
     let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
     Some(match steps.all(|step| applies(step) == applies(*first)) {
@@ -374,7 +374,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text + ": not one-time set-up")
 }
 
-/// Counts the devices in `report`, without the host, whose memory is named by itself.
+/// Counts the devices in `report`, except the host, whose memory has names of its own.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);

@@ -11,7 +11,7 @@ use gpu_leak_core::report::begins_in_test;
 
 /// How many different remedies a report gives for findings of one kind.
 const MOST_REMEDIES: usize = 3;
-/// How many callers of a free it names.
+/// How many callers of a free a remedy names.
 const MOST_CALLERS: usize = 3;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
@@ -29,8 +29,8 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns what to do about the findings of this kind, which are about what was left: a sentence for all of
-/// them, or one for each remedy.
+/// Returns what to do about what was left, as findings of this kind: a sentence for all of them, or
+/// one for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
@@ -123,7 +123,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         ))
     };
     let owner = || {
-        // That the test itself dropped it says little.
+        // If the test itself dropped it, that says little.
         let mut outlived = finding.outlived.iter();
         let owner = outlived.find(|it| !begins_in_test(&it.freed_at))?;
         Some(format!(

@@ -169,7 +169,7 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Beside what was left it would only distract.
+    // Beside what was left, this note would only distract.
     let primaries = report
         .primaries
         .iter()

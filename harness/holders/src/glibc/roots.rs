@@ -47,7 +47,8 @@ pub(super) struct Roots {
     modules: Vec<Module>,
     /// In which of them each named static is, and its addresses in its file.
     statics: FxHashMap<usize, (usize, Range<u64>)>,
-    /// Where threads wait for something else than the search: their return addresses, innermost first.
+    /// Where threads wait for something other than the search: their return addresses, innermost
+    /// first.
     waiting: FxHashMap<u32, Vec<u64>>,
     /// Whether the roots are complete.
     pub(super) complete: bool,
@@ -386,7 +387,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether a library belongs to the system, or its inside is unknown to the program's author.
+/// Whether a library belongs to the system, or its internals are unknown to the program's author.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-/// Of the byte before a distance, the part that announces it, and its value.
+/// The part of the byte before a distance that announces it, and the value of that part.
 const MODE: (u8, u8) = (0xc7, 0x05);
 
 /// Returns the address behind the first instruction in `code`, which begins at `start`, that uses the

@@ -34,9 +34,9 @@
 //!
 //! # Why it is not a layer
 //!
-//! A layer has to be installed or configured before the program starts, sees neither programs that call a driver
-//! without the loader nor which library made a call, and comes behind layers that create objects of their own.
-//! The look-up is needed for CUDA in any case.
+//! A layer has to be installed or configured before the program starts, sees neither calls to a
+//! driver that bypass the loader nor which library made a call, and comes after layers that create
+//! objects of their own. The look-up is needed for CUDA in any case.
 
 mod call;
 mod functions;
