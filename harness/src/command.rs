@@ -66,8 +66,8 @@ pub fn contents(_path: &Path) -> Contents {
     Contents::default()
 }
 
-/// Returns the report on the test program `name` at `path`, whose allocators report to nobody, with
-/// the outcome by the policy of the run.
+/// Returns the report on the test program `name` at `path`, whose allocators report without a
+/// receiver, with the outcome by the policy of the run.
 #[must_use]
 pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let subject = Subject {

@@ -254,10 +254,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `peaks`
 ///
-/// What was live when a layer had its peak, by source line, with the calls that allocated it: the
-/// lines add up to the peak, to the byte. The report also says which allocations one buffer could
-/// serve. `cargo gpu-leak test --peaks` turns this on for all tests. A test that exceeds
-/// `max_allocated` always lists its lines.
+/// The report shows what was live when a layer had its peak, by source line, with the calls that
+/// allocated it; the lines add up to the peak, to the byte. It also says which allocations one
+/// buffer could serve. `cargo gpu-leak test --peaks` turns this on for all tests. A test that
+/// exceeds `max_allocated` always lists its lines.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;

@@ -196,7 +196,7 @@ fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     {
         let end = usable_size(block).min(CLEARED);
         if kept < end {
-            // SAFETY: inside the block, behind what the caller has in it.
+            // SAFETY: inside the block, after what the caller has in it.
             unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
         }
     }

@@ -45,8 +45,8 @@ struct Blocks {
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
-/// When a block of the program's heap was freed, in the order of the ledger's events, where, and where it was
-/// allocated.
+/// When a block of the program's heap was freed (in the order of the ledger's events), where, and
+/// where it was allocated.
 type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else

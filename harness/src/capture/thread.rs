@@ -16,7 +16,7 @@ static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 /// The threads that created something outside every check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
-/// How a thread stands to checks.
+/// How a thread relates to checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// It has created nothing outside a check, and has begun no check.

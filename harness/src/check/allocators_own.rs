@@ -1,4 +1,5 @@
-//! Finds the statics of the program's own allocators, which lead to blocks that nobody else has.
+//! Finds the statics of the program's own allocators, which lead to blocks that nothing else refers
+//! to.
 //!
 //! When an allocator reports a block for the first time, the program does not know its address yet.
 //! So a static that already has the address is the allocator's, for example the beginning of its

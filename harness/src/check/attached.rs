@@ -1,6 +1,6 @@
 //! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
-//! process. For `cargo gpu-leak test --every-test` the program is one test, and one that contains this
-//! library is also watched from the first report of an allocator on.
+//! process. For `cargo gpu-leak test --every-test` the program is one test; if it contains this
+//! library, an allocator's first report begins the check too.
 //!
 //! There is no body to run twice and no baseline, only what the process holds at its end. So the
 //! report distinguishes what a library or a caching allocator is known to keep from everything

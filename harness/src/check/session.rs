@@ -167,8 +167,8 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the process
-    /// is a test; then what a static holds is first use.
+    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the
+    /// process is a test; if so, what a static holds is first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();

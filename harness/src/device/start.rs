@@ -4,7 +4,7 @@
     target_os = "linux",
     expect(
         unsafe_code,
-        reason = "what runs before `main` stands in a section of the program's own"
+        reason = "what runs before `main` is in a section of the program's own"
     )
 )]
 

@@ -49,7 +49,8 @@ impl Sources {
         }
     }
 
-    /// Returns those of these lines, counted from 1, that the file has; none if it cannot be read.
+    /// Returns these lines of a file, counted from 1: fewer if it is shorter, none if it cannot be
+    /// read.
     #[must_use]
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
         let lines = self

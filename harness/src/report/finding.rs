@@ -217,7 +217,8 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns what is left as well because the same calls created it, and what else the same function created.
+/// Returns what else is left because the same calls created it, and what else the same function
+/// created.
 fn with_it(finding: &Finding) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));

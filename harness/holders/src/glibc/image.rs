@@ -58,7 +58,7 @@ struct Function {
     name: u32,
 }
 
-/// The file's names, of which there are megabytes, but only a few are needed.
+/// The file's names: megabytes, of which only a few are needed.
 #[derive(Debug)]
 struct SymbolNames {
     rules: NameRules,

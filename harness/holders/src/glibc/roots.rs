@@ -142,7 +142,8 @@ impl Roots {
         waiting.cloned().unwrap_or_default()
     }
 
-    /// Returns the addresses behind instructions of the static's crate that use it, one for each function.
+    /// Returns the addresses after instructions of the static's crate that use it, one for each
+    /// function.
     pub(super) fn used_at(&self, root: &Root, memory: &impl Memory, budget: Budget) -> Vec<u64> {
         let is_it = |place: &usize| self.named[*place] == *root;
         let (Some(name), Some(place)) = (&root.name, self.statics.keys().copied().find(is_it))

@@ -3,8 +3,8 @@
 //! A scope belongs to a test's run, to a block or to an explicit `Scope`; a *part* is a scope in
 //! which resources may stay for a reason. Each scope has at most one parent. A resource created in
 //! a closed scope belongs to its nearest open ancestor: a finished block is no longer responsible
-//! for anything, but the test around it is. The runs of one check are linked as well: what a thread
-//! does that the first run started and the second one uses belongs to the second run.
+//! for anything, but the test around it is. The runs of one check are linked as well: if the first
+//! run started a thread that the second one uses, what it then does belongs to the second run.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
