@@ -107,7 +107,7 @@ macro_rules! main {
 /// }
 /// ```
 ///
-/// Each warm-up of a program runs once, in the order of their paths, on its own thread. If one
+/// Every warm-up of a program runs once, on its own thread, in the order of the paths. If one
 /// panics, the check that was about to begin fails and names it.
 pub use gpu_leak_check_macros::warmup;
 

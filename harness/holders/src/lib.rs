@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-/// The largest number of blocks on the way from a place that is named.
+/// The largest number of blocks between a target and a place that is named.
 const DEEPEST: u32 = 6;
 /// How many places are named for one group.
 const NAMED: usize = 2;

@@ -1,5 +1,5 @@
 //! The program's own heap blocks while a run confirms a leak: where each was allocated, and which
-//! addresses were in those that were freed.
+//! addresses the freed ones contained.
 //!
 //! The block that leads to a leak, or did until it was freed, often names the function with the
 //! mistake. A backtrace for each block would slow down every test, so only runs that confirm a leak

@@ -250,8 +250,9 @@ fn site(stack: StackId) -> Site {
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
-/// Searches for the live records that have a group, within `time`. Returns the holders of each of the
-/// `groups`, and the groups that have a record without an address; `None` if there is nothing to search for.
+/// Searches for the live records that have a group, within `time`. Returns the holders of each of
+/// the `groups`, and the groups that have a record without an address; `None` if there is nothing
+/// to search for.
 fn search(
     groups: usize,
     time: Duration,

@@ -33,8 +33,8 @@ use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
-/// How long to wait for the last line after the process has ended. If it was written it is in the
-/// pipe, and must not be lost on a slow machine.
+/// How long to wait for the last line after the process has ended. If it was written, it is in the
+/// pipe and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for error output that is in the pipe when the process has ended.
 const LAST_ERRORS: Duration = Duration::from_secs(2);

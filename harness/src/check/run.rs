@@ -24,8 +24,8 @@ use crate::ledger::{
 use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
 
-/// How many pairs of stacks of an allocation and its free are kept of a run, the most frequent ones:
-/// each is resolved to lines.
+/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
+/// ones, each of which is resolved to lines.
 const MOST_FREED: usize = 64;
 
 /// A run that has begun.

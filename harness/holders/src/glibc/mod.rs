@@ -37,7 +37,7 @@ pub(super) fn find(
     let mut pages = Pages::new(OwnMemory::open()?, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
     let not_sought = Targets::groups_without(&targets, groups);
-    // Groups to which something leads that is not named.
+    // Groups to which something unnamed leads.
     let mut unnamed = not_sought.clone();
     let targets = Targets::new(targets);
     let driver = Driver {

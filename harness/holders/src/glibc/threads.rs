@@ -123,8 +123,8 @@ pub(super) fn of_this_process<M: Memory>(
             true => program.first_thread,
             false => thread_pointer(id, top, end, pages),
         };
-        // The rest of a stack that is deeper than this is not searched, nor are thread-locals whose
-        // addresses are unknown.
+        // The rest of a deeper stack is not searched, nor are thread-locals whose addresses are
+        // unknown.
         complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
             name: if is_first {

@@ -120,8 +120,8 @@ pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
 
-/// How many threads without a scope have begun to run a check and have ended it: meanwhile they do
-/// nothing else.
+/// How many threads without a scope have begun to run a check, and how many have ended it: in
+/// between they do nothing else.
 static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
 static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 
