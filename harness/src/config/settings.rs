@@ -79,7 +79,7 @@ impl Setting for bool {
 
     fn read(text: &str) -> Result<Self, String> {
         text.parse()
-            .map_err(|_| format!("{text:?} is not one of true, false"))
+            .map_err(|_| format!("{text:?} is neither true nor false"))
     }
 
     fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -341,7 +341,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
         (FindingKind::FirstUse, confirmed) => {
             return Some(match confirmed {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
-                    format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+                    format!("left in {runs} of {of} runs, but not in the last: one-time set-up")
                 }
                 Some(Confirmation::HeldByStatic) => "by no second run: a static holds it when the \
                                                      process ends, so it counts as one-time set-up"
@@ -367,7 +367,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     };
     let text = match finding.kind {
         _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
-        _ if of >= 3 => format!("{what} in {runs} of {of} runs, the last one included"),
+        _ if of >= 3 => format!("{what} in {runs} of {of} runs, including the last"),
         FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
         FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
         _ => format!("the second run left {} more", count(more)),
