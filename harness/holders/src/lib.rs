@@ -115,7 +115,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// Something refers to it that has no name, or only through too many blocks.
+    /// What refers to it has no name, or does so only through too many blocks.
     Unnamed,
 }
 
