@@ -66,8 +66,8 @@ pub fn contents(_path: &Path) -> Contents {
     Contents::default()
 }
 
-/// Returns the report on the test program `name` at `path`, whose allocators report to nobody, with
-/// the outcome by the policy of the run.
+/// Returns the report on the test program `name` at `path`, whose allocators report without a
+/// receiver, with the outcome by the policy of the run.
 #[must_use]
 pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let subject = Subject {
@@ -85,7 +85,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         )),
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
-    // A wrong setting is the error of every check.
+    // Every check reports a wrong setting.
     let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
     Report {
         outcome: Some(weigh(&report, &policy, None)),

@@ -33,13 +33,14 @@ pub struct Settings {
     pub every_ms: Option<u64>,
     /// The signal that asks for a snapshot.
     pub signal: Option<i32>,
-    /// Only a process that was started by this one is watched.
+    /// Only a child of the process with this id is watched.
     pub child_of: Option<u32>,
     /// Whether the process is a test; if so, the run's policy decides whether it fails, and what a
     /// static keeps is first use.
     pub is_test: bool,
-    /// The process that starts a program which contains this library. That copy watches the program,
-    /// since it hears the allocators that report; the preloaded one watches its child processes.
+    /// The process that starts a program that contains this library. The program's copy watches the
+    /// program, since it receives the allocators' reports; the preloaded one watches the program's
+    /// child processes.
     pub contained_in_child_of: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
 //! The names in findings: places, layers and kinds of resources.
 //!
-//! They are those of the ledger, the table of live resources, which is a pure function of a stream
-//! of events. It knows nothing of CUDA and calls nothing outside the process.
+//! They come from the ledger, the table of live resources, which is a pure function of a stream of
+//! events. The ledger knows nothing of CUDA and calls nothing outside the process.
 
 use std::sync::LazyLock;
 

@@ -107,7 +107,7 @@ macro_rules! main {
 /// }
 /// ```
 ///
-/// Each warm-up of a program runs once, in the order of their paths, on its own thread. If one
+/// Every warm-up of a program runs once, on its own thread, in the order of the paths. If one
 /// panics, the check that was about to begin fails and names it.
 pub use gpu_leak_check_macros::warmup;
 
@@ -254,9 +254,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `peaks`
 ///
-/// What was live when a layer had its peak, by source line, with the calls that allocated it: the lines
-/// add up to the peak, to the byte. Also which allocations one buffer could serve. `--peaks` of
-/// `cargo gpu-leak` asks for it in all tests. A test that exceeds `max_allocated` always lists its lines.
+/// The report shows what was live when a layer had its peak, by source line, with the calls that
+/// allocated it; the lines add up to the peak, to the byte. It also says which allocations one
+/// buffer could serve. `cargo gpu-leak test --peaks` turns this on for all tests. A test that
+/// exceeds `max_allocated` always lists its lines.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -380,8 +381,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The attribute can be placed on a function that can be a test, on `main` or on a module. It
 /// rejects methods, generic functions, functions with arguments that no other attribute supplies,
-/// async functions without a runtime's attribute, modules in another file, and whole files. All tests of
-/// a suite are checked with `every_test = true` under `[check]` in `gpu-leak-check.toml`.
+/// async functions without a runtime's attribute, modules in another file, and whole files. To
+/// check all tests of a suite, set `every_test = true` under `[check]` in `gpu-leak-check.toml`.
 ///
 /// # Panics
 ///

@@ -45,8 +45,8 @@ static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// An allocator that reports what it hands out, as the layer `allocator:NAME`. The same as
 /// `gpu_leak_hooks::Source`, for code that can name this crate.
 ///
-/// An address identifies one live block, whatever its place. If addresses of different places can
-/// be equal, use [`PlacedSource`].
+/// An address identifies one live block, whatever its place. If different places can have equal
+/// addresses, use [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 
@@ -250,8 +250,9 @@ pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Calls `before` with the address ahead of each report of an allocation. It must be quick after the first one, and
-/// must not report anything itself. Only the first function that is set takes effect.
+/// Calls `before` with the address before each report of an allocation. It must be quick after the
+/// first one, and must not report anything itself. Only the first function that is set takes
+/// effect.
 pub(crate) fn before_each_allocation(before: fn(u64)) {
     let _ = BEFORE.set(before);
 }

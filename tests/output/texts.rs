@@ -215,14 +215,14 @@ fn a_finding_says_in_how_many_of_three_runs_it_was_left() {
         (
             FindingKind::Leaked,
             2,
-            "left in 2 of 3 runs, the last one included: not one-time",
+            "left in 2 of 3 runs, including the last: not one-time",
         ),
         (FindingKind::OverBudget, 3, "exceeded in all 3 runs: not"),
         (FindingKind::Retained, 3, "kept in all 3 runs: not"),
         (
             FindingKind::FirstUse,
             1,
-            "left in 1 of 3 runs, and not in the last: one-time",
+            "left in 1 of 3 runs, but not in the last: one-time",
         ),
     ] {
         let line = line(kind, runs);

@@ -1,4 +1,4 @@
-//! Finds which places of a program still refer to an address that it leaked.
+//! Finds which places of a program still refer to an address that the program leaked.
 //!
 //! The search works like a conservative garbage collector: starting from the program's own statics,
 //! thread-locals and stacks, it follows every word that may be the address of a heap block, and
@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashSet;
 
-/// The largest number of blocks on the way from a place that is named.
+/// The largest number of blocks between a target and a place that is named.
 const DEEPEST: u32 = 6;
 /// How many places are named for one group.
 const NAMED: usize = 2;
@@ -96,11 +96,11 @@ pub struct Holder {
     pub blocks: u32,
     /// The addresses of these blocks, beginning with the one that the place leads to.
     pub path: Vec<u64>,
-    /// Addresses behind instructions that use this static, one for each function of its crate; empty where
-    /// that is not known.
+    /// Addresses after instructions that use this static, one for each function of its crate; empty
+    /// where that is not known.
     pub used_at: Vec<u64>,
-    /// The return addresses of the thread that it belongs to, innermost first, if that waits for something
-    /// else than the search; empty if they are not all known.
+    /// The return addresses of the thread that it belongs to, innermost first, if that thread waits
+    /// for something other than the search; empty if they are not all known.
     pub waits_at: Vec<u64>,
 }
 
@@ -115,7 +115,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// Something refers to it that has no name, or only through too many blocks.
+    /// What refers to it has no name, or does so only through too many blocks.
     Unnamed,
 }
 
@@ -136,7 +136,7 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "something refers to it that has no name, or only through more than {DEEPEST} heap blocks"
+                "what refers to it has no name, or does so only through more than {DEEPEST} heap blocks"
             ),
         }
     }
@@ -162,8 +162,8 @@ pub struct Root {
     pub kind: RootKind,
     /// The variable: `optim::STATE`; for a stack, the function of the frame.
     pub name: Option<String>,
-    /// The thread that it belongs to: `worker-3`, of a longer name only the first 15 bytes; `None` for a
-    /// static.
+    /// The thread that it belongs to: `worker-3`, only the first 15 bytes of a longer name; `None`
+    /// for a static.
     pub thread: Option<String>,
     /// That thread's id in `/proc/self/task`.
     pub thread_id: Option<u32>,
@@ -258,7 +258,7 @@ pub struct NameRules {
     pub is_vendor_library: fn(&str) -> bool,
     /// Whether a function with this name is the GPU vendor's.
     pub is_vendor_function: fn(&str) -> bool,
-    /// Whether the program's author does not know the inside of a library with this file name.
+    /// Whether the program's author does not know the internals of a library with this file name.
     pub is_known_library: fn(&str) -> bool,
     /// Whether a library at this path belongs to the system.
     pub is_in_a_system_directory: fn(&Path) -> bool,
@@ -267,8 +267,8 @@ pub struct NameRules {
 }
 
 /// Returns for each of `groups` groups of targets the nearest places that refer to one of them. The
-/// search ends after `time`. The calling thread is not searched: it should be a separate one, with some
-/// hundred kilobytes of stack.
+/// search ends after `time`. The calling thread is not searched: it should be a separate one, with
+/// a few hundred kilobytes of stack.
 #[must_use]
 pub fn find(
     targets: Vec<Target>,

@@ -102,7 +102,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     if !is_ours || bound.is_null() {
         return;
     }
-    // It still leads to the code that binds it at the first call, so there was no call.
+    // It still leads to the code that binds it at the first call, so it was not called yet.
     let is_unbound =
         relocation.is_undefined && dlsym::object_of(bound) == Some(handle.cast_const().cast());
     let target = if is_dlsym {

@@ -1,4 +1,4 @@
-//! The program's own calls to the C library's allocator, while somebody watches them.
+//! The program's own calls to the C library's allocator, while somebody is watching them.
 //!
 //! Meanwhile the words in which the loader stored the addresses of `malloc` and its relatives for the
 //! program lead here. Only the program's words are replaced: calls inside libraries are not seen.
@@ -18,7 +18,7 @@ use crate::interface::{CLEARED, FreedBlock, HeapWatch, Slot};
 use crate::objects::{self, Object};
 use crate::process;
 
-/// Who watches; null if nobody does.
+/// The watcher; null if there is none.
 static WATCH: AtomicPtr<HeapWatch> = AtomicPtr::new(ptr::null_mut());
 
 /// A replaced word of the program, and what it contained.
@@ -53,9 +53,9 @@ static ALIGNED: Slot = Slot::new();
 static FREE: Slot = Slot::new();
 static USABLE_SIZE: Slot = Slot::new();
 
-/// Tells `watch` from now on of the heap blocks that the program's own code allocates and frees, or
-/// nobody any more. Returns whether they are seen: not if the program has another allocator, or if somebody
-/// else watches.
+/// From now on, tells `watch` about the heap blocks that the program's own code allocates and
+/// frees; `None` ends the watch. Returns whether they are seen: not if the program has another
+/// allocator, or if somebody else is watching.
 pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(watch) = watch else {
@@ -109,7 +109,7 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     true
 }
 
-/// Whether somebody watches: the watch ends when the process is forked.
+/// Whether somebody is watching: the watch ends when the process is forked.
 pub fn is_heap_watched() -> bool {
     watch().is_some()
 }
@@ -165,7 +165,7 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Calls the watcher. `malloc` and `free` are no cancellation points, and `free` keeps `errno`.
+/// Calls the watcher. `malloc` and `free` are not cancellation points, and `free` keeps `errno`.
 fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
     /// `PTHREAD_CANCEL_DISABLE`.
     const DISABLED: c_int = 1;
@@ -188,7 +188,7 @@ fn watch() -> Option<&'static HeapWatch> {
     unsafe { WATCH.load(Ordering::Acquire).as_ref() }
 }
 
-/// Reports a block, of which the caller's content ends after `kept` bytes.
+/// Reports a block in which the caller's content ends after `kept` bytes.
 fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     if !block.is_null()
         && let Some(watch) = watch()
@@ -196,7 +196,7 @@ fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     {
         let end = usable_size(block).min(CLEARED);
         if kept < end {
-            // SAFETY: inside the block, behind what the caller has in it.
+            // SAFETY: inside the block, after what the caller has in it.
             unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
         }
     }
@@ -239,8 +239,8 @@ unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
-    // Before the call, because another thread may get the old block during it. What is in an old block
-    // of which nothing is known may be anything.
+    // Before the call, because another thread may get the old block during it. An old block of
+    // which nothing is known may contain anything.
     let is_known = block.is_null() || freed(block, true);
     let kept = match block.is_null() {
         true => 0,

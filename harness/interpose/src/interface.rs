@@ -226,13 +226,14 @@ pub struct Trampolines {
 // SAFETY: the pointers come from references to shared statics and from functions.
 unsafe impl Sync for Trampolines {}
 
-/// Who is told of the program's heap blocks, on the thread that allocates or frees one.
+/// A watcher of the program's heap blocks, called on the thread that allocates or frees one.
 ///
 /// The functions must not panic. What they allocate and free themselves is reported as well.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapWatch {
-    /// Gets the address and the size of a block that was allocated. Returns whether it is interested: then
-    /// what earlier owners left in the block is overwritten with zeros, in its first [`CLEARED`] bytes.
+    /// Gets the address and the size of a block that was allocated. Returns whether it is
+    /// interested; if so, what earlier owners left in the first [`CLEARED`] bytes of the block is
+    /// overwritten with zeros.
     pub allocated: fn(usize, usize) -> bool,
     /// Gets a block that is about to be freed, and whether its content is moved to another one. Returns
     /// whether it was interested in the block.

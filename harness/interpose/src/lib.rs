@@ -31,7 +31,7 @@
 //! # Where
 //!
 //! Linux with a dynamic glibc, on x86-64 and `AArch64`; threads also inherit on other processors.
-//! Nothing is built in for other targets, for a static C library, under a sanitizer or Miri, and
+//! Nothing is built in for other targets, for a static C library, under a sanitizer or Miri, or
 //! with `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then returns [`Reach::Nothing`].
 //!
 //! Another crate that defines `dlsym` or `pthread_create` cannot be linked into the same program:

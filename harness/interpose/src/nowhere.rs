@@ -3,7 +3,7 @@
 #![expect(
     missing_docs,
     clippy::missing_safety_doc,
-    reason = "they stand in process.rs"
+    reason = "they are in process.rs"
 )]
 
 use std::ffi::{CStr, c_void};

@@ -141,7 +141,7 @@ pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
     found.cast_const().cast()
 }
 
-/// Rebinds what was loaded since the last call, so that calls of `dlsym` and of functions of a
+/// Rebinds what was loaded since the last call, so that calls to `dlsym` and to functions of a
 /// table reach us. Returns what had bypassed us since `since`, or nothing for [`usize::MAX`].
 ///
 /// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
@@ -168,8 +168,8 @@ unsafe extern "C" fn report_bindings(since: usize, report: Report, list: *mut c_
     })
 }
 
-/// Returns the calls of watched functions without a wrapper: of variants that no table has, or of a
-/// second driver. Each check compares them with those at its beginning.
+/// Returns the calls to watched functions without a wrapper: variants that no table has, or
+/// functions of a second driver. Each check compares them with those at its beginning.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
     let mut called = Reported::new();

@@ -6,8 +6,8 @@
 //! later also intercepts calls through pointers that were handed out earlier.
 //!
 //! A process may have several functions of the same name: a tool such as ncu puts its own in front
-//! of the driver's, and programs use both. So a table may have several rows for a name. For a
-//! function the wrapper of the first row is handed out whose slot leads to it or is empty.
+//! of the driver's, and programs use both. So a table may have several rows for a name. The wrapper
+//! handed out for a function is that of the first row whose slot leads to it or is empty.
 #![expect(
     unsafe_code,
     reason = "tables are kept as pointers, and read without a lock"
@@ -149,7 +149,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours {
         return real;
     }
-    // Not collected, so that a table that one of these callbacks registers is asked as well.
+    // Not collected, so that a table registered by one of these callbacks is asked as well.
     for table in tables().filter(|table| table.named(bytes).next().is_some()) {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it gets the name and the function as documented.
@@ -220,7 +220,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     }
 }
 
-/// Whether the table that has this name is only for other libraries than those of its functions.
+/// Whether the table that has this name is only for libraries other than those of its functions.
 fn is_only_for_others(name: &[u8]) -> bool {
     tables().any(|table| table.only_for_others && table.named(name).next().is_some())
 }

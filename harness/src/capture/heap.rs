@@ -1,9 +1,9 @@
 //! The program's own heap blocks while a run confirms a leak: where each was allocated, and which
-//! addresses were in those that were freed.
+//! addresses the freed ones contained.
 //!
-//! The block that leads to a leak, or did until it was freed, often names the function with the mistake.
-//! A backtrace for each block would slow down every test, so only runs that confirm a leak take them, and
-//! only of so many blocks.
+//! The block that leads to a leak, or did until it was freed, often names the function with the
+//! mistake. A backtrace for each block would slow down every test, so only runs that confirm a leak
+//! take them, and only for a limited number of blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -45,12 +45,12 @@ struct Blocks {
     last: FxHashMap<u64, FreedHeapBlock>,
 }
 
-/// When a block of the program's heap was freed, in the order of the ledger's events, where, and where it was
-/// allocated.
+/// When a block of the program's heap was freed (in the order of the ledger's events), where, and
+/// where it was allocated.
 type FreedHeapBlock = (u64, StackId, StackId);
 
-/// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else does,
-/// or if they cannot be seen.
+/// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else
+/// already does, or if they cannot be seen.
 pub(crate) fn watch() -> Option<Watching> {
     static WATCH: HeapWatch = HeapWatch { allocated, freed };
     let _quiet = quiet();
@@ -110,8 +110,9 @@ impl Watching {
         live
     }
 
-    /// Returns, for each of these ranges of addresses, the last freed block that contained one of it, if that
-    /// was after the event with this number. The ranges must not overlap.
+    /// Returns, for each of these ranges of addresses, the last freed block that contained an
+    /// address in it, if it was freed after the event with this number. The ranges must not
+    /// overlap.
     pub(crate) fn last_freed(&self, ranges: &[(Range<u64>, u64)]) -> Vec<Option<FreedHeapBlock>> {
         let _quiet = quiet();
         let mut order: Vec<_> = (0..ranges.len()).collect();

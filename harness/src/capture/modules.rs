@@ -29,8 +29,8 @@ impl Module {
         address - self.pages.start * PAGE
     }
 
-    /// Whether it belongs to the system or to an installed Python: its sources are not on this
-    /// machine, even if debug information names them.
+    /// Whether it belongs to the system or to an installed Python, so that its sources are not on
+    /// this machine even if debug information names them.
     pub(crate) fn is_installed(&self) -> bool {
         let path = self.path.to_str().unwrap_or_default();
         let of_python = ["/site-packages/", "/dist-packages/", "/lib-dynload/"];

@@ -102,7 +102,7 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     Ok(Box::new(file))
 }
 
-/// Describes this process and machine. Initialises the driver if nobody has.
+/// Describes this process and machine. Initialises the driver if necessary.
 fn header() -> RecordingHeader {
     let program = env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();

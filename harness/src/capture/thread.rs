@@ -16,7 +16,7 @@ static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 /// The threads that created something outside every check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
-/// How a thread stands to checks.
+/// How a thread relates to checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// It has created nothing outside a check, and has begun no check.
@@ -66,8 +66,8 @@ pub(crate) fn creates_outside(thread: ThreadNumber) {
     }
 }
 
-/// Records that this thread begins a check: then what it creates around it does not make it an
-/// unchecked test.
+/// Records that this thread begins a check, so that what it creates around the check does not make
+/// it an unchecked test.
 pub(crate) fn begins_a_check() {
     if STANDING.replace(Standing::Checks) == Standing::Outside {
         let _quiet = quiet();
@@ -130,8 +130,9 @@ const KEPT: usize = 15;
 /// Marks a name that may be longer than what Linux keeps of it.
 const CUT: char = '…';
 
-/// Returns the name of this thread on Linux: the first 15 bytes of its full name, then marked as
-/// [`CUT`]. It can be read on any thread and at any moment, unlike the [full name](full_name).
+/// Returns the name of this thread on Linux: the first 15 bytes of its full name, marked with
+/// [`CUT`] if there may be more. It can be read on any thread and at any moment, unlike the [full
+/// name](full_name).
 fn system_name() -> Option<Box<str>> {
     let this = std::fs::read_link("/proc/thread-self").ok()?;
     // `PID/task/TID`: the initial thread has the program's name, which is not informative.

@@ -1,7 +1,9 @@
-//! Finds the statics of the program's own allocators, which lead to blocks that nobody else has.
+//! Finds the statics of the program's own allocators, which lead to blocks that nothing else refers
+//! to.
 //!
-//! When an allocator reports a block for the first time, the program does not know its address yet. So a
-//! static that has the address already is the allocator's, for example the beginning of its arena.
+//! When an allocator reports a block for the first time, the program does not know its address yet.
+//! So a static that already has the address is the allocator's, for example the beginning of its
+//! arena.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ static STATICS: Mutex<Statics> = Mutex::new(Statics {
 
 /// What has been read so far.
 struct Statics {
-    /// The addresses that were reported: of those, statics may have old copies.
+    /// The addresses that were reported earlier, of which statics may have old copies.
     seen: FxHashSet<u64>,
     /// How long statics may still be read.
     left: Duration,

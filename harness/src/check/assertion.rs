@@ -1,8 +1,8 @@
-//! Makes a failing assertion of ours its test's verdict in every format: a test that fails by
-//! `assert_clean`, by a block or by `assert_no_growth` is not clean, even if it left nothing else.
+//! Makes a failing assertion of ours its test's verdict in every format: a test that fails through
+//! `assert_clean`, a block or `assert_no_growth` is not clean, even if it left nothing else.
 //!
 //! This applies only if the assertion's panic ends the test, not if the test catches it or expects
-//! it. A panic is known by the text that it carries: by its address, because two assertions may
+//! it. A panic is recognised by the address of the text that it carries, because two assertions may
 //! have the same text.
 
 use std::any::Any;
@@ -32,7 +32,7 @@ struct Failed {
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`:
-/// whether the report is in the run file. Returns `None` outside every check: then it becomes no
+/// whether the report is in the run file. Returns `None` outside every check, where it becomes no
 /// check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());
@@ -58,7 +58,7 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     (failed.message == *message).then_some(failed.id)
 }
 
-/// If the body of these scopes ended by an assertion, makes that the verdict of its report.
+/// If the body of these scopes ended through an assertion, makes that the verdict of `report`.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,
@@ -93,7 +93,7 @@ pub(crate) fn take_over(
     report.status = status;
     report.reason = reason;
     report.failed_inside = Some(test);
-    // A report that is in the run file itself is not repeated.
+    // A report that is itself in the run file is not repeated.
     if !assertion.is_filed {
         report.findings.splice(0..0, findings);
     }

@@ -1,6 +1,6 @@
 //! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
-//! process. For `cargo gpu-leak test --every-test` the program is one test, and one that contains this
-//! library is also watched from the first report of an allocator on.
+//! process. For `cargo gpu-leak test --every-test` the program is one test; if it contains this
+//! library, an allocator's first report begins the check too.
 //!
 //! There is no body to run twice and no baseline, only what the process holds at its end. So the
 //! report distinguishes what a library or a caching allocator is known to keep from everything
@@ -87,8 +87,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// What was live when the interpreter that runs the program began to shut down; from the process's
-    /// exit on, what of it the interpreter has freed. `None` before that.
+    /// What was live when the interpreter that runs the program began to shut down; once the
+    /// process exits, the part of it that the interpreter has freed. `None` before that.
     held_by_interpreter: Option<Vec<Record>>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
@@ -245,7 +245,8 @@ impl Attached {
         let mut state = self.state();
         let ledger = ledger::live();
         state.exit = Some(ledger.mark());
-        // What the program's own exit handlers free from now on, no variable of the interpreter held.
+        // No variable of the interpreter held what the program's own exit handlers free from now
+        // on.
         let live: FxHashSet<u64> = ledger
             .select(|_| true)
             .iter()
@@ -409,7 +410,7 @@ fn executable() -> String {
 /// Answers the sender of a signal with one write.
 fn answer(line: &str) {
     let line = format!("gpu-leak-check: {line}\n");
-    // Err: nobody reads any more; a terminal that hangs up sends a signal itself.
+    // Err: there is no reader any more; a terminal that hangs up sends a signal itself.
     let _ = io::stderr().write_all(line.as_bytes());
 }
 

@@ -171,8 +171,8 @@ impl Snapshot {
         self.live.len()
     }
 
-    /// Returns what is live here and was not in the earlier snapshot, by the line that allocated
-    /// it.
+    /// Returns what is live here and was not in the earlier snapshot, grouped by the line that
+    /// allocated it.
     ///
     /// ```
     /// let before = gpu_leak_check::snapshot();

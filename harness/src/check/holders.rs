@@ -1,5 +1,5 @@
-//! Finds which places of the program still refer to what a check found. Only what fails and what is first
-//! use is searched for.
+//! Finds which places of the program still refer to what a check found. Only what fails the check
+//! or is first use is searched for.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -35,9 +35,9 @@ use crate::units::count;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// How many places are named where blocks were freed that contained an address.
+/// How many places are named where blocks that contained an address were freed.
 const MOST_PLACES: usize = 2;
-/// How many functions are named that use a static.
+/// How many functions that use a static are named.
 const MOST_USES: usize = 3;
 /// How many bytes of a thread's name Linux keeps.
 const KEPT: usize = 15;
@@ -47,11 +47,11 @@ const STACK: usize = 1 << 20;
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
 /// records of each, and `heap` what is known of the program's heap blocks.
 ///
-/// `at_the_end`: whether the process is ending. Then a leak is taken for first use if a static or a
-/// thread-local of the first thread leads to everything that is left of it, since those are never dropped;
-/// the status of `report` changes with its findings. A block of an allocator that reports it must stand in
-/// the static itself: an allocator's own table, which is often a map in a static, leads to each block, also
-/// to those that the program has forgotten.
+/// `at_the_end`: whether the process is ending. If so, a leak counts as first use if a static or a
+/// thread-local of the first thread leads to everything that is left of it, since those are never
+/// dropped; the status of `report` changes with its findings. The address of a block that an
+/// allocator reports must be in the static itself: an allocator's own table, which is often a map
+/// in a static, leads to every block, even to those that the program has forgotten.
 pub(crate) fn add(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -117,8 +117,8 @@ pub(crate) fn add(
             && of_records.clone().all(|holders| holders.is_some());
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
         let all = holders.len();
-        // A static that only an allocator uses leads to all of its blocks, forgotten or not. Where the
-        // search ended at one, it does not know what else there is.
+        // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
+        // search that ended at one does not know what else there is.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let holder = |found| holder(found, &blocks, &started, &report.test);
@@ -128,7 +128,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // How its context ended, or which library has it, is said in that place.
+        // The report says there how its context ended or which library has it.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
@@ -151,8 +151,8 @@ pub(crate) fn add(
     }
 }
 
-/// Adds to each finding to which nothing leads which blocks still contain one of its addresses, or where
-/// blocks were freed that did.
+/// Adds to each finding to which nothing leads the blocks that still contain one of its addresses,
+/// or where blocks that did were freed.
 fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -225,12 +225,13 @@ fn add_blocks(
     }
 }
 
-/// The live heap blocks of which it is known where they were allocated, by address.
+/// The live heap blocks with a known place of allocation, by address.
 #[derive(Debug, Default)]
 struct KnownBlocks(Vec<(Range<u64>, StackId)>);
 
 impl KnownBlocks {
-    /// Returns the functions and lines where those of `blocks` were allocated that are known, each once.
+    /// Returns the functions and lines where the known ones among `blocks` were allocated, each
+    /// once.
     fn allocated_in(&self, blocks: &[u64]) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         for block in blocks {
@@ -249,8 +250,9 @@ fn site(stack: StackId) -> Site {
     symbols::site(frames, Kind::Block, &observe::own_sources())
 }
 
-/// Searches for the live records that have a group, within `time`. Returns the holders of each of the
-/// `groups`, and the groups that have a record without an address; `None` if there is nothing to search for.
+/// Searches for the live records that have a group, within `time`. Returns the holders of each of
+/// the `groups`, and the groups that have a record without an address; `None` if there is nothing
+/// to search for.
 fn search(
     groups: usize,
     time: Duration,
@@ -467,8 +469,8 @@ fn used_in(addresses: &[u64]) -> Vec<String> {
     all
 }
 
-/// Returns the name of a thread of which the system keeps the beginning. A thread that the test starts
-/// without a name has the test's.
+/// Returns the name of a thread, of which the system keeps only the beginning. A thread that the
+/// test starts without a name has the test's name.
 fn thread_name(kept: String, is_started_by_a_test: bool, test: &str) -> Option<String> {
     match kept.len() {
         ..KEPT => Some(kept),

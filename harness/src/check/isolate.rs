@@ -33,8 +33,8 @@ use crate::sync::{Mutex, locked};
 
 /// libtest's exit code for failed tests.
 const FAILED: i32 = 101;
-/// How long to wait for the last line after the process has ended. If it was written it is in the
-/// pipe, and must not be lost on a slow machine.
+/// How long to wait for the last line after the process has ended. If it was written, it is in the
+/// pipe and must not be lost on a slow machine.
 const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for error output that is in the pipe when the process has ended.
 const LAST_ERRORS: Duration = Duration::from_secs(2);
@@ -249,7 +249,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     let Some(word) = word() else {
         return test();
     };
-    // A runner that kills the parent after a timeout means the test.
+    // A runner that kills the parent after a timeout means to kill the test.
     if let Some(parent) = child::parent(word) {
         exit::end_with_parent(parent);
     }
@@ -285,7 +285,7 @@ fn word() -> Option<&'static str> {
 /// Bypasses libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
-    // Err: the parent is gone, and nobody reads.
+    // Err: the parent is gone, so there is no reader.
     let _ = stdout.write_all(line.as_bytes());
     let _ = stdout.flush();
 }

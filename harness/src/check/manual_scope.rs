@@ -150,8 +150,8 @@ impl OpenScope {
         settle_with::settle(self.scope.id);
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
-        // The caller decides the outcome, with `assert_clean`. Only that nothing could be seen where
-        // that fails a check is known already.
+        // The caller decides the outcome, with `assert_clean`. One outcome is already known:
+        // `Fail`, if nothing could be seen and that fails a check.
         let is_blind = report.status.is_unmeasured();
         report.outcome = report
             .outcome
@@ -174,8 +174,8 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the whole report, if it has a [failing](Finding::is_failure) finding, or if the policy of the
-    /// run requires that it could be measured.
+    /// With the whole report, if it has a [failing](Finding::is_failure) finding, or if it could
+    /// not be measured although the run's policy requires that.
     #[track_caller]
     pub fn assert_clean(&self) {
         let fails_unseen = self.status.is_unmeasured() && self.outcome == Some(Outcome::Fail);
@@ -192,7 +192,7 @@ impl Report {
             Sink::global().finished(&report);
             exit_summary::add(&report, Amount::default());
         }
-        // `panic!` would copy the text, by whose address the panic is known.
+        // `panic!` would copy the text, but the panic is recognised by the address of the text.
         panic_any(message);
     }
 }

@@ -99,8 +99,8 @@ pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Renders the report for this process's standard error. Which primary contexts are kept is said of each
-/// device once: the whole process shares them.
+/// Renders the report for this process's standard error. A device's kept primary context is
+/// mentioned only once, because the whole process shares it.
 pub(crate) fn story(report: &Report) -> String {
     static REPORTED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
     let mut report = report.clone();

@@ -21,8 +21,8 @@ use crate::suppressions::Suppression;
 pub struct Replay {
     /// The header, which says who wrote the recording and where.
     pub header: RecordingHeader,
-    /// The checks that finished, in that order. What a check cost, and which file configured it, is
-    /// not recorded.
+    /// The checks that finished, in the order in which they did. What a check cost, and which file
+    /// configured it, is not recorded.
     pub reports: Vec<Report>,
     /// The tests whose checks did not finish.
     pub unfinished: Vec<String>,

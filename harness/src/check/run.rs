@@ -24,8 +24,8 @@ use crate::ledger::{
 use crate::report::check_report::{AllowedBy, PrimaryKept};
 use crate::report::symbols;
 
-/// How many pairs of stacks of an allocation and its free are kept of a run, the most frequent ones:
-/// each is resolved to lines.
+/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
+/// ones, each of which is resolved to lines.
 const MOST_FREED: usize = 64;
 
 /// A run that has begun.
@@ -86,7 +86,7 @@ pub(crate) struct Beginning {
 pub(crate) struct Ended {
     /// Whether it ended as expected.
     pub(crate) as_expected: bool,
-    /// The assertion of a nested check by whose panic it failed.
+    /// The assertion of a nested check, if its panic made the body fail.
     pub(crate) failure: Option<FailureId>,
 }
 
@@ -99,8 +99,8 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `peaks`: whether the run has a log of all allocations. `earlier` has the scopes of the check's earlier runs, and when the
-    /// first of them began.
+    /// Takes the baseline now. `peaks`: whether the run has a log of all allocations. `earlier` has
+    /// the scopes of the check's earlier runs, and when the first of them began.
     pub(crate) fn begin(
         turn: Option<&Turn<'_>>,
         (budget, peaks): (Limits, bool),
@@ -230,7 +230,7 @@ impl Run {
         let others = self.others.until_now(turn);
         let input = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
-        // What somebody did who came during the reading is in the sums and records as well.
+        // The sums and records include what newcomers did during the reading.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
             true => input,
             false => self.read(body, others_by_now, broken, end),
@@ -442,8 +442,8 @@ impl Run {
     }
 }
 
-/// Returns what of this run's own allocations was freed, if the stacks of frees were taken. `is_all`: no
-/// scope inside this one created more.
+/// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
+/// `is_all`: whether no scope inside this one created more.
 fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<(u64, u64)>> = FxHashMap::default();
     let mut are_all_known = is_all;

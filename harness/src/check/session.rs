@@ -41,7 +41,7 @@ use crate::suppressions::{Date, Suppression};
 pub(crate) struct Session<'gate> {
     input: CheckInput,
     policy: Policy,
-    /// What of the driver's use had been missed when it began.
+    /// Which use of the driver had been missed when it began.
     unheard: UnheardBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Session<'gate> {
     /// leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
-    /// Notes the program's heap blocks from the last run that confirms findings on.
+    /// Notes the program's heap blocks from the beginning of the last run that confirms findings.
     heap: Option<holders::Watching>,
     /// Until its verdict is in the run file, if it gets there.
     under_way: Option<UnderWay>,
@@ -73,8 +73,8 @@ pub(crate) struct Checked {
     pub(crate) report: Report,
     /// The outcome by the policy.
     pub(crate) outcome: Outcome,
-    /// The message by which the check fails its test; `None` if it does not, or if the body has
-    /// failed by itself.
+    /// The message with which the check fails its test; `None` if it does not, or if the body
+    /// itself has failed.
     pub(crate) failed: Option<String>,
 }
 
@@ -167,8 +167,8 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the process
-    /// is a test; then what a static holds is first use.
+    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the
+    /// process is a test; if so, what a static holds is first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
@@ -236,7 +236,7 @@ impl<'gate> Session<'gate> {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         if confirms && !self.policy.held_by.is_zero() {
-            // What an earlier run left is not searched for in blocks.
+            // Blocks are not searched for what an earlier run left.
             self.heap = None;
             self.heap = holders::watch_heap();
         }
@@ -341,7 +341,7 @@ impl<'gate> Session<'gate> {
         {
             late::await_release(report, &self.scopes, result);
         } else if self.scopes.len() > 1 {
-            // A confirming run had begun to.
+            // A confirming run had begun to watch.
             ledger::live().forget_releases(&self.scopes);
         }
         let (time, whole_program) = (self.policy.held_by, self.input.facts.whole_program);

@@ -19,13 +19,14 @@ static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 /// looks at what is left. It counts as part of the body, and a panic in it fails a test that has not
 /// panicked itself.
 ///
-/// Some libraries free objects only when they are asked for news of the device: wgpu frees what its queue
-/// has used in `Device::poll`. Without a call, what one run leaves is freed in the next, and is reported as
-/// `deferred`. The check itself never waits for a device of Vulkan, because that would need the queues,
-/// which belong to the program.
+/// Some libraries free objects only when the device is polled: wgpu frees what its queue has used
+/// in `Device::poll`. Without a call, what one run leaves is freed in the next, and is reported as
+/// `deferred`. The check itself never waits for a Vulkan device, because that would need the
+/// queues, which belong to the program.
 ///
-/// The function is called once, in this run only; a body that runs again registers it again. What it holds
-/// is dropped before the check looks. Outside of every check it is dropped at once and not called.
+/// The function is called once, in this run only; a body that runs again registers it again. What
+/// it holds is dropped before the check looks. Outside every check it is dropped at once and not
+/// called.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -52,7 +53,7 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How many times what is called may register more.
+/// How many times the called functions may register more.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls what was registered in `scope`, on this thread.
@@ -68,8 +69,8 @@ pub(super) fn settle(scope: ScopeId) {
         }
     }
     panic!(
-        "gpu-leak-check: a function that was registered with `settle_with` registers another one each \
-         time, {MOST_ROUNDS} times so far: register them in the body"
+        "gpu-leak-check: a function registered with `settle_with` keeps registering another one, \
+         {MOST_ROUNDS} times so far: register them in the body"
     );
 }
 

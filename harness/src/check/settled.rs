@@ -7,8 +7,8 @@ use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::Finding;
 
-/// Records it for the check whose last run had this scope, which can then be forgotten. `failure`:
-/// by what the check failed its test.
+/// Records what the check whose last run had this scope has settled, and forgets the check.
+/// `failure`: the failure with which it failed its test.
 pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
     if current().is_some() {
         let mut settled = Vec::new();

@@ -1,4 +1,4 @@
-//! Takes the place of the search for holders in builds without it, where nobody is searched for.
+//! Takes the place of the search for holders in builds without it.
 
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ macro_rules! settings {
         #[serde(deny_unknown_fields, default)]
         pub(super) struct GivenSettings {
             $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
-            /// Only in the file, for the command: what must not pass unmentioned fails it.
+            /// Only in the file, for the command: whether it fails on what was not checked.
             pub(super) strict: Option<bool>,
         }
 
@@ -55,7 +55,7 @@ settings! {
 
 /// A value of a setting.
 trait Setting: Sized {
-    /// What to write in the place of a value that is not text.
+    /// What to write in place of a value that is not text.
     fn forms() -> String;
 
     /// Returns the value of `text`, or what is wrong with it.
@@ -79,7 +79,7 @@ impl Setting for bool {
 
     fn read(text: &str) -> Result<Self, String> {
         text.parse()
-            .map_err(|_| format!("{text:?} is not one of true, false"))
+            .map_err(|_| format!("{text:?} is neither true nor false"))
     }
 
     fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {

@@ -12,7 +12,7 @@ const PREFIX: &str = "GPU_LEAK_CHECK";
 /// The variables that are no [settings](GivenSettings), without the prefix.
 const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
-/// Their values.
+/// The values of the variables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,

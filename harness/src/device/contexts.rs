@@ -70,7 +70,7 @@ fn is_initialised() -> bool {
 }
 
 /// Returns why no device can be used on this machine; `None` if one can. Initialises the driver if
-/// nobody has.
+/// necessary.
 pub(crate) fn missing() -> Option<&'static str> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {

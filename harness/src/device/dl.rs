@@ -95,7 +95,7 @@ fn exported_by(file: &CStr, name: &CStr) -> *const () {
     }
 }
 
-/// Keeps each library loaded that exports a function called `name`.
+/// Makes every library that exports a function called `name` stay loaded.
 pub(crate) fn keep_loaded_with(name: &CStr) {
     let exports_it = |file: &PathBuf| {
         let file = CString::new(file.as_os_str().as_bytes());
@@ -138,7 +138,8 @@ pub(crate) fn modules() -> Vec<PathBuf> {
     list
 }
 
-/// Returns the addresses of the writable parts of the program and its libraries, in which statics are.
+/// Returns the addresses of the writable parts of the program and its libraries, which contain
+/// statics.
 #[cfg(feature = "holders")]
 pub(crate) fn writable_parts() -> Vec<Range<u64>> {
     let mut parts = Vec::new();

@@ -13,7 +13,8 @@
 use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long a reading waits for destroy calls. One that takes longer waits for something itself.
+/// How long a reading waits for destroy calls. One that takes longer is itself waiting for
+/// something.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Guards contexts and the pools of devices.

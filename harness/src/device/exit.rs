@@ -15,7 +15,7 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// Calls `last` when the process exits (not when it is killed or aborts), newest first.
+/// Calls `last` when the process exits (not when it is killed or aborts), the newest first.
 ///
 /// `last` must not call the driver, and runs on whatever thread called `exit`. It is not run in a
 /// forked child, whose report would repeat the parent's.

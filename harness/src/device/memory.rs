@@ -12,7 +12,7 @@ use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, ContextEntry, Kind, Layer, Place};
 use crate::recursion_guard::quiet;
 
-/// Whether devices are read. Only a benchmark turns it off.
+/// Whether devices are read. Only a benchmark turns this off.
 static READ: AtomicBool = AtomicBool::new(true);
 
 /// Stops reading whole devices, so that a benchmark can separate their cost.

@@ -1,10 +1,10 @@
-//! Runs code before the program's first thread: `main` has begun, and nothing else runs yet.
+//! Runs code before the program's first thread: `main` has begun, and nothing else is running yet.
 
 #![cfg_attr(
     target_os = "linux",
     expect(
         unsafe_code,
-        reason = "what runs before `main` stands in a section of the program's own"
+        reason = "what runs before `main` is in a section of the program's own"
     )
 )]
 
@@ -20,7 +20,7 @@ pub(crate) struct BeforeFirstThread(pub(crate) fn());
 
 inventory::collect!(BeforeFirstThread);
 
-/// Runs when the program is loaded, where nothing of CUDA may be called yet, and only schedules the
+/// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules the
 /// rest.
 #[cfg(target_os = "linux")]
 #[used]
@@ -49,7 +49,8 @@ extern "C" fn leave_word() {
     threads::before_next_thread(run_all);
 }
 
-/// The C library's descriptor of the program's first thread, 0 if that did not load this code.
+/// The C library's descriptor of the program's first thread, 0 if that thread did not load this
+/// code.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the address of the C library's descriptor of the program's first thread, if it is known. In

@@ -171,8 +171,8 @@ impl Report {
         Some(format!("configured by {file}"))
     }
 
-    /// Whether the report is of a whole program that was watched from outside, where no line could
-    /// carry an attribute.
+    /// Whether the report is about a whole program that was watched from outside, where no line
+    /// could carry an attribute.
     #[must_use]
     pub fn is_of_a_program(&self) -> bool {
         self.line == 0

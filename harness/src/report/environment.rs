@@ -7,7 +7,7 @@ use super::run_file::Environment;
 use super::workspace::Workspace;
 
 impl Environment {
-    /// Reads it for this process. It starts no program and loads no driver.
+    /// Describes this process, without starting a program or loading a driver.
     pub(super) fn of_this_process() -> Self {
         Self {
             host: line_of("/proc/sys/kernel/hostname"),
@@ -29,7 +29,7 @@ fn line_of(path: impl AsRef<Path>) -> Option<String> {
 fn commit(directory: &Path) -> Option<String> {
     let mut found = directory.ancestors().map(|it| it.join(".git"));
     let found = found.find(|it| it.exists())?;
-    // In a further worktree, it is a file that names the directory.
+    // In a linked worktree, `.git` is a file that names the directory.
     let git = match line_of(&found) {
         Some(line) => found.parent()?.join(line.strip_prefix("gitdir: ")?),
         None => found,

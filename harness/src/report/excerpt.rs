@@ -49,7 +49,8 @@ impl Sources {
         }
     }
 
-    /// Returns these lines of a file, counted from 1, as far as it has them; none if it cannot be read.
+    /// Returns these lines of a file, counted from 1: fewer if it is shorter, none if it cannot be
+    /// read.
     #[must_use]
     pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
         let lines = self
@@ -154,7 +155,7 @@ pub(super) fn write(
 }
 
 /// Returns the length in bytes of the path at the start of `text`: `sys::cuMemAlloc_v2`, in Python
-/// `torch.empty`. Without a path it is that of the first character.
+/// `torch.empty`. Without a path, returns the length of the first character.
 fn path_length(text: &str, language: Language) -> usize {
     let joint = match language {
         Language::Python => ".",

@@ -58,7 +58,7 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that, as a label and a text each. The function of `test` is called `the
+/// Returns the lines below that, each as a label and a text. The function of `test` is called `the
 /// test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
@@ -217,7 +217,8 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns what is left as well because the same calls created it, and what else the same function created.
+/// Returns what else is left because the same calls created it, and what else the same function
+/// created.
 fn with_it(finding: &Finding) -> Vec<String> {
     let left = finding.consequences.iter();
     let left = left.map(|it| format!("{}, which the same calls created", it.what()));
@@ -313,7 +314,7 @@ fn rounds(finding: &Finding) -> Option<String> {
         _ => format!("{} more ({bytes})", count(more.count / steps)),
     };
     let (levels, number) = (levels.join(", "), rounds.len());
-    // What applies of two amounts that are compared.
+    // The parts of an amount that are compared.
     let applies = |left: Left| (left.bytes, (!is_same_count).then_some(left.count));
     let mut steps = rounds.windows(2).map(|pair| pair[1].minus(pair[0]));
     Some(match steps.all(|step| applies(step) == applies(*first)) {
@@ -326,8 +327,8 @@ fn rounds(finding: &Finding) -> Option<String> {
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (_, Some(Confirmation::UntilShutdown)) => {
-            let text = "freed only as the interpreter shut down: a global variable, or what one \
-                        leads to, still referred to it";
+            let text = "freed only as the interpreter shut down: a global variable, or something \
+                        reachable from one, still referred to it";
             return Some(text.to_owned());
         }
         (FindingKind::Deferred, _) => {
@@ -340,7 +341,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
         (FindingKind::FirstUse, confirmed) => {
             return Some(match confirmed {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
-                    format!("left in {runs} of {of} runs, and not in the last: one-time set-up")
+                    format!("left in {runs} of {of} runs, but not in the last: one-time set-up")
                 }
                 Some(Confirmation::HeldByStatic) => "by no second run: a static holds it when the \
                                                      process ends, so it counts as one-time set-up"
@@ -366,7 +367,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     };
     let text = match finding.kind {
         _ if of >= 3 && runs == of => format!("{what} in all {of} runs"),
-        _ if of >= 3 => format!("{what} in {runs} of {of} runs, the last one included"),
+        _ if of >= 3 => format!("{what} in {runs} of {of} runs, including the last"),
         FindingKind::OverBudget => "the second run exceeded it too".to_owned(),
         FindingKind::Retained => format!("the second run kept {} more", exact_size(bytes)),
         _ => format!("the second run left {} more", count(more)),
@@ -374,7 +375,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text + ": not one-time set-up")
 }
 
-/// Counts the devices in `report`, without the host, whose memory is named by itself.
+/// Counts the devices in `report`, except the host, whose memory has names of its own.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);

@@ -37,7 +37,7 @@ fn described(holder: &Holder) -> String {
     text + &facts(&holder.root)
 }
 
-/// Says what uses a static, or what the thread does that has a stack.
+/// Says what uses a static, or what the thread of a stack does.
 fn facts(root: &HolderRoot) -> String {
     if !root.used_in.is_empty() {
         return format!("; used in {}", root.used_in.join(", "));

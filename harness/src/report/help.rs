@@ -11,7 +11,7 @@ use gpu_leak_core::report::begins_in_test;
 
 /// How many different remedies a report gives for findings of one kind.
 const MOST_REMEDIES: usize = 3;
-/// How many callers of a free it names.
+/// How many callers of a free a remedy names.
 const MOST_CALLERS: usize = 3;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
@@ -29,8 +29,8 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns what to do about the findings of this kind, which are about what was left: a sentence for all of
-/// them, or one for each remedy.
+/// Returns what to do about what was left, as findings of this kind: a sentence for all of them, or
+/// one for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
@@ -123,7 +123,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         ))
     };
     let owner = || {
-        // That the test itself dropped it says little.
+        // If the test itself dropped it, that says little.
         let mut outlived = finding.outlived.iter();
         let owner = outlived.find(|it| !begins_in_test(&it.freed_at))?;
         Some(format!(
@@ -146,7 +146,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let mut findings = report.findings.iter();
         let failed = findings.find(|it| it.kind == FindingKind::FailedFree)?;
         let at = failed.shown_site().location();
-        Some(format!("mend the free that failed at {at}"))
+        Some(format!("fix the free that failed at {at}"))
     };
     let cause = others(true).or_else(owner).or_else(companion);
     let cause = cause.or_else(failed);
@@ -180,8 +180,8 @@ fn in_general(kind: FindingKind, report: &Report, one: bool) -> String {
 fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let text = match kind {
         FindingKind::FailedFree if breaks_a_context(report) => {
-            "a kernel or a copy failed and broke its context, in which nothing can be freed: find \
-             it with compute-sanitizer, or with CUDA_LAUNCH_BLOCKING=1, and fix it first"
+            "a kernel or a copy failed and broke its context, where nothing can be freed any more: \
+             find the failure with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1, and fix it first"
                 .to_owned()
         }
         FindingKind::FailedFree => {
@@ -222,7 +222,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 format!(", or allow it: #[gpu_leak_check({options})]")
             });
             format!(
-                "what is first use was created once and kept, like a static or a library's workspace: \
+                "first use is what was created once and kept, such as a static or a library's workspace: \
                  this is reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
                  it before the first check, do so in a function with \
                  #[gpu_leak_check::warmup]{entry}"

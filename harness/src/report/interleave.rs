@@ -9,7 +9,7 @@ use super::check_report::Frame;
 #[derive(Clone, Debug)]
 pub(super) struct ScriptFrame {
     pub(super) frame: Frame,
-    /// Whether compiled code started the evaluation that it is part of.
+    /// Whether compiled code started the evaluation that this line is part of.
     pub(super) outermost: bool,
 }
 

@@ -66,11 +66,11 @@ impl RunDirectory {
 }
 
 /// Prepares the run `name` in `base` and returns the name of its directory. An earlier run of this
-/// name is removed, so that a run is not mixed with it.
+/// name is removed, so that the two are not mixed.
 ///
 /// # Errors
 ///
-/// If there is something in the directory that is not a run's.
+/// If the directory contains something that does not belong to a run.
 pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
     let name = file_name(name);
     let directory = base.join(&name);
@@ -80,7 +80,7 @@ pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
         }
         if fs::read_dir(&directory).is_ok_and(|mut rest| rest.next().is_some()) {
             return Err(io::Error::other(format!(
-                "{} contains files that are not a run's",
+                "{} contains files that do not belong to a run",
                 directory.display()
             )));
         }
@@ -102,7 +102,7 @@ fn remove(directory: &Path) {
         // Best effort: another process may be faster, and a leftover file does no harm.
         let _ = fs::remove_file(path);
     }
-    // The marker is removed only if nothing else is left: files of the user stay.
+    // The marker is removed only if nothing else is left: the user's files stay.
     let is_last = fs::read_dir(directory).is_ok_and(|entries| entries.count() == 1);
     if is_last && fs::remove_file(directory.join(MARKER)).is_ok() {
         let _ = fs::remove_dir(directory);

@@ -278,7 +278,7 @@ fn give_up(path: &Path, error: &io::Error) -> SinkState {
 
 fn removed(path: &Path) -> String {
     format!(
-        "results are lost, for {} was removed while the tests ran",
+        "results are lost: {} was removed while the tests ran",
         path.display()
     )
 }

@@ -13,9 +13,9 @@ use crate::units::{amount, count};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
-    /// The tests with a finding, or without an end.
+    /// The tests that have a finding or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
-    /// Those of them that pass all the same: `on_leak` is `warn`.
+    /// Those of them that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
     /// Why some checks came to no result of their own, each once.
@@ -143,7 +143,8 @@ impl Summary {
         self.unowned = self.unowned.plus(Amount { count, bytes });
     }
 
-    /// Adds a thread that ran outside every check and created something: a test's, if it has its name.
+    /// Adds a thread that ran outside every check and created something; a test's thread has the
+    /// test's name.
     pub fn add_unchecked(&mut self, thread: &str) {
         add_once(&mut self.unchecked, thread);
     }
@@ -230,7 +231,7 @@ impl Summary {
             ));
         }
         if self.unowned.count > 0 {
-            // They may be those of unchecked tests, or work for a checked one.
+            // These threads may belong to unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
                 true => {
                     ": `Scope` assigns their allocations to a test, and `isolate` runs the test \

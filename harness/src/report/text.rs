@@ -169,7 +169,7 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Beside what was left it would only distract.
+    // Beside what was left, this note would only distract.
     let primaries = report
         .primaries
         .iter()
@@ -183,7 +183,7 @@ fn notes(report: &Report) -> Vec<String> {
         )
     }));
     if report.is_only_warned() {
-        notes.push("the test passes nevertheless, because `on_leak` is \"warn\"".to_owned());
+        notes.push("the test still passes, because `on_leak` is \"warn\"".to_owned());
     }
     if report.waited_ms >= LONG_WAIT {
         let seconds = std::time::Duration::from_millis(report.waited_ms).as_secs_f64();

@@ -58,7 +58,7 @@ struct Function {
     name: u32,
 }
 
-/// The file's names, of which there are megabytes, but only a few are needed.
+/// The file's names: megabytes, of which only a few are needed.
 #[derive(Debug)]
 struct SymbolNames {
     rules: NameRules,
@@ -148,7 +148,7 @@ impl Image {
     }
 
     /// Finds the functions that contain `addresses`, after their first byte. All at once, because
-    /// there are too many functions to sort them for the few that are on stacks.
+    /// there are too many functions to sort for the few that are on stacks.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();

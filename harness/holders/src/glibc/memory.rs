@@ -1,7 +1,7 @@
 //! Reads memory for the search.
 //!
-//! Memory is never dereferenced: after the mappings have been read another thread may unmap memory,
-//! and a mapped file may have been truncated. The kernel answers such reads with an error.
+//! Memory is never dereferenced: after the mappings have been read, another thread may unmap
+//! memory, and a mapped file may have been truncated. The kernel answers such reads with an error.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -22,7 +22,7 @@ use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
 use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
-/// The distance from which on the way from a variable is often one through old contents of a block.
+/// From this many blocks on, the way from a variable often leads through old contents of a block.
 const DOUBTFUL: u32 = 4;
 
 /// Like [`find`](super::find); `None` if this process may not read its own memory.
@@ -37,7 +37,7 @@ pub(super) fn find(
     let mut pages = Pages::new(OwnMemory::open()?, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
     let not_sought = Targets::groups_without(&targets, groups);
-    // Groups to which something leads that is not named.
+    // Groups to which something unnamed leads.
     let mut unnamed = not_sought.clone();
     let targets = Targets::new(targets);
     let driver = Driver {

@@ -47,7 +47,8 @@ pub(super) struct Roots {
     modules: Vec<Module>,
     /// In which of them each named static is, and its addresses in its file.
     statics: FxHashMap<usize, (usize, Range<u64>)>,
-    /// Where threads wait for something else than the search: their return addresses, innermost first.
+    /// Where threads wait for something other than the search: their return addresses, innermost
+    /// first.
     waiting: FxHashMap<u32, Vec<u64>>,
     /// Whether the roots are complete.
     pub(super) complete: bool,
@@ -141,7 +142,8 @@ impl Roots {
         waiting.cloned().unwrap_or_default()
     }
 
-    /// Returns the addresses behind instructions of the static's crate that use it, one for each function.
+    /// Returns the addresses after instructions of the static's crate that use it, one for each
+    /// function.
     pub(super) fn used_at(&self, root: &Root, memory: &impl Memory, budget: Budget) -> Vec<u64> {
         let is_it = |place: &usize| self.named[*place] == *root;
         let (Some(name), Some(place)) = (&root.name, self.statics.keys().copied().find(is_it))
@@ -386,7 +388,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether a library belongs to the system, or its inside is unknown to the program's author.
+/// Whether a library belongs to the system, or its internals are unknown to the program's author.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)

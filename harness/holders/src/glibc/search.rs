@@ -31,7 +31,7 @@ pub(super) struct Region {
 }
 
 /// How the driver's own blocks are recognised. Every address can be reached from one of them,
-/// because its tables contain all.
+/// because its tables contain them all.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
     /// The memory of its libraries: a block that points into it is theirs, except to `functions`.

@@ -123,8 +123,8 @@ pub(super) fn of_this_process<M: Memory>(
             true => program.first_thread,
             false => thread_pointer(id, top, end, pages),
         };
-        // The rest of a stack that is deeper than this is not searched, nor thread-locals of which it is
-        // unknown where they are.
+        // The rest of a deeper stack is not searched, nor are thread-locals whose addresses are
+        // unknown.
         complete &= pointer.is_some() && (!is_first || end == mapping.end);
         threads.push(Thread {
             name: if is_first {
@@ -143,12 +143,13 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
-/// How many times threads that run are asked again, and after how long: one that was joined may still be ending.
+/// How many times running threads are asked again, and after how long: one that was joined may
+/// still be ending.
 const PAUSES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns what `read` says of a thread's system call, after as many of the `pauses` as it takes until it is
-/// in one; `None` if it has ended.
+/// Returns what `read` says of a thread's system call, using up `pauses` until the thread is in
+/// one; `None` if it has ended.
 fn waiting_call(read: impl Fn() -> Option<String>, pauses: &mut u32) -> Option<String> {
     let mut call = read()?;
     while *pauses > 0 && waits_at(&call).is_none() {
@@ -180,9 +181,10 @@ const DESCRIPTOR: u64 = 2304;
 const NUMBER: u64 = 0x2d0;
 
 /// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
-/// address, that of its table of thread-locals, and its own address again. That of the initial thread is
-/// elsewhere. A list on the stack whose only element is its head may look the same, and a mapping may go on
-/// with the stack of another thread: the thread's number decides. Without one, the last candidate counts.
+/// address, that of its table of thread-locals, and its own address again. That of the initial
+/// thread is elsewhere. A list on the stack whose only element is its head may look the same, and a
+/// mapping may continue with the stack of another thread: the thread's number decides. Without one,
+/// the last candidate counts.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(
     thread: Option<u32>,

@@ -1,15 +1,16 @@
 //! Finds instructions that use a variable.
 //!
-//! On x86-64 code refers to a variable by its distance from the next instruction. Four bytes that are by
-//! accident the distance to a variable, behind a byte that announces one, are too rare to matter.
+//! On x86-64 code refers to a variable by its distance from the next instruction. Four bytes that
+//! happen to be the distance to a variable, after a byte that announces one, are too rare to
+//! matter.
 
 use std::ops::Range;
 
-/// Of the byte before a distance, the part that announces it, and its value.
+/// The part of the byte before a distance that announces it, and the value of that part.
 const MODE: (u8, u8) = (0xc7, 0x05);
 
-/// Returns the address behind the first instruction in `code`, which begins at `start`, that uses the
-/// variable.
+/// Returns the address after the first instruction in `code`, which begins at `start`, that uses
+/// the variable.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u64> {
     let mut at = 2;

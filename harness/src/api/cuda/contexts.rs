@@ -219,9 +219,9 @@ impl Contexts {
 
 /// A guard during which no other thread retains or releases the primary context of its device.
 ///
-/// Whether a release was the last one is asked from the driver afterwards. A retain by another
-/// thread in between would create a new context under the same handle, and the end of the old one
-/// would be missed.
+/// The driver is asked afterwards whether a release was the last one. A retain by another thread in
+/// between would create a new context under the same handle, and the end of the old one would be
+/// missed.
 pub(super) struct PrimaryTurn {
     _device: MutexGuard<'static, ()>,
 }

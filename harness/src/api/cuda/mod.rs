@@ -2,8 +2,8 @@
 //!
 //! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers of
 //! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
-//! reports it ([`heard`]), in the terms of [`call`]. What a call does not say is asked from the
-//! driver.
+//! reports it ([`heard`]), in the terms of [`call`]. The driver is asked for what a call does not
+//! say.
 
 mod array;
 mod call;

@@ -1,4 +1,4 @@
-//! Keys for objects that each context numbers by itself.
+//! Keys for objects that each context numbers for itself.
 //!
 //! A texture or surface object is the number under which kernels find its descriptor in tables of
 //! their context, so another context may give the same number to another object. The ledger's key

@@ -46,7 +46,7 @@ pub(super) fn heard(
     if exit::forked() || broken() {
         return forward();
     }
-    // Layers and drivers that use Vulkan themselves, inside the program's call, are its doing.
+    // What layers and drivers do with Vulkan inside the program's call is part of that call.
     let Some(_at_work) = quiet_if_heard() else {
         return forward();
     };

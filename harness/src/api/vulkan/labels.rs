@@ -11,10 +11,10 @@ use crate::sync::{Mutex, locked};
 /// By kind, device and handle. Objects with the same handle share a name, as in the driver.
 static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Most programs name nothing, and pay nothing then.
+/// Most programs name nothing, and then pay nothing.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
-/// Of a longer name a report shows only the beginning.
+/// A report shows only the beginning of a longer name.
 const LONGEST: usize = 80;
 
 /// Returns the kind of an object with this `VkObjectType` or, with the same numbers, this

@@ -20,12 +20,13 @@
 //!
 //! # Facts that are not in a call's parameters
 //!
-//! - What a handle means: only in its device or instance, each of which is a context of the ledger. Live objects
-//!   may have the same handle: each has a key of its own (`Space::Object`).
+//! - What a handle means: this depends on its device or instance, each of which is a context of the
+//!   ledger. Live objects may have the same handle: each has a key of its own (`Space::Object`).
 //! - Which device memory is on: the physical device that was opened, by its number in
 //!   `vkEnumeratePhysicalDevices`; a heap that is not the device's is on the host.
-//! - How much of a block a buffer or image uses: when memory is bound to it, its device is asked for its memory
-//!   requirements. The block is not judged beside what is in it (`judge/bound.rs`).
+//! - How much of a block a buffer or image uses: when memory is bound to the object, the device is
+//!   asked how much the object needs. The block is not judged beside what is in it
+//!   (`judge/bound.rs`).
 //! - What ends with a pool: which pool each descriptor set and command buffer came from ([`pools`]). What ends with
 //!   a device or an instance: its context.
 //!
@@ -34,9 +35,9 @@
 //!
 //! # Why it is not a layer
 //!
-//! A layer has to be installed or configured before the program starts, sees neither programs that call a driver
-//! without the loader nor which library made a call, and comes behind layers that create objects of their own.
-//! The look-up is needed for CUDA in any case.
+//! A layer has to be installed or configured before the program starts, sees neither calls to a
+//! driver that bypass the loader nor which library made a call, and comes after layers that create
+//! objects of their own. The look-up is needed for CUDA in any case.
 
 mod call;
 mod functions;

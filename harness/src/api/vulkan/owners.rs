@@ -119,7 +119,7 @@ fn new_uid() -> ContextUid {
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Adds an owner; another one with its handle has ended without having been heard.
+/// Adds an owner; an earlier one with its handle has ended unnoticed.
 fn add(owner: Owner) -> Owner {
     let mut known = known();
     known.owners.retain(|other| other.handle != owner.handle);

@@ -24,9 +24,10 @@ pub(crate) fn register() {
 
 /// Records that the program has created an instance, for which the loader has opened the drivers.
 ///
-/// The libraries of intercepted functions are never unloaded. So the library through which the loader
-/// opened them must stay as well: NVIDIA's has another one for its functions, and both share state that
-/// only one of them would find anew, which ends the process with a free of what is not allocated.
+/// The libraries of intercepted functions are never unloaded. So the library through which the
+/// loader opened them must stay as well: NVIDIA's has another one for its functions. The two share
+/// state that only one of them would find anew, which ends the process with a free of something
+/// that is not allocated.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
     dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");

@@ -124,8 +124,8 @@ fn tell() {
 
 inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 
-/// In a test program with checked tests, hears what the others do from the beginning: what runs
-/// unchecked and creates something is listed at the end and in the run file.
+/// In a test program with checked tests, observes from the beginning what the other tests do: what
+/// runs unchecked and creates something is listed at the end and in the run file.
 fn watch_unchecked_tests() {
     if registry::cases().is_empty() || concurrency::is_isolated() {
         return;
@@ -136,7 +136,7 @@ fn watch_unchecked_tests() {
     exit::at_exit(|| Sink::global().unchecked(&unchecked_threads()));
 }
 
-/// What ran unchecked and created something. In a process that is judged as a whole nothing is
+/// What ran unchecked and created something. In a process that is judged as a whole, nothing is
 /// unchecked.
 fn unchecked_threads() -> Vec<String> {
     match process().is_some() || registry::cases().is_empty() {
@@ -145,7 +145,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks during which their process ended without a report.
+/// Adds the checks whose process ended during them without a report.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {
         // The parent has reported the end of an isolated test.
@@ -171,7 +171,7 @@ fn untold() -> Vec<Aborted> {
     };
     let ended = files.iter().filter_map(|file| {
         let header = file.header.as_ref()?;
-        // If this is unknown, the process is assumed to run.
+        // If this is unknown, the process is assumed to be running.
         let has_ended = header.is_running() == Some(false);
         has_ended.then_some((header.pid, file))
     });

@@ -8,8 +8,8 @@ use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
 use crate::{observe, probe, registry};
 
-/// Starts intercepting the driver and taking reports from other sources. Returns what has been
-/// missed before.
+/// Starts intercepting the driver and taking reports from other sources. Returns what was missed
+/// before that.
 ///
 /// # Panics
 ///

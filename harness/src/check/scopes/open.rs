@@ -22,7 +22,7 @@ pub(crate) fn process() -> Option<ScopeId> {
 }
 
 /// Whether this thread works for a check in progress. A thread of a pool may still have the token
-/// of one that is over.
+/// of a check that is over.
 pub(crate) fn is_inside_a_check() -> bool {
     current().is_some()
 }

@@ -3,8 +3,8 @@
 //! A scope belongs to a test's run, to a block or to an explicit `Scope`; a *part* is a scope in
 //! which resources may stay for a reason. Each scope has at most one parent. A resource created in
 //! a closed scope belongs to its nearest open ancestor: a finished block is no longer responsible
-//! for anything, but the test around it is. The runs of one check are linked as well: what a thread
-//! does that the first run started and the second one uses belongs to the second run.
+//! for anything, but the test around it is. The runs of one check are linked as well: if the first
+//! run started a thread that the second one uses, what it then does belongs to the second run.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -26,8 +26,8 @@ struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
     /// The number of open scopes.
     open: usize,
-    /// When scopes closed that are no longer needed, for checks that ran at the same time. Cleared
-    /// as soon as no scope is open.
+    /// When the scopes that are no longer needed closed, for checks that ran at the same time.
+    /// Cleared as soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -72,7 +72,7 @@ impl FailureId {
 
 /// What a check has settled about one record, for the outer checks.
 ///
-/// It keeps to itself only what made its test fail: a panic that the test catches fails nobody. An
+/// It keeps to itself only what made its test fail: a panic that the test catches fails no test. An
 /// excuse about an object travels with the object; the outer check judges everything else by its
 /// own facts.
 #[derive(Clone, Debug)]
@@ -293,7 +293,7 @@ pub(crate) struct Lineage {
     /// The scope, its descendants, and the earlier runs of its check, each with the reason why what
     /// was created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
-    /// How many of them are not those of earlier runs.
+    /// How many of them do not belong to earlier runs.
     of_this_run: usize,
     /// What nested checks have settled, by sequence number.
     settled: FxHashMap<u64, Settled>,

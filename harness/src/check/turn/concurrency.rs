@@ -120,8 +120,8 @@ pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
 
-/// How many threads without a scope have begun to run a check and have ended it: meanwhile they do
-/// nothing else.
+/// How many threads without a scope have begun to run a check, and how many have ended it: in
+/// between they do nothing else.
 static RUNNERS_BEGAN: AtomicU64 = AtomicU64::new(0);
 static RUNNERS_ENDED: AtomicU64 = AtomicU64::new(0);
 
@@ -176,8 +176,8 @@ fn is_counted_thread() -> bool {
     !is_first_thread() && threads::token() == 0 && !IS_RUNNER.get()
 }
 
-/// How long a check waits for a thread that is being started. On a busy machine it may take long
-/// until a new thread runs. After that the check assumes that it is not alone.
+/// How long a check waits for a thread that is being started. On a busy machine a new thread may
+/// take long to run. After that the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
 /// How long the threads are counted again while others begin and end.
@@ -266,8 +266,9 @@ impl ProcessAtBegin {
         self.unowned
     }
 
-    /// Whether every thread that was started meanwhile waits at the gate. One that came to the gate for
-    /// the first time is not older: at the beginning there were no others, or the check was not alone.
+    /// Whether every thread that was started meanwhile waits at the gate. A thread that came to the
+    /// gate for the first time cannot be older: at the beginning there were no others, or the check
+    /// was not alone.
     fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
         let started = now.started - self.threads.started;
@@ -333,7 +334,8 @@ fn list_threads() -> Option<Vec<i32>> {
     (count == Some(threads.len() as u64) && count_threads() == count).then_some(threads)
 }
 
-/// Whether a thread can still do something. The kernel lists one for a moment after it was joined.
+/// Whether a thread can still do something. The kernel still lists a thread for a moment after it
+/// was joined.
 fn is_living(thread: i32) -> bool {
     /// `PF_EXITING` in Linux.
     const EXITING: u64 = 4;
@@ -346,15 +348,15 @@ fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Whether a thread has the name of one of a driver's threads, which only act on request. Those that a
-/// driver starts by `thrd_create` are known by nothing else.
+/// Whether a thread has the name of one of a driver's threads, which only act on request. Nothing
+/// else identifies those that a driver starts by `thrd_create`.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     is_drivers_name(name.trim_end())
 }
 
-/// Whether it is `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`: a test in a module `cuda` runs on a
-/// thread that is called after it.
+/// Whether it is `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`: a test in a module `cuda`
+/// runs on a thread that is named after the test.
 fn is_drivers_name(name: &str) -> bool {
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
     name == "cuda-EvtHandlr"

@@ -109,7 +109,7 @@ fn keys_of<'de, T: Deserialize<'de>>() -> Vec<&'static str> {
     }
 }
 
-/// Has no value: the error of what is read from it says which fields it has.
+/// Has no value: a type that is read from it fails with the names of its fields.
 struct Asked;
 
 #[derive(Debug)]

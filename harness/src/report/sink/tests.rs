@@ -93,7 +93,7 @@ fn lines_of_many_threads_stay_whole() {
 #[test]
 fn a_directory_that_cannot_be_written_is_told_once() {
     let directory = tempfile::tempdir().unwrap();
-    // A file where a directory must be refuses everybody, root too.
+    // A file in place of a directory stops everybody, even root.
     let base = directory.path().join("taken");
     fs::write(&base, "").unwrap();
     let sink = Sink::new(base, "run".to_owned());

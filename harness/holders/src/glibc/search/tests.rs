@@ -27,7 +27,7 @@ struct Program {
 #[derive(Clone, Copy, Debug)]
 enum Word {
     Number(u64),
-    /// The address of a block, and so many words behind its beginning.
+    /// The address this many words after the beginning of a block.
     Block(usize, usize),
     /// A target, plus a number of bytes.
     Target(usize, u64),
@@ -220,7 +220,7 @@ fn a_chain_leads_back_to_its_static_and_a_long_one_is_too_far_to_be_named() {
 #[test]
 fn a_number_in_a_block_that_looks_like_a_header_leads_to_no_other_block() {
     let mut program = chain(6);
-    // The second word is a header that ends with the next block, and the first leads behind it.
+    // The second word is a header that ends with the next block, and the first leads past it.
     let beside = size(2) + 48;
     program.blocks[0].1 = vec![Word::Number(0); 6];
     program.blocks[0].1[0] = Word::Block(0, 2);

@@ -32,7 +32,7 @@ fn handles_have_no_bytes_and_memory_has() {
         let Call::Creates(create) = call else {
             continue;
         };
-        // Of handles nobody asks how large they are.
+        // Nothing asks how large handles are.
         let is_asked = !matches!(create.bytes, Bytes::Stated(Argument::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
         // A multicast object is released as physical memory is.

@@ -14,7 +14,7 @@ use super::{caches, modules};
 
 /// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
-/// How far before an address the beginning of its function is searched.
+/// How far before an address the beginning of its function is searched for.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];

@@ -84,9 +84,9 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
     (walked, own)
 }
 
-/// Whether `function` finds its frame by the frame pointer, as all functions of the standard library
-/// do in the toolchains of some Linux distributions. Of a waiting thread only the stack pointer is
-/// known, so that a walk ends there and says so.
+/// Whether `function` finds its frame by the frame pointer, as all functions of the standard
+/// library do in the toolchains of some Linux distributions. Only the stack pointer of a waiting
+/// thread is known, so a walk ends there and says so.
 fn keeps_frame_pointers(function: *const u8) -> bool {
     let begins_with: &[u8] = match cfg!(target_arch = "x86_64") {
         // push %rbp; mov %rsp,%rbp
