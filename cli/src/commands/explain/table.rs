@@ -273,7 +273,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "note",
         "Another fact about a finding or about the run, such as the entry that allows it, or the reserve that it keeps from being released.",
-        "Read it beside the finding: a note alone fails nothing.",
+        "Read it with the finding: a note alone fails nothing.",
     ),
     explanation(
         "layer",
