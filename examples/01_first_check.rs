@@ -1,4 +1,4 @@
-//! Two checks of a small network: one frees everything, one keeps something.
+//! Two tests of a small network: one frees everything, one keeps something.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 01_first_check [-- --device cuda:0]

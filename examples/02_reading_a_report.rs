@@ -5,11 +5,11 @@
 //! ```
 //!
 //! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt: how
-//!    often that line allocated and how many allocations were freed; who called it; whether a second
-//!    run left the same again.
+//!    many times that line allocated and how many allocations were freed; who called it; whether a
+//!    second run left the same again.
 //! 2. What a second run does not repeat is `first-use`: one-time set-up, reported but not a failure.
 //! 3. What a tolerance covers is not a finding. The table and a note still show it.
-//! 4. If a test fails by itself, that stays its outcome, and the leak is reported beside it.
+//! 4. If a test fails by itself, that remains its outcome, and the leak is reported beside it.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! A numbered course; see the examples. This file contains the code that several of them share.
+//! A course in numbered lessons. This file contains the code that several of them share.
 
 pub mod lesson;
 

@@ -116,8 +116,8 @@ impl Theme {
     }
 }
 
-/// The report with only its first finding, and the number of others: the picture is the first that
-/// a reader sees. The headline and the table include all findings.
+/// The report with only its first finding, and the number of others: the picture is the first thing
+/// that a reader sees. The headline and the table include all findings.
 fn shortened(report: &Report, how: &Rendering) -> String {
     let mut first = report.clone();
     first.findings.truncate(1);

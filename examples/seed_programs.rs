@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let programs: Vec<&Program> = match &named {
         Some(name) => vec![Program::named(name).ok_or_else(|| {
             let known: Vec<_> = PROGRAMS.iter().map(|program| program.name).collect();
-            format!("no program `{name}`; there are {}", known.join(", "))
+            format!("no program `{name}`; the programs are {}", known.join(", "))
         })?],
         None => PROGRAMS.iter().collect(),
     };
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let too_large = device.as_embedded().is_some() && program.bytes > LARGE;
         if too_large && named.is_none() {
             println!(
-                "{}: left out on the embedded device, as it needs {} MiB; name it with --program",
+                "{}: left out on the embedded device: it needs {} MiB; name it with --program",
                 program.name,
                 program.bytes >> 20
             );
@@ -86,7 +86,7 @@ fn as_json(device: &gpu_leak_kernels::Device, rows: &[Row]) -> serde_json::Value
         "meta": {
             "library": concat!("gpu-leak-kernels ", env!("CARGO_PKG_VERSION")),
             "device": device.to_string(),
-            "note": "the peak is that since the program began",
+            "note": "the peak is the highest since the program began",
         },
         "rows": rows,
     })

@@ -39,7 +39,7 @@ pub(crate) struct Pool(Mutex<BTreeMap<u64, Slab>>);
 pub(crate) static POOL: Pool = Pool(Mutex::new(BTreeMap::new()));
 
 /// First half: the pool reports each page, under its own name. Reports skip this file, so that they
-/// point to the line that uses the pool.
+/// point at the line that uses the pool.
 static SOURCE: Source = Source::new("slabs", &["03_your_own_allocator/pool.rs"]);
 
 /// Where the pages are. This pool simulates its own device; on a GPU it is `Place::cuda(0)`.

@@ -1,4 +1,4 @@
-//! The leak of [docs/wgpu.md](../../../docs/wgpu.md), as its report shows it, and its mend.
+//! The leak of [docs/wgpu.md](../../../docs/wgpu.md), as its report shows it, and its fix.
 
 use std::sync::Mutex;
 

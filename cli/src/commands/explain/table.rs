@@ -21,7 +21,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
         "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
-        "Free it before the test ends: the report has the line that allocated it and the callers. \
+        "Free it before the test ends: the report has the line that allocated it, and the callers. \
          If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:optim::Adam::step\", \
          reason = \"kept until the process ends\"))], or an [[allow]] in gpu-leak-check.toml.",
     ),
@@ -38,7 +38,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "grew",
-        "With `rounds`, a call site held more after every single round.",
+        "With `rounds`, a call site held more after every single round; under `exec --every`, at each of the last five snapshots.",
         "Free in each round what the round allocates: look for a container that only grows.",
     ),
     explanation(
@@ -81,7 +81,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "aborted",
         "The process ended inside the test: by exit, abort, a signal or a timeout.",
         "Run this test by itself, in a debugger if necessary. With #[gpu_leak_check(isolate)] it \
-         does not end other tests too.",
+         ends no other test.",
     ),
     explanation(
         "clean",
@@ -96,15 +96,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "backend",
         "The check intercepted no call to CUDA or Vulkan, and the process has loaded a library of another \
-         graphics API (OpenGL, EGL), whose calls are not watched: wgpu falls back on OpenGL where it \
+         graphics API (OpenGL, EGL), whose calls are not watched: wgpu falls back to OpenGL where it \
          finds no Vulkan driver.",
-        "Run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan. lavapipe is a Vulkan driver for the processor.",
+        "Run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan. lavapipe is a Vulkan driver that runs on the CPU.",
     ),
     explanation(
         "unheard",
-        "The program uses the CUDA driver, but initialised it before the harness was loaded, or \
-         by calls that the harness did not intercept; or this build cannot intercept any, as on \
-         musl or under a sanitizer.",
+        "The program uses the CUDA driver, but initialised it before the harness was loaded, or through \
+         calls that the harness did not intercept; or this build cannot intercept any, as on musl or under a sanitizer.",
         "Run the program under `cargo gpu-leak exec`, which watches it from the start; build tests for a target that links glibc dynamically.",
     ),
     explanation(
@@ -195,17 +194,16 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "held-by",
-        "The static, thread-local or stack that still leads to what leaked, found when the check \
-         failed; `nothing any more` means that nothing leads to it, so the program has lost track \
-         of it, and `only` that nothing leads to the heap blocks which contain its address, as in a cycle. \
-         `unknown` is followed by the reason. \
-         Or the library that allocated it from the driver, with its function that was called.",
+        "The static, thread-local or stack that still leads to what leaked, found when the check failed; or the library \
+         that allocated it from the driver, with the function of the library that was called. `nothing any more` means \
+         that nothing leads to it, so the program has lost track of it; `only` means that nothing leads to the heap \
+         blocks that contain its address, as in a cycle. `unknown` is followed by the reason.",
         "Clear that place before the test ends, or drop what it holds. A library holds it for its caller: look at what it was asked to do.",
     ),
     explanation(
         "called-by",
         "The callers of the line that a finding points at, the nearest first, up to the test.",
-        "Follow it from the line towards the test: one of these functions should free what is left, or drop it.",
+        "Follow them from the line towards the test: one of these functions should free what is left, or drop it.",
     ),
     explanation(
         "allocated",
@@ -215,20 +213,20 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "others",
-        "Where others that the same line allocated were freed, in the run that confirms the leak. With `called by`, they were allocated through other callers than those of the leak.",
-        "Compare the two ways: the one that leaks lacks this free.",
+        "Where others from the same line were freed, in the run that confirms the leak. With `called by`, they had other callers than the leak.",
+        "Compare the two paths: the one that leaks lacks this free.",
     ),
     explanation(
         "was-in",
         "The program's own heap blocks contained the address of what leaks: where they were allocated, and where they \
-         were freed, in the run that confirms the leak. Nothing leads to it since.",
+         were freed, in the run that confirms the leak. Nothing has led to it since.",
         "Look there first: whatever owned it was dropped or cleared here without the free.",
     ),
     explanation(
         "with-it",
-        "What else the function created that created what leaks, and where that was freed, in the run that confirms \
-         the leak. It is printed if none of the same line was freed. Or what else is left because the same calls of \
-         a library created it, such as the events of a buffer.",
+        "What else was created by the function that created what leaks, and where that was freed, in the run that confirms \
+         the leak. It is printed if nothing from the same line was freed. Or what else is left because the same library \
+         calls created it, such as the events of a buffer.",
         "Look there first: a `Drop` or a `close` that frees one of two is a common mistake.",
     ),
     explanation(
@@ -248,7 +246,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "order",
-        "In which order everything on this line was allocated and freed, in the run that confirms the leak; `#3` is the third that the line allocated. It is printed if all of it is known and there were at most twelve such calls.",
+        "The order in which everything on this line was allocated and freed, in the run that confirms the leak; `#3` is the third that the line allocated. It is printed if all of it is known and there were at most twelve such calls.",
         "Look at the calls just before and after those that allocated what is left: a replacement, a retry, an early return, a list of which all but one are freed.",
     ),
     explanation(
@@ -269,13 +267,13 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "known",
-        "What this library is known to keep, and how long. `diff` calls a finding known that both runs have.",
+        "What this library is known to keep, and how long. In the output of `diff`: a finding that both runs have.",
         "Nothing needs to be done, unless the library should release it earlier.",
     ),
     explanation(
         "note",
         "Another fact about a finding or about the run, such as the entry that allows it, or the reserve that it keeps from being released.",
-        "Read it beside the finding: a note alone fails nothing.",
+        "Read it with the finding: a note alone fails nothing.",
     ),
     explanation(
         "layer",
@@ -294,12 +292,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "difference",
-        "In the table of a report: `after` less `baseline`, which is what the test added.",
+        "In the table of a report: `after` minus `baseline`, which is what the test added.",
         "The findings above the table say which lines it comes from.",
     ),
     explanation(
         "peak",
-        "In the table of a report: the most that a layer held at any one time during the test, with what it held before. At an exceeded limit: the call that reached the peak, where the listed lines were live at once.",
+        "In the table of a report: the most that a layer held at any one time during the test, including what it held before. At an exceeded limit: the call that reached the peak, where the listed lines were live at once.",
         "To list what was live then, line by line: `cargo gpu-leak test --peaks`. To limit it: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
     ),
     explanation(
@@ -309,7 +307,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "handles",
-        "In the table of a report: how many objects that are no memory exist, such as streams, events, modules and contexts.",
+        "In the table of a report: how many objects other than memory exist, such as streams, events, modules and contexts.",
         "If there are more than at `baseline`, a finding names the line that created them.",
     ),
     explanation(
@@ -325,7 +323,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "again",
         "The command that runs this test or program by itself.",
-        "Copy it, to reproduce the report.",
+        "Copy it to reproduce the report.",
     ),
     explanation(
         "help",
@@ -354,8 +352,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "outside-every-check",
-        "A thread that belongs to no test allocated something while a check ran: an unchecked test, or a thread or a thread \
-         pool that is older than the test. Its owner is unknown, so it fails no test.",
+        "A thread that belongs to no test allocated something while a check ran: a thread of an unchecked test, or a \
+         thread or a thread pool that is older than the test. Its owner is unknown, so it fails no test.",
         "Put #[gpu_leak_check] on the unchecked tests. For a thread that works for a checked test, `Scope` assigns its \
          allocations to that test, or #[gpu_leak_check(isolate)] runs the test in its own process.",
     ),
@@ -373,12 +371,12 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "grown",
-        "In the output of `diff`: a finding of both runs, of which the second one has more bytes or a higher count.",
+        "In the output of `diff`: a finding of both runs, with more bytes or a higher count in the second.",
         "Compare what the two runs did there; more tests that leave the same also count.",
     ),
     explanation(
         "not-measured-again",
-        "In the output of `diff`: a finding of the first run, whose tests did not all run and give a result in the second one.",
+        "In the output of `diff`: a finding of the first run, whose tests did not all run and give a result in the second.",
         "Run these tests again: until then it is unknown whether it is fixed.",
     ),
     explanation(
