@@ -1,4 +1,4 @@
-//! CSV for spreadsheets and scripts: one row for each merged finding.
+//! CSV for spreadsheets and scripts: one row for each finding, merged over the tests that have it.
 
 use gpu_leak_check::report::check_report::Outcome as TestOutcome;
 use gpu_leak_check::report::escape;
@@ -41,16 +41,12 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     let finding = &group.finding;
     let (file, line, _) = position(finding).unwrap_or(("", None, None));
-    let function = finding
-        .shown_site()
+    // As everywhere, that of the free if one failed.
+    let site = finding.shown_site();
+    let function = site
         .user_frame()
         .and_then(|frame| frame.function.as_deref());
-    let library = finding
-        .site
-        .library
-        .as_ref()
-        .map(|library| library.name.as_str());
-    let tests: Vec<_> = group.tests.iter().map(|test| escape::name(test)).collect();
+    let library = site.library.as_ref().map(|library| library.name.as_str());
     let outcome = match group.outcome {
         TestOutcome::Pass => "pass",
         TestOutcome::Warn => "warn",
@@ -69,18 +65,18 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         line.map_or_else(String::new, |line| line.to_string()),
         cell(function.unwrap_or_default()),
         cell(library.unwrap_or_default()),
-        cell(&finding.site.fingerprint),
+        cell(&site.fingerprint),
         group.tests.len().to_string(),
-        cell(&tests.join(" ")),
+        cell(&group.tests.join(" ")),
         outcome.to_owned(),
     ]
 }
 
-/// A cell that spreadsheets do not take for a formula, by [OWASP's advice][1].
+/// A cell, in full, that spreadsheets do not take for a formula, by [OWASP's advice][1].
 ///
 /// [1]: https://owasp.org/www-community/attacks/CSV_Injection
 fn cell(text: &str) -> String {
-    let text = escape::sentence(text);
+    let text = escape::spelled_out(text.chars());
     if text.starts_with(['=', '+', '-', '@']) {
         return format!("'{text}");
     }

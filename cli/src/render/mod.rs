@@ -29,7 +29,7 @@ pub(crate) enum Format {
     Markdown,
     /// GitHub's annotations: at most 10 errors and 10 warnings
     Github,
-    /// One row for each finding
+    /// One row for each finding, merged over the tests that have it
     Csv,
     /// Folded stacks, the input of flame graphs, weighted by bytes
     Folded,

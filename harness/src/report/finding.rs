@@ -181,7 +181,7 @@ fn allocated(finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let siblings = finding.siblings.iter();
     let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
-        true => " by the callers below",
+        true => ", as called below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));

@@ -1,7 +1,7 @@
 //! What the user can do about each kind of finding.
 
 use super::check_report::{
-    CheckStatus, Finding, FindingKind, HolderKind, Limit, MeantToStay, Report, verbs,
+    CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Report, verbs,
 };
 use super::finding::were;
 use super::held_by;
@@ -145,7 +145,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     let failed = || {
         let mut findings = report.findings.iter();
         let failed = findings.find(|it| it.kind == FindingKind::FailedFree)?;
-        let at = failed.shown_site().location();
+        let site = failed.shown_site();
+        let caller = site.caller_of_wrapper().map(Frame::shown);
+        let at = caller.unwrap_or_else(|| site.location());
         Some(format!("fix the free that failed at {at}"))
     };
     let cause = others(true).or_else(owner).or_else(companion);

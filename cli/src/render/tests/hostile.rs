@@ -1,5 +1,7 @@
 //! Names that contain markup and control characters.
 
+use clap::ValueEnum;
+
 use super::snapshot::unpickled;
 use super::{rendered, shown};
 use crate::render::Format;
@@ -8,15 +10,9 @@ use crate::render::sample::{self, HOSTILE};
 #[test]
 fn a_hostile_name_is_text_in_every_format() {
     let run = sample::hostile();
-    for format in [
-        Format::Text,
-        Format::Junit,
-        Format::Markdown,
-        Format::Github,
-        Format::Csv,
-        Format::Folded,
-        Format::Html,
-    ] {
+    // These two are files of other kinds.
+    let are_text = |it: &&Format| !matches!(it, Format::Flamegraph | Format::Snapshot);
+    for format in Format::value_variants().iter().filter(are_text).copied() {
         let text = shown(&run, format, 100);
         assert_eq!(control_characters(&text), [] as [char; 0], "{format:?}");
         // JUnit may contain this character, since XML can represent it.
