@@ -56,6 +56,29 @@ fn csv_has_a_row_a_finding() {
 }
 
 #[test]
+fn csv_names_every_test_in_full() {
+    let leaked = [sample::finding(
+        FindingKind::Leaked,
+        "optim::Adam::step",
+        1,
+        512,
+    )];
+    let names: Vec<_> = (0..100)
+        .map(|at| format!("{}::{at}", "long".repeat(50)))
+        .collect();
+    let run = sample::run(
+        names
+            .iter()
+            .map(|name| sample::with(name, &leaked))
+            .collect(),
+    );
+    let csv = shown(&run, Format::Csv, 0);
+    for name in names {
+        assert!(csv.contains(&name), "{name}");
+    }
+}
+
+#[test]
 fn folded_stacks_begin_outermost_and_are_weighed_by_bytes() {
     assert_snapshot!(shown(&sample::mixed(), Format::Folded, 0));
 }
