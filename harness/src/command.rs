@@ -86,7 +86,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
     // A wrong setting is the error of every check.
-    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or_default();
     Report {
         outcome: Some(weigh(&report, &policy, None)),
         ..report

@@ -114,7 +114,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
     // Errors in the run's settings are reported with the suppressions.
-    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
     if cuda::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
