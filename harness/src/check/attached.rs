@@ -9,7 +9,6 @@
 //! Nothing here calls the driver: inside `cuInit` it must not be called, at process exit it can no
 //! longer be called, and the harness should not make someone else's program wait for its devices.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -212,10 +211,10 @@ impl Attached {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
         };
-        Sink::global().snapshot(ProcessSnapshot {
+        Sink::global().snapshot(&ProcessSnapshot {
             cause: cause.to_string(),
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            report: Cow::Owned(report),
+            report,
         });
         if let Some(line) = line {
             answer(&line);
