@@ -308,9 +308,9 @@ fn tests(began: &[Began]) -> String {
 }
 
 /// The last snapshot of a process that was killed, as the report of an aborted check.
-fn last_snapshot(snapshot: ProcessSnapshot<'_>) -> Report {
+fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
-    let mut report = snapshot.report.into_owned();
+    let mut report = snapshot.report;
     report.status = CheckStatus::Aborted;
     report.reason = Some(Reason::new(
         Code::ProcessEnded,

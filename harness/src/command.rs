@@ -86,7 +86,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
     // Every check reports a wrong setting.
-    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or_default();
     Report {
         outcome: Some(weigh(&report, &policy, None)),
         ..report

@@ -9,7 +9,6 @@
 //! Nothing here calls the driver: inside `cuInit` it must not be called, at process exit it can no
 //! longer be called, and the harness should not make someone else's program wait for its devices.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::io::{self, Write};
@@ -114,7 +113,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
     // Errors in the run's settings are reported with the suppressions.
-    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or(Policy::DEFAULT);
+    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
     if cuda::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
@@ -212,10 +211,10 @@ impl Attached {
             Cause::Signal(name) => Some(format!("at {name}: {}", headline(&report))),
             Cause::Tick | Cause::Exit => None,
         };
-        Sink::global().snapshot(ProcessSnapshot {
+        Sink::global().snapshot(&ProcessSnapshot {
             cause: cause.to_string(),
             after_ms: u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            report: Cow::Owned(report),
+            report,
         });
         if let Some(line) = line {
             answer(&line);

@@ -1,7 +1,7 @@
 //! Determines what a check could not see, and which test broke a context. A check that could not
 //! see everything is never clean.
 
-use crate::api::cuda::{self, Hearing, Reach, UnheardBefore};
+use crate::api::cuda::{self, Hearing, Missed, Reach, UnheardBefore};
 use crate::api::vulkan;
 use crate::device::{contexts, dl};
 use crate::judge::Untraced;
@@ -23,7 +23,12 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
             driver_in_use,
         })
     };
-    let vulkan = vulkan_missed(before);
+    let vulkan = partly_heard(
+        &before.missed(vulkan::is_named_so),
+        "more drivers and layers have these functions of Vulkan than this release tells apart",
+        "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
+        "libraries were bound to Vulkan past the harness while the check ran",
+    );
     match cuda::hearing(before) {
         Hearing::Whole | Hearing::Unused if vulkan.is_some() => untraced(true, vulkan?, true),
         Hearing::Whole => None,
@@ -31,7 +36,16 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
         Hearing::Unused if saw_events || vulkan::is_heard() => None,
         Hearing::Unused => untraced(false, other_api().or_else(missing)?, false),
         Hearing::None => untraced(false, unheard(), true),
-        partly => untraced(true, partly_heard(&partly)?, true),
+        Hearing::Broken => untraced(true, broken(), true),
+        Hearing::Partly(missed) => {
+            let reason = partly_heard(
+                &missed,
+                "the program called variants of driver functions that this release does not know",
+                "update gpu-leak-check, or report these names to its authors",
+                "libraries that bypass the harness were bound to the CUDA driver while the check ran",
+            );
+            untraced(true, reason?, true)
+        }
     }
 }
 
@@ -82,63 +96,32 @@ pub(crate) fn unheard() -> Reason {
     Reason::new(Code::Unheard, what, remedy)
 }
 
-/// Returns why not all of the driver's calls were intercepted; `None` if they were.
-fn partly_heard(hearing: &Hearing) -> Option<Reason> {
-    Some(match hearing {
-        Hearing::WithoutFunctions(names) => Reason::new(
-            Code::UnheardFunction,
-            format!(
-                "the program called variants of driver functions that this release does not know: \
-                 {}",
-                names.join(", ")
-            ),
-            "update gpu-leak-check, or report these names to its authors",
-        ),
-        Hearing::WithoutLibraries(names) => Reason::new(
-            Code::UnheardLibrary,
-            format!(
-                "libraries that bypass the harness were bound to the CUDA driver while the check \
-                 ran: {}",
-                names.join(", ")
-            ),
-            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
-        ),
-        Hearing::Broken => Reason::new(
-            Code::HarnessFailed,
-            "the harness panicked while handling a driver call; see the message above",
-            "report that message to the authors of gpu-leak-check",
-        ),
-        Hearing::Unused | Hearing::Whole | Hearing::None => return None,
-    })
+/// Returns why no call is reported any more.
+fn broken() -> Reason {
+    Reason::new(
+        Code::HarnessFailed,
+        "the harness panicked while handling a driver call; see the message above",
+        "report that message to the authors of gpu-leak-check",
+    )
 }
 
-/// Returns why not all of Vulkan's calls were intercepted; `None` if they were.
-fn vulkan_missed(before: &UnheardBefore) -> Option<Reason> {
-    let vulkan::Missed {
-        functions,
-        libraries,
-    } = before.missed_of_vulkan();
-    if !functions.is_empty() {
-        return Some(Reason::new(
-            Code::UnheardFunction,
-            format!(
-                "more drivers and layers have these functions of Vulkan than this release tells \
-                 apart: {}",
-                functions.join(", ")
-            ),
-            "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
-        ));
-    }
-    (!libraries.is_empty()).then(|| {
-        Reason::new(
+/// Returns why not all calls were intercepted; `None` if they were. `functions` says what the
+/// functions are that were missed, `remedy` what to do about them, and `libraries` what the libraries
+/// are.
+fn partly_heard(missed: &Missed, functions: &str, remedy: &str, libraries: &str) -> Option<Reason> {
+    let load_early =
+        "load them before the check begins, or run the program under `cargo gpu-leak exec`";
+    let (code, what, names, remedy) = match missed.functions.is_empty() {
+        false => (Code::UnheardFunction, functions, &missed.functions, remedy),
+        true => (
             Code::UnheardLibrary,
-            format!(
-                "libraries were bound to Vulkan past the harness while the check ran: {}",
-                libraries.join(", ")
-            ),
-            "load them before the check begins, or run the program under `cargo gpu-leak exec`",
-        )
-    })
+            libraries,
+            &missed.libraries,
+            load_early,
+        ),
+    };
+    let reason = || Reason::new(code, format!("{what}: {}", names.join(", ")), remedy);
+    (!names.is_empty()).then(reason)
 }
 
 /// The reason if the run's settings switch checks off.

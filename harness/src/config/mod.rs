@@ -56,38 +56,15 @@ struct Found {
     allowed: Vec<Suppression>,
 }
 
-impl Policy {
-    /// The settings if nothing is configured.
-    pub(crate) const DEFAULT: Self = Self {
-        mode: Mode::Auto,
-        ci: false,
-        on_leak: OnLeak::Fail,
-        first_use: OnLeak::Warn,
-        without_gpu: WithoutGpu::Run,
-        settle: Duration::from_millis(250),
-        held_by: Duration::from_millis(200),
-        facts: Facts {
-            tolerance: 0,
-            reserved_tolerance: 0,
-            budget: Limits {
-                allocated: None,
-                total: None,
-                reserved: None,
-                allocations: None,
-                layer: Layer::DRIVER,
-            },
-            rounds: 1,
-            confirm: true,
-            expect: None,
-            whole_program: false,
-        },
-        parallel: false,
-        isolate: false,
-        needs_gpu: true,
-        warmup: 0,
-        peaks: false,
-    };
+/// The settings if nothing is configured.
+impl Default for Policy {
+    fn default() -> Self {
+        Self::combine(&Variables::default(), &Options::DEFAULT, None, "")
+            .expect("only the name of a layer can be refused, and none is given")
+    }
+}
 
+impl Policy {
     /// Returns the settings for `test`, of the package at `manifest_dir`, whose attribute has
     /// `options`.
     ///
@@ -130,20 +107,19 @@ impl Policy {
         };
         let run = variables.run.or(&own).or(&file.run);
         let options = options.or(file.facts_about(test));
-        let default = Self::DEFAULT;
         Ok(Self {
             ci: variables.ci,
-            mode: run.mode.unwrap_or(default.mode),
-            on_leak: run.on_leak.unwrap_or(default.on_leak),
-            first_use: run.first_use.unwrap_or(default.first_use),
-            without_gpu: run.without_gpu.unwrap_or(default.without_gpu),
-            settle: run.settle.unwrap_or(default.settle),
-            held_by: run.held_by.unwrap_or(default.held_by),
+            mode: run.mode.unwrap_or(Mode::Auto),
+            on_leak: run.on_leak.unwrap_or(OnLeak::Fail),
+            first_use: run.first_use.unwrap_or(OnLeak::Warn),
+            without_gpu: run.without_gpu.unwrap_or(WithoutGpu::Run),
+            settle: run.settle.unwrap_or(Duration::from_millis(250)),
+            held_by: run.held_by.unwrap_or(Duration::from_millis(200)),
             parallel: options.parallel.unwrap_or(false),
             isolate: options.isolate.unwrap_or(false),
             needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
-            peaks: run.peaks.unwrap_or(default.peaks),
+            peaks: run.peaks.unwrap_or(false),
             facts: Facts {
                 tolerance: options.tolerance.unwrap_or(0),
                 reserved_tolerance: options.reserved_tolerance.unwrap_or(0),

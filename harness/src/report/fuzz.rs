@@ -1,8 +1,6 @@
 //! Fuzz targets for run files, backtraces and entries with arbitrary content: see
 //! [`crate::__fuzz`].
 
-use std::borrow::Cow;
-
 use super::check_report::{Finding, FindingKind, Frame, Language, Owner, Site};
 use super::text::{self, Rendering};
 use super::{Sources, Style, Summary, headline, run_file};
@@ -99,7 +97,7 @@ pub fn run_file(input: &[u8]) {
             assert!(is_fit_to_print(&text), "{text:?}");
         }
         // A report that was read can be written again.
-        let line = run_file::Record::Verdict(Cow::Borrowed(report)).to_line();
+        let line = run_file::Record::Verdict(report).to_line();
         let line = line.expect("a line");
         let again = run_file::parse(line.as_slice()).expect("bytes can be read");
         assert_eq!(again.unreadable, 0, "{}", line.escape_ascii());

@@ -33,7 +33,7 @@ pub enum Record<'a> {
     /// A check's body is about to run.
     Began(Began),
     /// A check is over.
-    Verdict(Cow<'a, Report>),
+    Verdict(&'a Report),
     /// What threads outside every check allocated while one ran; only if there was any.
     Unowned(Unowned),
     /// What ran unchecked in this process and created something.
@@ -42,41 +42,11 @@ pub enum Record<'a> {
     Late(Late),
     /// What an attached process held at one moment. The newest snapshot is in a separate file
     /// beside the process's, until the verdict has been written.
-    Snapshot(ProcessSnapshot<'a>),
+    Snapshot(&'a ProcessSnapshot),
     /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
     /// The following lines could not be written, as on a full disk. This is always the last line.
     Lost(Lost),
-    /// A record of a later release.
-    #[serde(skip)]
-    #[cfg_attr(test, schemars(skip))]
-    Unknown,
-}
-
-impl Record<'_> {
-    /// Reads a line. The name of its record is read first: what serde derives for a tagged type
-    /// reads all of them from a tree, and its code would be a fifth of the harness's.
-    fn of_line(line: &[u8]) -> serde_json::Result<Self> {
-        #[derive(Deserialize)]
-        struct Tag<'a> {
-            #[serde(borrow)]
-            record: Cow<'a, str>,
-        }
-
-        let Tag { record } = serde_json::from_slice(line)?;
-        Ok(match &*record {
-            "header" => Self::Header(serde_json::from_slice(line)?),
-            "began" => Self::Began(serde_json::from_slice(line)?),
-            "verdict" => Self::Verdict(Cow::Owned(serde_json::from_slice(line)?)),
-            "unowned" => Self::Unowned(serde_json::from_slice(line)?),
-            "unchecked" => Self::Unchecked(serde_json::from_slice(line)?),
-            "late" => Self::Late(serde_json::from_slice(line)?),
-            "snapshot" => Self::Snapshot(serde_json::from_slice(line)?),
-            "aborted" => Self::Aborted(serde_json::from_slice(line)?),
-            "lost" => Self::Lost(serde_json::from_slice(line)?),
-            _ => Self::Unknown,
-        })
-    }
 }
 
 /// Which process wrote the file.
@@ -236,13 +206,13 @@ impl Late {
 /// What a process held at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct ProcessSnapshot<'a> {
+pub struct ProcessSnapshot {
     /// Why it was taken: `tick`, `exit`, or the name of a signal.
     pub cause: String,
     /// How long after the check began.
     pub after_ms: u64,
     /// What was live then.
-    pub report: Cow<'a, Report>,
+    pub report: Report,
 }
 
 /// A check that ended its process.
@@ -253,16 +223,6 @@ pub struct Aborted {
     pub pid: u32,
     /// The test's name.
     pub test: String,
-}
-
-impl ProcessSnapshot<'_> {
-    fn into_owned(self) -> ProcessSnapshot<'static> {
-        ProcessSnapshot {
-            cause: self.cause,
-            after_ms: self.after_ms,
-            report: Cow::Owned(self.report.into_owned()),
-        }
-    }
 }
 
 /// The reason why the following lines could not be written.
@@ -304,7 +264,7 @@ pub struct RunFile {
     /// Aborted checks of this or another process that this process has reported.
     pub reported_aborted: Vec<Aborted>,
     /// The newest snapshot of the process; only if its check did not finish.
-    pub snapshot: Option<ProcessSnapshot<'static>>,
+    pub snapshot: Option<ProcessSnapshot>,
     /// Whether the last line is incomplete, because the process ended while writing or the disk was
     /// full.
     pub torn: bool,
@@ -363,7 +323,7 @@ pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     let mut line = Vec::new();
     while read_line(&mut from, &mut line)? {
         match line.strip_suffix(b"\n") {
-            Some(line) => file.add(Record::of_line(line)),
+            Some(line) => file.unreadable += usize::from(file.add(line).is_err()),
             None => {
                 file.torn = true;
                 file.end_of_torn(&line);
@@ -390,29 +350,44 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl RunFile {
-    fn add(&mut self, record: serde_json::Result<Record<'_>>) {
-        match record {
-            Ok(Record::Header(header)) => self.header = Some(header),
-            Ok(Record::Began(began)) => self.aborted.push(began),
-            Ok(Record::Verdict(report)) => {
+    /// Adds a line, unless it cannot be read. The name of its record is read first: what serde derives
+    /// for a tagged type reads all of them from a tree, and its code would be a fifth of the harness's.
+    fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
+        #[derive(Deserialize)]
+        struct Tag<'a> {
+            #[serde(borrow)]
+            record: Cow<'a, str>,
+        }
+
+        let Tag { record } = serde_json::from_slice(line)?;
+        match &*record {
+            "header" => self.header = Some(serde_json::from_slice(line)?),
+            "began" => self.aborted.push(serde_json::from_slice(line)?),
+            "verdict" => {
+                let report: Report = serde_json::from_slice(line)?;
                 self.end_of(|began| {
                     (&began.test, &began.file, began.line)
                         == (&report.test, &report.file, report.line)
                 });
-                self.reports.push(report.into_owned());
+                self.reports.push(report);
             }
-            Ok(Record::Unowned(unowned)) => self.unowned.push(unowned),
-            Ok(Record::Unchecked(unchecked)) => self.unchecked.extend(unchecked.threads),
-            Ok(Record::Late(late)) => self.late.push(late),
-            Ok(Record::Aborted(aborted)) => self.reported_aborted.push(aborted),
-            Ok(Record::Lost(lost)) => {
+            "unowned" => self.unowned.push(serde_json::from_slice(line)?),
+            "unchecked" => {
+                let unchecked: Unchecked = serde_json::from_slice(line)?;
+                self.unchecked.extend(unchecked.threads);
+            }
+            "late" => self.late.push(serde_json::from_slice(line)?),
+            "snapshot" => self.snapshot = Some(serde_json::from_slice(line)?),
+            "aborted" => self.reported_aborted.push(serde_json::from_slice(line)?),
+            "lost" => {
+                let lost: Lost = serde_json::from_slice(line)?;
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);
             }
-            Ok(Record::Snapshot(snapshot)) => self.snapshot = Some(snapshot.into_owned()),
-            Ok(Record::Unknown) => {}
-            Err(_) => self.unreadable += 1,
+            // Of a later release.
+            _ => {}
         }
+        Ok(())
     }
 
     /// Removes the check that has ended from those that began. Blocks can nest, so the innermost

@@ -1,6 +1,5 @@
 //! Writes this process's results to a file as they arrive.
 
-use std::borrow::Cow;
 use std::env;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -73,7 +72,7 @@ impl Sink {
 
     /// Records that a check is over.
     pub fn finished(&self, report: &Report) {
-        self.write(&Record::Verdict(Cow::Borrowed(report)));
+        self.write(&Record::Verdict(report));
     }
 
     /// Records what threads outside every check allocated while `test` ran.
@@ -102,7 +101,7 @@ impl Sink {
     }
 
     /// Writes the newest snapshot, which replaces the previous one.
-    pub fn snapshot(&self, snapshot: ProcessSnapshot<'_>) {
+    pub fn snapshot(&self, snapshot: &ProcessSnapshot) {
         let mut state = self.state();
         let SinkState::Open { path } = &*state else {
             return;

@@ -60,7 +60,6 @@ fn files_in(directory: &Path) -> impl Iterator<Item = PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use std::borrow::Cow;
     use std::collections::BTreeSet;
     use std::fs;
 
@@ -88,7 +87,7 @@ mod tests {
             let report = sample::report(name, status);
             let records = [
                 serde_json::to_string(&Record::Header(header)),
-                serde_json::to_string(&Record::Verdict(Cow::Owned(report))),
+                serde_json::to_string(&Record::Verdict(&report)),
             ];
             let lines = records.map(|line| line.expect("JSON") + "\n").concat();
             let copy = files_in(base.path()).count() + 1;

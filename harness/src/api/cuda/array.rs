@@ -19,8 +19,10 @@ const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 /// the format is unknown. Extents are in elements; missing dimensions are 0.
 fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
     let [width, height, depth] = extents;
-    let Some(block) = format::block(format, channels).filter(|_| flags & WITHOUT_MEMORY == 0)
-    else {
+    if flags & WITHOUT_MEMORY != 0 {
+        return 0;
+    }
+    let Some([block_width, block_height, block_bytes]) = format::block(format, channels) else {
         return 0;
     };
     let has_layers = flags & WITH_LAYERS != 0;
@@ -29,11 +31,11 @@ fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32)
     let levels = levels.clamp(1, 1 + longest.checked_ilog2().unwrap_or(0));
     let level_bytes = |level: u32| {
         let halved = |extent: u64| (extent >> level).max(1);
-        let across = halved(width).div_ceil(block.width);
-        let down = halved(height).div_ceil(block.height);
+        let across = halved(width).div_ceil(block_width);
+        let down = halved(height).div_ceil(block_height);
         let deep = if has_layers { depth } else { halved(depth) };
         let blocks = across.saturating_mul(down).saturating_mul(deep);
-        blocks.saturating_mul(block.bytes)
+        blocks.saturating_mul(block_bytes)
     };
     (0..levels).map(level_bytes).fold(0, u64::saturating_add)
 }

@@ -52,10 +52,8 @@ pub(crate) enum Hearing {
     Unused,
     /// All calls so far.
     Whole,
-    /// Not calls of these functions: the driver has variants of them that the table does not know.
-    WithoutFunctions(Vec<String>),
-    /// Perhaps not calls of these libraries: they were bound to the driver past the harness.
-    WithoutLibraries(Vec<String>),
+    /// All but these.
+    Partly(Missed),
     /// The harness failed in a call.
     Broken,
     /// None: the driver's initialisation was not intercepted.
@@ -106,10 +104,33 @@ pub(crate) struct UnheardBefore {
     calls: Vec<UnheardCalls>,
 }
 
+/// What was not intercepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// Functions that were called without a wrapper: variants of which the table has none, or more
+    /// functions of a name than it tells apart.
+    pub(crate) functions: Vec<String>,
+    /// Libraries that were bound to functions past the harness; perhaps they called them.
+    pub(crate) libraries: Vec<String>,
+}
+
 impl UnheardBefore {
-    /// Returns what has been missed of Vulkan since.
-    pub(crate) fn missed_of_vulkan(&self) -> vulkan::Missed {
-        vulkan::missed(&self.calls, self.bindings.unwrap_or(usize::MAX))
+    /// Returns what has been missed since, of the functions whose names `is_meant` selects.
+    pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
+        let calls = unheard_calls().into_iter();
+        let new = calls.filter(|unheard| !self.calls.contains(unheard));
+        let functions = new.map(|unheard| unheard.name);
+        let since = self.bindings.unwrap_or(usize::MAX);
+        // At exit the loader has already finalised its libraries.
+        let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
+        let past = past.into_iter().flatten();
+        let past = past.filter(|binding| is_meant(&binding.symbol));
+        let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
+        libraries.dedup();
+        Missed {
+            functions: functions.filter(|name| is_meant(name)).collect(),
+            libraries,
+        }
     }
 }
 
@@ -146,31 +167,16 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
             false => Hearing::Unused,
         };
     }
-    let calls = unheard_calls().into_iter();
-    let since = calls.filter(|unheard| !before.calls.contains(unheard));
-    let functions = since.map(|unheard| unheard.name);
-    let functions: Vec<_> = functions
-        .filter(|name| !vulkan::is_named_so(name))
-        .collect();
-    if !functions.is_empty() {
-        return Hearing::WithoutFunctions(functions);
-    }
-    let past =
-        may_ask_loader.then(|| bindings_past_us(before.bindings.unwrap_or(usize::MAX)).found);
-    let past = past
-        .into_iter()
-        .flatten()
-        .filter(|binding| !vulkan::is_named_so(&binding.symbol))
-        .map(|binding| binding.library);
+    let mut missed = before.missed(|name| !vulkan::is_named_so(name));
     // Another part of the process may have its own copy of the driver.
     let elsewhere = libraries_elsewhere().into_iter();
     let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
-    let mut libraries: Vec<_> = past.chain(elsewhere).collect();
-    libraries.dedup();
-    if !libraries.is_empty() {
-        return Hearing::WithoutLibraries(libraries);
+    missed.libraries.extend(elsewhere);
+    missed.libraries.dedup();
+    match missed == Missed::default() {
+        true => Hearing::Whole,
+        false => Hearing::Partly(missed),
     }
-    Hearing::Whole
 }
 
 /// Whether the driver's calls are intercepted, so that its pools can be read and synchronised.

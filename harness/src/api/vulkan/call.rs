@@ -32,22 +32,10 @@ pub(super) enum VulkanCall {
     DestroysDevice(u64),
     /// Ends an instance.
     DestroysInstance(u64),
-    /// Binds memory to buffers or images of a device: how many, and to which.
-    Binds(u64, Bound, Bindings),
+    /// Binds memory to buffers or images of a device, as this kind says, and which memory to which.
+    Binds(u64, Kind, Bindings),
     /// Gives an object of a device a name.
     Names(u64, In<ObjectName>),
-}
-
-impl From<ObjectsCreated> for VulkanCall {
-    fn from(create: ObjectsCreated) -> Self {
-        Self::Creates(create)
-    }
-}
-
-impl From<ObjectsDestroyed> for VulkanCall {
-    fn from(destroy: ObjectsDestroyed) -> Self {
-        Self::Destroys(destroy)
-    }
 }
 
 /// A call that creates objects.
@@ -99,22 +87,6 @@ pub(super) enum What {
     OfPool(u64, u32, In<u64>),
 }
 
-/// What memory is bound to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bound {
-    Buffer,
-    Image,
-}
-
-impl Bound {
-    pub(super) fn kind(self) -> Kind {
-        match self {
-            Self::Buffer => Kind::Buffer,
-            Self::Image => Kind::Image,
-        }
-    }
-}
-
 /// Which memory is bound to which object.
 #[derive(Clone, Copy)]
 pub(super) enum Bindings {
@@ -124,27 +96,27 @@ pub(super) enum Bindings {
 }
 
 /// Creates one object from a device or an instance.
-pub(super) fn creates(kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
+pub(super) fn creates(kind: Kind, owner: u64, made: Out) -> VulkanCall {
     creates_by(Created::One, kind, owner, made)
 }
 
 /// Creates objects from a device.
-pub(super) fn creates_by(how: Created, kind: Kind, owner: u64, made: Out) -> ObjectsCreated {
-    ObjectsCreated {
+pub(super) fn creates_by(how: Created, kind: Kind, owner: u64, made: Out) -> VulkanCall {
+    VulkanCall::Creates(ObjectsCreated {
         kind,
         owner,
         made,
         how,
-    }
+    })
 }
 
 /// Destroys one object of a device or an instance.
-pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> ObjectsDestroyed {
-    ObjectsDestroyed {
+pub(super) fn destroys(kind: Kind, owner: u64, handle: u64) -> VulkanCall {
+    VulkanCall::Destroys(ObjectsDestroyed {
         kind,
         owner,
         what: What::This(handle),
-    }
+    })
 }
 
 /// Frees objects that belong to a pool of a device.
@@ -154,10 +126,10 @@ pub(super) fn frees(
     pool: u64,
     count: u32,
     handles: In<u64>,
-) -> ObjectsDestroyed {
-    ObjectsDestroyed {
+) -> VulkanCall {
+    VulkanCall::Destroys(ObjectsDestroyed {
         kind,
         owner: device,
         what: What::OfPool(pool, count, handles),
-    }
+    })
 }

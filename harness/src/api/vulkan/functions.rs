@@ -20,9 +20,7 @@ use std::mem;
 
 use gpu_leak_interpose::{Slot, WatchedFunction};
 
-use super::call::{
-    Bindings, Bound, Created, ObjectsCreated, VulkanCall, creates, creates_by, destroys, frees,
-};
+use super::call::{Bindings, Created, VulkanCall, creates, creates_by, destroys, frees};
 use super::heard::{VkResult, heard};
 use super::look_up;
 use super::structures::{
@@ -94,10 +92,10 @@ macro_rules! functions {
             vec![
                 $(
                     // SAFETY: a null pointer, which is not read.
-                    (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() }).into()),
-                    $((stringify!($destroy), destroys(Kind::$kind, 0, 0).into()),)?
+                    (stringify!($create), creates(Kind::$kind, 0, unsafe { mem::zeroed() })),
+                    $((stringify!($destroy), destroys(Kind::$kind, 0, 0)),)?
                 )*
-                $((stringify!($end), destroys(Kind::$ended, 0, 0).into()),)*
+                $((stringify!($end), destroys(Kind::$ended, 0, 0)),)*
                 $((stringify!($name), with_zeros!(VulkanCall, ($($parameter: $type),*), $does)),)*
             ]
         }
@@ -128,7 +126,7 @@ macro_rules! wrapper {
             if !is_listening() {
                 return forward();
             }
-            Answer::of(heard(&VulkanCall::from($does), function, &mut || forward().code()))
+            Answer::of(heard(&$does, function, &mut || forward().code()))
         }
     };
 }
@@ -158,7 +156,7 @@ impl Answer for () {
 }
 
 /// Creates pipelines: those that could be created are there even if the call failed.
-fn pipelines(device: u64, count: u32, made: Out) -> ObjectsCreated {
+fn pipelines(device: u64, count: u32, made: Out) -> VulkanCall {
     creates_by(Created::Each(count), Kind::Pipeline, device, made)
 }
 
@@ -249,17 +247,17 @@ functions! {
             device: u64, info: In<AllocateMemory>, allocator: u64, memory: Out
         ) -> VkResult = creates_by(Created::Memory(info), Kind::Memory, device, memory);
         vkBindBufferMemory(device: u64, buffer: u64, memory: u64, offset: u64) -> VkResult =
-            VulkanCall::Binds(device, Bound::Buffer, Bindings::One(buffer, memory));
+            VulkanCall::Binds(device, Kind::Buffer, Bindings::One(buffer, memory));
         vkBindBufferMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Kind::Buffer, Bindings::Many(count, all));
         vkBindBufferMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            VulkanCall::Binds(device, Bound::Buffer, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Kind::Buffer, Bindings::Many(count, all));
         vkBindImageMemory(device: u64, image: u64, memory: u64, offset: u64) -> VkResult =
-            VulkanCall::Binds(device, Bound::Image, Bindings::One(image, memory));
+            VulkanCall::Binds(device, Kind::Image, Bindings::One(image, memory));
         vkBindImageMemory2(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Kind::Image, Bindings::Many(count, all));
         vkBindImageMemory2KHR(device: u64, count: u32, all: In<BindMemory>) -> VkResult =
-            VulkanCall::Binds(device, Bound::Image, Bindings::Many(count, all));
+            VulkanCall::Binds(device, Kind::Image, Bindings::Many(count, all));
         vkCreateGraphicsPipelines(
             device: u64, cache: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = pipelines(device, count, made);

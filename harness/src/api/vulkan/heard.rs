@@ -15,7 +15,7 @@
 
 use std::ffi::CStr;
 
-use super::call::{Bindings, Bound, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
+use super::call::{Bindings, Created, ObjectsCreated, ObjectsDestroyed, VulkanCall, What};
 use super::owners::{self, Owner};
 use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, pools, state};
@@ -189,8 +189,8 @@ impl Reporter<'_> {
                 }
             }
             // SAFETY: the call has returned success.
-            VulkanCall::Binds(device, bound, bindings) => unsafe {
-                self.bound(device, bound, bindings)
+            VulkanCall::Binds(device, kind, bindings) => unsafe {
+                self.bound(device, kind, bindings)
             },
             VulkanCall::DestroysDevice(_) => {
                 if let Some(device) = begun.ending {
@@ -386,7 +386,7 @@ impl Reporter<'_> {
     /// # Safety
     ///
     /// The call has bound this memory to these objects.
-    unsafe fn bound(&self, device: u64, bound: Bound, bindings: Bindings) {
+    unsafe fn bound(&self, device: u64, kind: Kind, bindings: Bindings) {
         let owner = owners::get(device);
         let bind = |object: u64, memory: u64, is_of_a_plane: bool| {
             // Images of a swapchain have memory that the program did not allocate.
@@ -396,10 +396,10 @@ impl Reporter<'_> {
             let bytes = match is_of_a_plane {
                 true => 0,
                 // SAFETY: the caller's promise; the caller of `bind` knows about planes.
-                false => unsafe { owner.bytes_of(bound, object) },
+                false => unsafe { owner.bytes_of(kind, object) },
             };
             self.tell(Event::Bound {
-                key: object_key(bound.kind(), owner.uid, object),
+                key: object_key(kind, owner.uid, object),
                 memory,
                 bytes,
             });

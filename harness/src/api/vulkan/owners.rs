@@ -10,12 +10,11 @@ use std::ffi::{CStr, c_char};
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::call::Bound;
 use super::structures::{DEVICE_LOCAL, DeviceProperties, MemoryProperties, Requirements};
 use crate::device::dl::beside;
 use crate::judge::DeviceName;
-use crate::ledger::Place;
 use crate::ledger::event::ContextUid;
+use crate::ledger::{Kind, Place};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr`.
@@ -68,9 +67,10 @@ impl Owner {
     ///
     /// # Safety
     ///
-    /// The object is live, of this kind, and its planes have no memory of their own.
-    pub(super) unsafe fn bytes_of(&self, bound: Bound, object: u64) -> u64 {
-        let ask = self.requirements[bound as usize];
+    /// The object is live, a buffer or an image as `kind` says, and its planes have no memory of their
+    /// own.
+    pub(super) unsafe fn bytes_of(&self, kind: Kind, object: u64) -> u64 {
+        let ask = self.requirements[usize::from(kind == Kind::Image)];
         let mut requirements = Requirements::default();
         if let Some(ask) = ask {
             // SAFETY: the caller's promise; the functions are those of this device.
@@ -252,7 +252,7 @@ impl Owner {
 
 const MEMORY_PROPERTIES: &CStr = c"vkGetPhysicalDeviceMemoryProperties";
 const PROPERTIES: &CStr = c"vkGetPhysicalDeviceProperties";
-/// In the order of [`Bound`].
+/// Of a buffer, and of an image.
 const REQUIREMENTS: [&CStr; 2] = [
     c"vkGetBufferMemoryRequirements",
     c"vkGetImageMemoryRequirements",

@@ -1,9 +1,9 @@
-//! Whether Vulkan's calls are intercepted in this process, and which of them are not.
+//! Whether Vulkan's calls are intercepted in this process.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu_leak_interpose::{Registration, UnheardCalls, bindings_past_us, unheard_calls};
+use gpu_leak_interpose::Registration;
 
 use super::functions::FUNCTIONS;
 use crate::api::wrapper::broken;
@@ -47,32 +47,6 @@ pub(super) fn prepare() {
 /// Whether a function is one of Vulkan's.
 pub(crate) fn is_named_so(function: &str) -> bool {
     function.starts_with("vk")
-}
-
-/// What was not intercepted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Missed {
-    /// Functions that were called without a wrapper.
-    pub(crate) functions: Vec<String>,
-    /// Libraries that were bound to functions past the harness.
-    pub(crate) libraries: Vec<String>,
-}
-
-/// Returns what was missed since a check began with these calls and this state of bindings.
-pub(crate) fn missed(before: &[UnheardCalls], since: usize) -> Missed {
-    let calls = unheard_calls().into_iter();
-    let new = calls.filter(|unheard| !before.contains(unheard));
-    let functions = new.map(|unheard| unheard.name);
-    // At exit the loader has already finalised its libraries.
-    let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
-    let past = past.into_iter().flatten();
-    let past = past.filter(|binding| is_named_so(&binding.symbol));
-    let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
-    libraries.dedup();
-    Missed {
-        functions: functions.filter(|name| is_named_so(name)).collect(),
-        libraries,
-    }
 }
 
 /// Returns the name of an error, which is a negative `VkResult`.

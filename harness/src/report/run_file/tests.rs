@@ -1,6 +1,5 @@
 mod schema;
 
-use std::borrow::Cow;
 use std::fs;
 use std::io::Read;
 
@@ -50,10 +49,6 @@ fn written(records: &[Record<'_>]) -> Vec<u8> {
         .collect()
 }
 
-fn verdict(test: &str) -> Record<'static> {
-    Record::Verdict(Cow::Owned(report(test)))
-}
-
 #[test]
 fn what_was_written_is_read_back() {
     let unowned = Unowned {
@@ -64,7 +59,7 @@ fn what_was_written_is_read_back() {
     let bytes = written(&[
         Record::Header(header()),
         Record::Began(began("a")),
-        verdict("a"),
+        Record::Verdict(&report("a")),
         Record::Unowned(unowned.clone()),
     ]);
     assert_eq!(
@@ -81,7 +76,7 @@ fn what_was_written_is_read_back() {
 #[test]
 fn a_check_that_began_and_never_ended_was_aborted() {
     let records = ["a", "b"].map(|test| Record::Began(began(test)));
-    let file = parse(&[written(&records), written(&[verdict("a")])].concat());
+    let file = parse(&[written(&records), written(&[Record::Verdict(&report("a"))])].concat());
     assert_eq!(file.aborted, [began("b")]);
 }
 
@@ -90,7 +85,7 @@ fn of_two_with_one_name_each_needs_its_own_end() {
     let twice = [
         Record::Began(began("a")),
         Record::Began(began("a")),
-        verdict("a"),
+        Record::Verdict(&report("a")),
     ];
     assert_eq!(parse(&written(&twice)).aborted, [began("a")]);
 }
@@ -98,7 +93,7 @@ fn of_two_with_one_name_each_needs_its_own_end() {
 #[test]
 fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
     let whole = written(&[Record::Header(header()), Record::Began(began("a"))]);
-    let last = written(&[verdict("a")]);
+    let last = written(&[Record::Verdict(&report("a"))]);
     for length in 1..last.len() {
         let file = parse(&[&whole, &last[..length]].concat());
         assert!(
@@ -114,7 +109,7 @@ fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
 #[test]
 fn what_could_not_be_written_is_neither_aborted_nor_clean() {
     let mut bytes = written(&[Record::Header(header()), Record::Began(began("a"))]);
-    bytes.extend(&verdict("a").to_line().unwrap()[..60]);
+    bytes.extend(&Record::Verdict(&report("a")).to_line().unwrap()[..60]);
     let file = parse(&bytes);
     assert_eq!((file.aborted, file.lost), (vec![], vec![began("a")]));
 
@@ -134,7 +129,10 @@ fn what_could_not_be_written_is_neither_aborted_nor_clean() {
 fn garbage_is_counted_and_costs_no_verdict() {
     let mut bytes = vec![0xff; 300];
     bytes.extend(b"\n\0\0\0\n");
-    bytes.extend(written(&[Record::Header(header()), verdict("a")]));
+    bytes.extend(written(&[
+        Record::Header(header()),
+        Record::Verdict(&report("a")),
+    ]));
     let file = parse(&bytes);
     assert_eq!((file.reports.len(), file.unreadable), (1, 2));
 }
@@ -142,7 +140,7 @@ fn garbage_is_counted_and_costs_no_verdict() {
 #[test]
 fn a_line_without_an_end_is_never_held_whole() {
     let endless = std::io::BufReader::new(std::io::repeat(b'x').take(3 * super::LONGEST_LINE));
-    let after = written(&[Record::Header(header()), verdict("a")]);
+    let after = written(&[Record::Header(header()), Record::Verdict(&report("a"))]);
     let file = super::parse(endless.chain(&b"\n"[..]).chain(&*after)).unwrap();
     assert_eq!((file.reports.len(), file.unreadable), (1, 1));
 }
@@ -206,11 +204,12 @@ fn an_empty_file_says_nothing() {
 fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("train-7.jsonl");
-    let snapshot = Record::Snapshot(ProcessSnapshot {
+    let snapshot = ProcessSnapshot {
         cause: "tick".to_owned(),
         after_ms: 2000,
-        report: Cow::Owned(report("a")),
-    });
+        report: report("a"),
+    };
+    let snapshot = Record::Snapshot(&snapshot);
     fs::write(path.with_extension("snapshot"), written(&[snapshot])).unwrap();
     let mut records = vec![Record::Header(header()), Record::Began(began("a"))];
     fs::write(&path, written(&records)).unwrap();
@@ -219,7 +218,8 @@ fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
         (&*seen.cause, seen.after_ms, &*seen.report.test),
         ("tick", 2000, "a")
     );
-    records.push(verdict("a"));
+    let report = report("a");
+    records.push(Record::Verdict(&report));
     fs::write(&path, written(&records)).unwrap();
     assert_eq!(read(&path).unwrap().snapshot, None);
 }

@@ -36,7 +36,6 @@ fn results_can_be_read_while_the_process_lives() {
 #[cfg(unix)]
 #[test]
 fn nothing_is_written_through_links_that_others_put_there() {
-    use std::borrow::Cow;
     use std::os::unix::fs::symlink;
 
     use crate::report::run_file::ProcessSnapshot;
@@ -49,10 +48,10 @@ fn nothing_is_written_through_links_that_others_put_there() {
     let path = sink.path().unwrap();
 
     symlink(&elsewhere, path.with_extension("unfinished")).unwrap();
-    sink.snapshot(ProcessSnapshot {
+    sink.snapshot(&ProcessSnapshot {
         cause: "tick".to_owned(),
         after_ms: 1,
-        report: Cow::Owned(report("a")),
+        report: report("a"),
     });
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
     assert!(read(&path).unwrap().snapshot.is_some());

@@ -2,52 +2,11 @@
 //!
 //! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
 
-/// The smallest rectangle of elements that a format stores as a unit: a compressed block, or the
-/// elements that share a colour sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Block {
-    pub(super) width: u64,
-    pub(super) height: u64,
-    pub(super) bytes: u64,
-}
-
-const fn rectangle(width: u64, height: u64, bytes: u64) -> Block {
-    Block {
-        width,
-        height,
-        bytes,
-    }
-}
-
-/// Each element is stored separately.
-const fn element(bytes: u64) -> Block {
-    rectangle(1, 1, bytes)
-}
-
-/// Blocks of 4 × 4 compressed elements.
-const fn compressed(bytes: u64) -> Block {
-    rectangle(4, 4, bytes)
-}
-
-/// One luma sample per element and two chroma samples per four elements, of `sample` bytes each.
-const fn yuv_420(sample: u64) -> Block {
-    rectangle(2, 2, 6 * sample)
-}
-
-/// One luma sample per element and two chroma samples per two elements.
-const fn yuv_422(sample: u64) -> Block {
-    rectangle(2, 1, 4 * sample)
-}
-
-/// One luma and two chroma samples per element.
-const fn yuv_444(sample: u64) -> Block {
-    element(3 * sample)
-}
-
-/// Returns how a format is stored; `None` if it is unknown. Only plain formats depend on the number
-/// of channels; the others imply it.
-pub(super) fn block(format: u32, channels: u32) -> Option<Block> {
-    let plain = |bytes: u64| element(bytes * u64::from(channels));
+/// Returns the smallest rectangle of elements that a format stores as a unit, as width, height and
+/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if the
+/// format is unknown. Only plain formats depend on the number of channels; the others imply it.
+pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
+    let plain = |bytes: u64| [1, 1, bytes * u64::from(channels)];
     Some(match format {
         // UNSIGNED_INT8, SIGNED_INT8
         0x01 | 0x08 => plain(1),
@@ -57,37 +16,44 @@ pub(super) fn block(format: u32, channels: u32) -> Option<Block> {
         0x03 | 0x0a | 0x20 => plain(4),
 
         // UNORM_INT8X1, SNORM_INT8X1
-        0xc0 | 0xc6 => element(1),
+        0xc0 | 0xc6 => [1, 1, 1],
         // UNORM_INT8X2, SNORM_INT8X2, UNORM_INT16X1, SNORM_INT16X1
-        0xc1 | 0xc7 | 0xc3 | 0xc9 => element(2),
+        0xc1 | 0xc7 | 0xc3 | 0xc9 => [1, 1, 2],
         // UNORM_INT8X4, SNORM_INT8X4, UNORM_INT16X2, SNORM_INT16X2, UNORM_INT_101010_2
-        0xc2 | 0xc8 | 0xc4 | 0xca | 0x50 => element(4),
+        0xc2 | 0xc8 | 0xc4 | 0xca | 0x50 => [1, 1, 4],
         // UNORM_INT16X4, SNORM_INT16X4
-        0xc5 | 0xcb => element(8),
+        0xc5 | 0xcb => [1, 1, 8],
 
+        // Blocks of 4 × 4 compressed elements.
         // BC1_UNORM, BC1_UNORM_SRGB, BC4_UNORM, BC4_SNORM
-        0x91 | 0x92 | 0x97 | 0x98 => compressed(8),
+        0x91 | 0x92 | 0x97 | 0x98 => [4, 4, 8],
         // BC2_UNORM, BC2_UNORM_SRGB, BC3_UNORM, BC3_UNORM_SRGB
         0x93..=0x96
         // BC5_UNORM, BC5_SNORM, BC6H_UF16, BC6H_SF16, BC7_UNORM, BC7_UNORM_SRGB
-        | 0x99..=0x9e => compressed(16),
+        | 0x99..=0x9e => [4, 4, 16],
 
+        // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits each.
         // NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
-        0xb0 | 0x53 | 0x59 => yuv_420(1),
+        0xb0 | 0x53 | 0x59 => [2, 2, 6],
         // P010, P016, UINT16_SEMIPLANAR_420, UINT16_PLANAR_420
-        0x9f | 0xa1 | 0x54 | 0x5a => yuv_420(2),
+        0x9f | 0xa1 | 0x54 | 0x5a => [2, 2, 12],
+
+        // One luma sample per element and two chroma samples per two elements.
         // NV16, YUY2, UINT8_PACKED_422, UINT8_SEMIPLANAR_422, UINT8_PLANAR_422
-        0xa2 | 0xa5 | 0x51 | 0x55 | 0x5b => yuv_422(1),
+        0xa2 | 0xa5 | 0x51 | 0x55 | 0x5b => [2, 1, 4],
         // P210, P216, Y210, Y216, UINT16_SEMIPLANAR_422, UINT16_PLANAR_422
-        0xa3 | 0xa4 | 0xa6 | 0xa7 | 0x56 | 0x5c => yuv_422(2),
+        0xa3 | 0xa4 | 0xa6 | 0xa7 | 0x56 | 0x5c => [2, 1, 8],
+
+        // One luma and two chroma samples per element.
         // Y444_PLANAR8, YUV444_8bit_SemiPlanar, UINT8_SEMIPLANAR_444, UINT8_PLANAR_444
-        0xb2 | 0xb4 | 0x57 | 0x5d => yuv_444(1),
+        0xb2 | 0xb4 | 0x57 | 0x5d => [1, 1, 3],
         // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
-        0xb3 | 0xb5 | 0x58 | 0x5e => yuv_444(2),
+        0xb3 | 0xb5 | 0x58 | 0x5e => [1, 1, 6],
+
         // AYUV, UINT8_PACKED_444: with alpha. Y410: three of 10 bits and 2 bits of alpha.
-        0xa8 | 0x52 | 0xa9 => element(4),
+        0xa8 | 0x52 | 0xa9 => [1, 1, 4],
         // Y416: 12 of 16 bits each, with alpha.
-        0xb1 => element(8),
+        0xb1 => [1, 1, 8],
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@ use std::ptr;
 use super::{BegunCall, Reporter, VkResult};
 use crate::api::pointer::Pointer;
 use crate::api::vulkan::call::{
-    Bindings, Bound, Created, VulkanCall, creates, creates_by, destroys, frees,
+    Bindings, Created, VulkanCall, creates, creates_by, destroys, frees,
 };
 use crate::api::vulkan::structures::{AllocateMemory, Chained, CommandBuffers, IMPORTS};
 use crate::ledger::{Kind, Ledger, Place};
@@ -16,8 +16,8 @@ fn out(handles: &[u64]) -> Pointer<u64> {
 }
 
 /// Reports a call that returns `result`.
-fn call(ledger: &Ledger, call: impl Into<VulkanCall>, result: VkResult) {
-    let (reporter, call) = (Reporter { ledger }, call.into());
+fn call(ledger: &Ledger, call: VulkanCall, result: VkResult) {
+    let reporter = Reporter { ledger };
     let mut begun = BegunCall::default();
     // SAFETY: the pointers in `call` are those of live arrays and structures.
     unsafe {
@@ -155,7 +155,7 @@ fn memory_that_another_has_allocated_is_imported() {
 fn an_object_knows_the_memory_that_is_bound_to_it() {
     let ledger = Ledger::new();
     call(&ledger, creates(Kind::Buffer, DEVICE, out(&[7])), 0);
-    let bind = |memory| VulkanCall::Binds(DEVICE, Bound::Buffer, Bindings::One(7, memory));
+    let bind = |memory| VulkanCall::Binds(DEVICE, Kind::Buffer, Bindings::One(7, memory));
     let bound = || ledger.select(|_| true)[0].made.pool;
     call(&ledger, bind(0), 0);
     call(&ledger, bind(30), -1);
