@@ -30,8 +30,9 @@ struct Failed {
     first_run: usize,
     /// The record that was probably meant, if the address was not live.
     meant: Option<Record>,
-    amount: Amount,
-    each: Option<u64>,
+    /// What the calls of that run were to free.
+    tally: Tally,
+    /// What the calls of all runs were to free.
     records: Vec<u64>,
     /// The run that the notes are about.
     noted_in: Option<usize>,
@@ -148,8 +149,7 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
                 call,
                 first_run: at,
                 meant: None,
-                amount: Amount::default(),
-                each: Some(bytes),
+                tally: Tally::default(),
                 records: Vec::new(),
                 noted_in: None,
                 notes: Vec::new(),
@@ -157,10 +157,10 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
             all.last_mut().expect("it was just added")
         }
     };
-    known.records.extend(record.map(|it| it.sequence));
+    let sequence = record.map(|it| it.sequence);
+    known.records.extend(sequence);
     if known.first_run == at {
-        known.each = known.each.filter(|each| *each == bytes);
-        known.amount.add(bytes);
+        known.tally.add(sequence.unwrap_or(0), bytes);
     }
     // Each run has other addresses: one that can say what was meant is enough.
     if record.is_none()
@@ -294,10 +294,10 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
     });
     let finding = Finding {
         resource: kind,
-        count: failed.amount.count,
-        bytes: failed.amount.bytes,
-        each: failed.each.filter(|_| made.is_some()),
-        allocated: failed.amount.count,
+        count: failed.tally.amount.count,
+        bytes: failed.tally.amount.bytes,
+        each: failed.tally.each.filter(|_| made.is_some()),
+        allocated: failed.tally.amount.count,
         failed: Some(FailedRelease {
             error: names.error(error),
             code: error,
@@ -347,7 +347,7 @@ fn in_broken_context(
     input: &CheckInput,
     diff: &mut Diff,
 ) -> Found {
-    let frees = total(all.iter().map(|failed| failed.amount.count));
+    let frees = total(all.iter().map(|failed| failed.tally.amount.count));
     let mut failed = all.into_iter();
     let first = failed.next().expect("asked only where a free failed");
     let mut found = found_of(first, &input.names);
