@@ -14,8 +14,8 @@ use super::finding::Found;
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
-use crate::ledger::event::{Caller, CuResult, Key, Space};
-use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
+use crate::ledger::event::{Key, Space};
+use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
@@ -25,7 +25,7 @@ const MOST_INSIDE: usize = 3;
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
 struct Failed {
-    call: Call,
+    call: FailedCall,
     /// The first run in which the call failed, whose calls are counted.
     first_run: usize,
     /// The record that was probably meant, if the address was not live.
@@ -45,30 +45,20 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
-            let Anomaly::FailedRelease {
-                key,
-                record,
-                caller,
-                error,
-            } = anomaly
-            else {
+            let Anomaly::FailedRelease(call) = anomaly else {
                 continue;
             };
+            let FailedCall { record, caller, .. } = call;
             // The runtime unloads a program's code at its end, which is not a defect of the
             // program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
                 continue;
             }
             // A call site that fails twice to free the same record counts as one.
-            let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
+            let is_new =
+                record.is_none_or(|it| met.insert((it.sequence, caller.stack, call.error)));
             if is_new {
-                let call = Call {
-                    key: *key,
-                    record: *record,
-                    caller: *caller,
-                    error: *error,
-                };
-                add(&mut all, call, at, run, &input.names);
+                add(&mut all, *call, at, run, &input.names);
             }
         }
     }
@@ -122,17 +112,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-/// A call that failed.
-#[derive(Clone, Copy, Debug)]
-struct Call {
-    key: Key,
-    record: Option<Record>,
-    caller: Caller,
-    error: CuResult,
-}
-
-fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &NameTable) {
-    let Call { key, record, .. } = call;
+fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names: &NameTable) {
+    let FailedCall { key, record, .. } = call;
     let class = record.as_ref().map(Class::of);
     let is_same = |known: &&mut Failed| {
         let stacks = |record: &Option<Record>| record.map(|it| it.made.caller.stack);
@@ -276,7 +257,7 @@ fn described(record: &Record) -> String {
 }
 
 fn found_of(mut failed: Failed, names: &NameTable) -> Found {
-    let Call {
+    let FailedCall {
         key,
         record,
         caller,

@@ -3,7 +3,7 @@
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::anomaly::{Anomalies, Anomaly};
+use super::anomaly::{Anomalies, Anomaly, FailedCall};
 use super::contexts::{ContextEntry, ContextTable};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
@@ -238,12 +238,12 @@ impl Ledger {
                 self.count_unknown_free();
                 self.free_log.freed_unknown(ended.key, caller);
             }
-            record => self.anomalies.push(Anomaly::FailedRelease {
+            record => self.anomalies.push(Anomaly::FailedRelease(FailedCall {
                 key: ended.key,
                 record: record.filter(|record| !self.end_if_too_late(record)),
                 caller: Caller { stack, ..caller },
                 error,
-            }),
+            })),
         }
     }
 

@@ -3,12 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::{Caller, Creation, CuResult, Ledger, Record, StackId, Ticket, succeeded};
-use crate::ledger::Anomaly;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
 use crate::ledger::shard::Entering;
 use crate::ledger::shared::{Shared, SharedFree};
+use crate::ledger::{Anomaly, FailedCall};
 use crate::recursion_guard::quiet;
 use crate::sync::{MutexGuard, PoisonError};
 
@@ -109,12 +109,14 @@ impl Ledger {
         });
         match ended {
             Some((_, caller, Ok(gone))) => gone.iter().for_each(|it| self.freed(it, caller)),
-            Some((key, caller, Err(record))) => self.anomalies.push(Anomaly::FailedRelease {
-                key,
-                record,
-                caller: Caller { stack, ..caller },
-                error,
-            }),
+            Some((key, caller, Err(record))) => {
+                self.anomalies.push(Anomaly::FailedRelease(FailedCall {
+                    key,
+                    record,
+                    caller: Caller { stack, ..caller },
+                    error,
+                }));
+            }
             None => {}
         }
     }
