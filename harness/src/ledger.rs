@@ -10,9 +10,9 @@ pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
 // The ledger itself, which the command and the tests of this crate use.
 #[doc(hidden)]
 pub use gpu_leak_core::ledger::{
-    Anomaly, ContextEntry, Counted, Curve, Event, GraphUsage, Holding, InTurn, Ledger, Lifetime,
-    Mark, MeterReading, Record, Released, Sample, ScopeId, SiteUsage, StackId, Stacks, UsageKey,
-    Watch, event, script,
+    Anomaly, ContextEntry, Counted, Curve, Event, FailedCall, GraphUsage, Holding, InTurn, Ledger,
+    Lifetime, Mark, MeterReading, Record, Released, Sample, ScopeId, SiteUsage, StackId, Stacks,
+    UsageKey, Watch, event, script,
 };
 
 use crate::recursion_guard::quiet;

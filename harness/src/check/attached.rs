@@ -316,7 +316,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     if let Some(exit) = state.exit {
         let since = ledger.anomalies_since(exit);
         anomalies.truncate(anomalies.len() - since.len());
-        records.extend(since.iter().filter_map(ended_with_context));
+        records.extend(since.iter().filter_map(Anomaly::ended));
     }
     // A record that is both live and ended counts once.
     let mut met = FxHashSet::default();
@@ -365,13 +365,6 @@ fn owned(record: Record) -> LiveRecord {
             owner: Ownership::Allowed(AllowedBy::the_code(reason)),
         },
         None => LiveRecord::own(record),
-    }
-}
-
-fn ended_with_context(anomaly: &Anomaly) -> Option<Record> {
-    match anomaly {
-        Anomaly::EndedWithContext { record, .. } => Some(*record),
-        _ => None,
     }
 }
 

@@ -41,17 +41,12 @@ pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     }
     for anomaly in &run.anomalies {
         match anomaly {
-            Anomaly::FailedRelease {
-                record,
-                caller,
-                error,
-                ..
-            } => {
-                add_stack(names, caller.stack);
-                if let Some(record) = record {
+            Anomaly::FailedRelease(failed) => {
+                add_stack(names, failed.caller.stack);
+                if let Some(record) = failed.record {
                     add_stack(names, record.made.caller.stack);
                 }
-                add_error(names, *error);
+                add_error(names, failed.error);
             }
             Anomaly::FailedCreation { caller, error, .. } => {
                 add_stack(names, caller.stack);

@@ -346,13 +346,12 @@ impl Run {
         anomalies.retain(|anomaly| {
             let scope = anomaly.caller().scope;
             let is_own = lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
+            let ended = anomaly.ended();
             let record = match anomaly {
-                Anomaly::EndedWithContext { record, .. } => Some(record),
-                Anomaly::FailedRelease { record, .. } => record.as_ref(),
-                Anomaly::FailedCreation { .. } | Anomaly::Overwritten { .. } => None,
+                Anomaly::FailedRelease(failed) => failed.record.as_ref(),
+                _ => ended,
             };
-            let may_stay = matches!(anomaly, Anomaly::EndedWithContext { record, .. }
-                if lineage.reason(record.made.caller.scope).is_some());
+            let may_stay = ended.is_some_and(|it| lineage.reason(it.made.caller.scope).is_some());
             let is_settled = record.is_some_and(|it| {
                 matches!(lineage.settled(it.sequence), Some(Settled::Failed(by))
                     if failure == Some(*by))
@@ -410,9 +409,7 @@ impl Run {
         }
         let failed: FxHashSet<_> = (input.anomalies.iter())
             .filter_map(|anomaly| match anomaly {
-                Anomaly::FailedRelease {
-                    key, record: None, ..
-                } => Some(*key),
+                Anomaly::FailedRelease(failed) if failed.record.is_none() => Some(failed.key),
                 _ => None,
             })
             .collect();

@@ -23,10 +23,7 @@ pub(crate) fn is_bound(record: &Record) -> bool {
 impl BoundMemory {
     pub(crate) fn of(run: &RunInput) -> Self {
         let live = run.live.iter().map(|live| &live.record);
-        let ended = run.anomalies.iter().filter_map(|anomaly| match anomaly {
-            Anomaly::EndedWithContext { record, .. } => Some(record),
-            _ => None,
-        });
+        let ended = run.anomalies.iter().filter_map(Anomaly::ended);
         let bound = live.chain(ended).filter(|record| is_bound(record));
         Self(bound.map(|it| (it.made.context, it.made.pool)).collect())
     }

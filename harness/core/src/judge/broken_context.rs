@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashSet;
 
-use super::input::{CheckInput, RunInput};
+use super::input::CheckInput;
 use crate::ledger::event::{Caller, CuResult};
 use crate::ledger::{Anomaly, Kind, Place, sticky_error};
 
@@ -33,7 +33,6 @@ impl BrokenContext {
 /// one in which a call returned an error that breaks contexts.
 pub(crate) fn of(input: &CheckInput) -> Option<BrokenContext> {
     let found = input.broken_context();
-    let anomalies = || input.judged_runs().iter().flat_map(anomalies_of);
     let is_first = |anomaly: &&Anomaly| {
         let error = failed_with(anomaly).map(|(_, _, error)| error);
         error.is_some_and(|error| match found {
@@ -41,7 +40,9 @@ pub(crate) fn of(input: &CheckInput) -> Option<BrokenContext> {
             None => sticky_error(error).is_some(),
         })
     };
-    let mut rest = anomalies().skip_while(|anomaly| !is_first(anomaly));
+    let runs = input.judged_runs().iter();
+    let anomalies = runs.flat_map(|run| &run.anomalies);
+    let mut rest = anomalies.skip_while(|anomaly| !is_first(anomaly));
     let first = rest.next().and_then(failed_with);
     let error = found.map(|found| found.error);
     Some(BrokenContext {
@@ -49,22 +50,15 @@ pub(crate) fn of(input: &CheckInput) -> Option<BrokenContext> {
         place: found.map(|found| found.place),
         first: first.map(|(caller, kind, _)| (caller, kind)),
         ended: rest
-            .filter_map(|anomaly| match anomaly {
-                Anomaly::EndedWithContext { record, .. } => Some(record.sequence),
-                _ => None,
-            })
+            .filter_map(|anomaly| Some(anomaly.ended()?.sequence))
             .collect(),
     })
-}
-
-fn anomalies_of(run: &RunInput) -> &[Anomaly] {
-    &run.anomalies
 }
 
 /// Returns the caller of a failed call, what it was to create, and the error.
 fn failed_with(anomaly: &Anomaly) -> Option<(Caller, Option<Kind>, CuResult)> {
     match *anomaly {
-        Anomaly::FailedRelease { caller, error, .. } => Some((caller, None, error)),
+        Anomaly::FailedRelease(failed) => Some((failed.caller, None, failed.error)),
         Anomaly::FailedCreation {
             caller,
             error,

@@ -68,11 +68,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    fn add(&mut self, record: &Record) {
-        self.add_one(record.sequence, record.made.bytes);
-    }
-
-    fn add_one(&mut self, sequence: u64, bytes: u64) {
+    /// Adds the record with this number, or anything else of this size.
+    pub(crate) fn add(&mut self, sequence: u64, bytes: u64) {
         self.each = match (self.amount.count, self.each) {
             (0, _) => Some(bytes),
             (_, each) => each.filter(|each| *each == bytes),
@@ -94,27 +91,29 @@ impl Tally {
 
     /// Returns the part that consists of these records.
     pub(crate) fn among(&self, records: &FxHashSet<u64>) -> Self {
+        self.filtered(|sequence| records.contains(&sequence))
+    }
+
+    fn filtered(&self, is_wanted: impl Fn(u64) -> bool) -> Self {
         let mut part = Self::default();
-        for (sequence, bytes) in self.records.iter().zip(&self.sizes) {
-            if records.contains(sequence) {
-                part.add_one(*sequence, *bytes);
+        part.extend(self, is_wanted);
+        part
+    }
+
+    /// Adds the records of `other` for which `is_wanted` holds.
+    fn extend(&mut self, other: &Self, is_wanted: impl Fn(u64) -> bool) {
+        for (sequence, bytes) in other.records.iter().zip(&other.sizes) {
+            if is_wanted(*sequence) {
+                self.add(*sequence, *bytes);
             }
         }
-        part
     }
 
     /// Removes these records and returns their total amount.
     fn forget(&mut self, records: &FxHashSet<u64>) -> Amount {
-        let mut forgotten = Amount::default();
-        let mut rest = Self::default();
-        for (sequence, bytes) in self.records.iter().zip(&self.sizes) {
-            match records.contains(sequence) {
-                true => forgotten.add(*bytes),
-                false => rest.add_one(*sequence, *bytes),
-            }
-        }
-        *self = rest;
-        forgotten
+        let before = self.amount;
+        *self = self.filtered(|sequence| !records.contains(&sequence));
+        before.minus(self.amount)
     }
 }
 
@@ -195,16 +194,7 @@ impl Group {
     pub(crate) fn kept_in_all(&self) -> Tally {
         let mut sum = Tally::default();
         for kept in &self.kept {
-            if kept.amount.is_zero() {
-                continue;
-            }
-            sum.each = match sum.amount.count {
-                0 => kept.each,
-                _ => sum.each.filter(|each| kept.each == Some(*each)),
-            };
-            sum.amount = sum.amount.plus(kept.amount);
-            sum.records.extend(&kept.records);
-            sum.sizes.extend(&kept.sizes);
+            sum.extend(kept, |_| true);
         }
         sum
     }
@@ -384,10 +374,10 @@ impl<'a> Groups<'a> {
         let is_new = self.seen.insert(record.sequence, at).is_none();
         let group = self.group(key);
         if is_new {
-            group.left[created].add(record);
+            group.left[created].add(record.sequence, record.made.bytes);
         }
         if is_last {
-            group.kept[created].add(record);
+            group.kept[created].add(record.sequence, record.made.bytes);
         }
     }
 
@@ -396,8 +386,8 @@ impl<'a> Groups<'a> {
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);
-        group.left[at].add(record);
-        group.kept[at].add(record);
+        group.left[at].add(record.sequence, record.made.bytes);
+        group.kept[at].add(record.sequence, record.made.bytes);
         for level in &mut group.level[at..runs] {
             level.add(record.made.bytes);
         }

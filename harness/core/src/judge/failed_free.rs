@@ -14,8 +14,8 @@ use super::finding::Found;
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
-use crate::ledger::event::{Caller, CuResult, Key, Space};
-use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
+use crate::ledger::event::{Key, Space};
+use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
@@ -25,13 +25,14 @@ const MOST_INSIDE: usize = 3;
 /// The calls from one line that failed to free what was allocated at one line.
 #[derive(Debug)]
 struct Failed {
-    call: Call,
+    call: FailedCall,
     /// The first run in which the call failed, whose calls are counted.
     first_run: usize,
     /// The record that was probably meant, if the address was not live.
     meant: Option<Record>,
-    amount: Amount,
-    each: Option<u64>,
+    /// What the calls of that run were to free.
+    tally: Tally,
+    /// What the calls of all runs were to free.
     records: Vec<u64>,
     /// The run that the notes are about.
     noted_in: Option<usize>,
@@ -44,30 +45,20 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
-            let Anomaly::FailedRelease {
-                key,
-                record,
-                caller,
-                error,
-            } = anomaly
-            else {
+            let Anomaly::FailedRelease(call) = anomaly else {
                 continue;
             };
+            let FailedCall { record, caller, .. } = call;
             // The runtime unloads a program's code at its end, which is not a defect of the
             // program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
                 continue;
             }
             // A call site that fails twice to free the same record counts as one.
-            let is_new = record.is_none_or(|it| met.insert((it.sequence, caller.stack, *error)));
+            let is_new =
+                record.is_none_or(|it| met.insert((it.sequence, caller.stack, call.error)));
             if is_new {
-                let call = Call {
-                    key: *key,
-                    record: *record,
-                    caller: *caller,
-                    error: *error,
-                };
-                add(&mut all, call, at, run, &input.names);
+                add(&mut all, *call, at, run, &input.names);
             }
         }
     }
@@ -121,17 +112,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-/// A call that failed.
-#[derive(Clone, Copy, Debug)]
-struct Call {
-    key: Key,
-    record: Option<Record>,
-    caller: Caller,
-    error: CuResult,
-}
-
-fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &NameTable) {
-    let Call { key, record, .. } = call;
+fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names: &NameTable) {
+    let FailedCall { key, record, .. } = call;
     let class = record.as_ref().map(Class::of);
     let is_same = |known: &&mut Failed| {
         let stacks = |record: &Option<Record>| record.map(|it| it.made.caller.stack);
@@ -148,8 +130,7 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
                 call,
                 first_run: at,
                 meant: None,
-                amount: Amount::default(),
-                each: Some(bytes),
+                tally: Tally::default(),
                 records: Vec::new(),
                 noted_in: None,
                 notes: Vec::new(),
@@ -157,10 +138,10 @@ fn add(all: &mut Vec<Failed>, call: Call, at: usize, run: &RunInput, names: &Nam
             all.last_mut().expect("it was just added")
         }
     };
-    known.records.extend(record.map(|it| it.sequence));
+    let sequence = record.map(|it| it.sequence);
+    known.records.extend(sequence);
     if known.first_run == at {
-        known.each = known.each.filter(|each| *each == bytes);
-        known.amount.add(bytes);
+        known.tally.add(sequence.unwrap_or(0), bytes);
     }
     // Each run has other addresses: one that can say what was meant is enough.
     if record.is_none()
@@ -276,7 +257,7 @@ fn described(record: &Record) -> String {
 }
 
 fn found_of(mut failed: Failed, names: &NameTable) -> Found {
-    let Call {
+    let FailedCall {
         key,
         record,
         caller,
@@ -294,10 +275,10 @@ fn found_of(mut failed: Failed, names: &NameTable) -> Found {
     });
     let finding = Finding {
         resource: kind,
-        count: failed.amount.count,
-        bytes: failed.amount.bytes,
-        each: failed.each.filter(|_| made.is_some()),
-        allocated: failed.amount.count,
+        count: failed.tally.amount.count,
+        bytes: failed.tally.amount.bytes,
+        each: failed.tally.each.filter(|_| made.is_some()),
+        allocated: failed.tally.amount.count,
         failed: Some(FailedRelease {
             error: names.error(error),
             code: error,
@@ -347,7 +328,7 @@ fn in_broken_context(
     input: &CheckInput,
     diff: &mut Diff,
 ) -> Found {
-    let frees = total(all.iter().map(|failed| failed.amount.count));
+    let frees = total(all.iter().map(|failed| failed.tally.amount.count));
     let mut failed = all.into_iter();
     let first = failed.next().expect("asked only where a free failed");
     let mut found = found_of(first, &input.names);

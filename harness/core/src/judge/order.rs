@@ -30,11 +30,8 @@ pub(super) fn of_line(
         return None;
     }
     let live = run.live.iter().map(|live| &live.record);
-    let left = live.chain(run.anomalies.iter().filter_map(|it| match it {
-        Anomaly::EndedWithContext { record, .. } => Some(record),
-        _ => None,
-    }));
-    let left = left.filter(|it| {
+    let ended = run.anomalies.iter().filter_map(Anomaly::ended);
+    let left = live.chain(ended).filter(|it| {
         let class = (it.made.layer, Some(it.made.kind));
         it.sequence >= run.began && class == (finding.layer, finding.resource)
     });

@@ -19,16 +19,7 @@ const LIMIT: u32 = 10_000;
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
     /// A free or destroy call returned an error.
-    FailedRelease {
-        /// What it named.
-        key: Key,
-        /// What is live under that name; none for an address the ledger does not know.
-        record: Option<Record>,
-        /// Who called.
-        caller: Caller,
-        /// The driver's answer.
-        error: CuResult,
-    },
+    FailedRelease(FailedCall),
     /// A creating call failed.
     FailedCreation {
         /// What was asked for.
@@ -60,14 +51,37 @@ pub enum Anomaly {
     },
 }
 
+/// A free or destroy call that returned an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedCall {
+    /// What it named.
+    pub key: Key,
+    /// What is live under that name; none for an address the ledger does not know.
+    pub record: Option<Record>,
+    /// Who called.
+    pub caller: Caller,
+    /// The driver's answer.
+    pub error: CuResult,
+}
+
 impl Anomaly {
+    /// Returns the record that ended with its context, if this is about one.
+    #[must_use]
+    pub fn ended(&self) -> Option<&Record> {
+        match self {
+            Self::EndedWithContext { record, .. } => Some(record),
+            _ => None,
+        }
+    }
+
     /// Returns who caused it: the caller of the failing call, or the creator of the record that is
     /// gone. A record that ended with its context was never freed by its creator, whoever ended the
     /// context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
-            Self::FailedRelease { caller, .. } | Self::FailedCreation { caller, .. } => *caller,
+            Self::FailedRelease(FailedCall { caller, .. })
+            | Self::FailedCreation { caller, .. } => *caller,
             Self::EndedWithContext { record, .. } | Self::Overwritten { record, .. } => {
                 record.made.caller
             }
@@ -100,8 +114,7 @@ impl Anomalies {
         let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
         let kept = kept.entry(of_sort).or_default();
         // Each record that ended with its context was held, and must be reported.
-        let is_limited = !matches!(anomaly, Anomaly::EndedWithContext { .. });
-        if *kept < LIMIT || !is_limited {
+        if *kept < LIMIT || anomaly.ended().is_some() {
             *kept += 1;
             all.push(anomaly);
         }
@@ -118,7 +131,7 @@ impl Anomalies {
 
 #[cfg(test)]
 mod tests {
-    use super::{Anomalies, Anomaly, LIMIT, Mark};
+    use super::{Anomalies, Anomaly, FailedCall, LIMIT, Mark};
     use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Key, ScopeId, Space};
     use crate::ledger::{Kind, Layer, Place, Record};
 
@@ -141,12 +154,12 @@ mod tests {
     }
 
     fn failed_release(scope: u32) -> Anomaly {
-        Anomaly::FailedRelease {
+        Anomaly::FailedRelease(FailedCall {
             key: KEY,
             record: None,
             caller: of(scope),
             error: 1,
-        }
+        })
     }
 
     #[test]

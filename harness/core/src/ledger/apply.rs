@@ -3,7 +3,7 @@
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::anomaly::{Anomalies, Anomaly};
+use super::anomaly::{Anomalies, Anomaly, FailedCall};
 use super::contexts::{ContextEntry, ContextTable};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
@@ -30,7 +30,7 @@ const fn succeeded(error: CuResult) -> bool {
 }
 
 /// The table of live resources and the bookkeeping beside it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ledger {
     table: Table,
     shared: Mutex<Shared>,
@@ -51,19 +51,7 @@ impl Ledger {
     /// Creates an empty ledger. The ledger of the process is the harness's `ledger::live()`.
     #[must_use]
     pub fn new() -> Self {
-        Self {
-            table: Table::new(),
-            shared: Mutex::default(),
-            knows_graph_memory: AtomicBool::new(false),
-            unknown_frees: AtomicU64::new(0),
-            scopes: OpenScopes::default(),
-            stacks: Stacks::new(),
-            contexts: ContextTable::default(),
-            anomalies: Anomalies::default(),
-            free_log: FreeLog::default(),
-            all_its_own: AtomicBool::new(false),
-            tap: Tap::default(),
-        }
+        Self::default()
     }
 
     /// Applies one event. The beginning of a free returns a ticket, which its end must name.
@@ -250,12 +238,12 @@ impl Ledger {
                 self.count_unknown_free();
                 self.free_log.freed_unknown(ended.key, caller);
             }
-            record => self.anomalies.push(Anomaly::FailedRelease {
+            record => self.anomalies.push(Anomaly::FailedRelease(FailedCall {
                 key: ended.key,
                 record: record.filter(|record| !self.end_if_too_late(record)),
                 caller: Caller { stack, ..caller },
                 error,
-            }),
+            })),
         }
     }
 
@@ -290,12 +278,6 @@ impl Ledger {
 /// Whether a scope frees what it has not created.
 fn frees_for_another(record: &Record, caller: Caller) -> bool {
     caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope
-}
-
-impl Default for Ledger {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 mod contexts;

@@ -1,7 +1,7 @@
 //! Objects that live as long as something holds them: references or mappings.
 //!
 //! Such an object has one record, however many holders it has. This is pure bookkeeping; changes to
-//! the table are returned as [`TableChange`]s.
+//! the table are collected as [`TableChange`]s.
 
 use std::mem;
 
@@ -24,7 +24,11 @@ pub(super) enum TableChange {
 
 /// The objects by key.
 #[derive(Debug, Default)]
-pub(super) struct SharedObjects(FxHashMap<Key, SharedObject>);
+pub(super) struct SharedObjects {
+    all: FxHashMap<Key, SharedObject>,
+    /// What the table must do now, in this order.
+    pub(super) changes: Vec<TableChange>,
+}
 
 #[derive(Debug)]
 struct SharedObject {
@@ -50,21 +54,15 @@ pub(super) struct GivenBack {
     pub(super) record: Record,
     /// The sequence number of the object's first record.
     first: u64,
-    count: u64,
+    /// The number of holds.
+    pub(super) count: u64,
     /// Whether an earlier record has taken the place of this one.
     is_replaced: bool,
 }
 
-impl GivenBack {
-    /// Returns the number of holds.
-    pub(super) fn count(&self) -> u64 {
-        self.count
-    }
-}
-
 impl SharedObjects {
     /// Adds a new object with one hold.
-    pub(super) fn enter(&mut self, record: Record, changes: &mut Vec<TableChange>) {
+    pub(super) fn enter(&mut self, record: Record) {
         let object = SharedObject {
             record,
             earlier: Vec::new(),
@@ -72,47 +70,47 @@ impl SharedObjects {
             count: 1,
             in_flight: 0,
         };
-        if let Some(old) = self.0.insert(record.key(), object)
+        if let Some(old) = self.all.insert(record.key(), object)
             && old.count != 0
         {
-            changes.push(TableChange::Overwritten(old.record));
+            self.changes.push(TableChange::Overwritten(old.record));
         }
-        changes.push(TableChange::Appeared(record));
+        self.changes.push(TableChange::Appeared(record));
     }
 
     /// Returns the records of the earlier calls for objects that were opened more than once and are
     /// still open.
     pub(super) fn earlier(&self) -> impl Iterator<Item = &Record> {
-        let held = self.0.values().filter(|object| object.count != 0);
+        let held = self.all.values().filter(|object| object.count != 0);
         held.flat_map(|object| &object.earlier)
     }
 
     /// Whether the object under `key` is held.
     pub(super) fn is_held(&self, key: &Key) -> bool {
-        self.0.get(key).is_some_and(|object| object.count != 0)
+        self.all.get(key).is_some_and(|object| object.count != 0)
     }
 
     /// Whether the object under `key` is held and was added before the event `sequence`.
     pub(super) fn is_held_since_before(&self, key: &Key, sequence: u64) -> bool {
-        let object = self.0.get(key).filter(|object| object.count != 0);
+        let object = self.all.get(key).filter(|object| object.count != 0);
         object.is_some_and(|object| object.record.sequence < sequence)
     }
 
     /// Adds a hold, because a call returned an object that already exists.
-    pub(super) fn enter_again(&mut self, record: Record, changes: &mut Vec<TableChange>) {
-        if let Some(object) = self.0.get_mut(&record.key()) {
-            changes.push(TableChange::Vanished(object.record));
+    pub(super) fn enter_again(&mut self, record: Record) {
+        if let Some(object) = self.all.get_mut(&record.key()) {
+            self.changes.push(TableChange::Vanished(object.record));
             object
                 .earlier
                 .push(mem::replace(&mut object.record, record));
             object.count += 1;
-            changes.push(TableChange::Appeared(record));
+            self.changes.push(TableChange::Appeared(record));
         }
     }
 
     /// Adds `count` holds to an object that is held; otherwise does nothing.
     pub(super) fn add(&mut self, key: &Key, count: u64) {
-        if let Some(object) = self.0.get_mut(key)
+        if let Some(object) = self.all.get_mut(key)
             && object.count != 0
         {
             // Saturates, because a recording may contain any number.
@@ -121,28 +119,23 @@ impl SharedObjects {
     }
 
     /// Begins a call that releases up to `count` holds.
-    pub(super) fn take(
-        &mut self,
-        key: &Key,
-        count: u64,
-        changes: &mut Vec<TableChange>,
-    ) -> Option<GivenBack> {
-        let object = self.0.get_mut(key).filter(|object| object.count != 0)?;
+    pub(super) fn take(&mut self, key: &Key, count: u64) -> Option<GivenBack> {
+        let object = self.all.get_mut(key).filter(|object| object.count != 0)?;
         let record = object.record;
         let count = count.min(object.count);
         object.count -= count;
         object.in_flight += 1;
         let mut is_replaced = false;
         if object.count == 0 {
-            changes.push(TableChange::Vanished(record));
+            self.changes.push(TableChange::Vanished(record));
         } else if object.earlier.len() as u64 >= object.count {
             // The last call to open the object is assumed to be the first to close it.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;
                 is_replaced = true;
-                changes.push(TableChange::Vanished(record));
-                changes.push(TableChange::Reappeared(earlier));
+                self.changes.push(TableChange::Vanished(record));
+                self.changes.push(TableChange::Reappeared(earlier));
             }
         }
         let first = object.first;
@@ -155,17 +148,17 @@ impl SharedObjects {
     }
 
     /// Restores the holds, because the call has failed.
-    pub(super) fn put_back(&mut self, taken: GivenBack, changes: &mut Vec<TableChange>) {
-        if let Some(object) = self.of(&taken) {
+    pub(super) fn put_back(&mut self, taken: GivenBack) {
+        if let Some(object) = of(&mut self.all, &taken) {
             if object.count == 0 {
                 object.record = taken.record;
                 object.earlier.clear();
-                changes.push(TableChange::Reappeared(taken.record));
+                self.changes.push(TableChange::Reappeared(taken.record));
             } else if taken.is_replaced {
-                changes.push(TableChange::Vanished(object.record));
+                self.changes.push(TableChange::Vanished(object.record));
                 let earlier = mem::replace(&mut object.record, taken.record);
                 object.earlier.push(earlier);
-                changes.push(TableChange::Reappeared(taken.record));
+                self.changes.push(TableChange::Reappeared(taken.record));
             }
             object.count = object.count.saturating_add(taken.count);
             object.in_flight -= 1;
@@ -174,48 +167,49 @@ impl SharedObjects {
 
     /// Completes the call. Returns whether the object is gone for good.
     pub(super) fn commit(&mut self, taken: GivenBack) -> bool {
-        let Some(object) = self.of(&taken) else {
+        let Some(object) = of(&mut self.all, &taken) else {
             return true;
         };
         object.in_flight -= 1;
         let is_gone = object.count == 0 && object.in_flight == 0;
         if is_gone {
-            self.0.remove(&taken.record.key());
+            self.all.remove(&taken.record.key());
         }
         is_gone
     }
 
     /// Hands the object under `key` over, so that no scope is responsible for it. Returns its
     /// previous record.
-    pub(super) fn hand_over(
-        &mut self,
-        key: &Key,
-        changes: &mut Vec<TableChange>,
-    ) -> Option<Record> {
-        let object = self.0.get_mut(key).filter(|object| object.count != 0)?;
+    pub(super) fn hand_over(&mut self, key: &Key) -> Option<Record> {
+        let object = self.all.get_mut(key).filter(|object| object.count != 0)?;
         let before = object.record;
         for record in object.earlier.iter_mut().chain([&mut object.record]) {
             record.made.caller.scope = ScopeId::NOBODY;
         }
-        changes.push(TableChange::Vanished(before));
-        changes.push(TableChange::Reappeared(object.record));
+        self.changes.push(TableChange::Vanished(before));
+        self.changes.push(TableChange::Reappeared(object.record));
         Some(before)
     }
 
     /// Releases `count` holds at once.
-    pub(super) fn give_back(&mut self, key: &Key, count: u64, changes: &mut Vec<TableChange>) {
-        if let Some(taken) = self.take(key, count, changes) {
+    pub(super) fn give_back(&mut self, key: &Key, count: u64) {
+        if let Some(taken) = self.take(key, count) {
             self.commit(taken);
         }
     }
 
     /// Removes the object, whatever holds it.
     pub(super) fn forget(&mut self, key: &Key) {
-        self.0.remove(key);
+        self.all.remove(key);
     }
+}
 
-    fn of(&mut self, taken: &GivenBack) -> Option<&mut SharedObject> {
-        let object = self.0.get_mut(&taken.record.key())?;
-        (object.first == taken.first).then_some(object)
-    }
+/// Returns the object that `taken` was released from. A function of one field, so that the other can
+/// be changed meanwhile.
+fn of<'a>(
+    all: &'a mut FxHashMap<Key, SharedObject>,
+    taken: &GivenBack,
+) -> Option<&'a mut SharedObject> {
+    let object = all.get_mut(&taken.record.key())?;
+    (object.first == taken.first).then_some(object)
 }

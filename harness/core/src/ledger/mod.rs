@@ -26,7 +26,7 @@ mod tap;
 mod timeline;
 mod usage;
 
-pub use anomaly::{Anomaly, Mark};
+pub use anomaly::{Anomaly, FailedCall, Mark};
 pub use apply::Ledger;
 pub use contexts::ContextEntry;
 pub use event::{Event, Record, ScopeId, StackId};

@@ -20,7 +20,7 @@ use super::kind::Kind;
 pub(super) struct Physical {
     /// How many objects have been created.
     objects: u64,
-    holds: SharedObjects,
+    pub(super) holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
     /// By first address.
     maps: BTreeMap<u64, MappedRange>,
@@ -79,7 +79,7 @@ fn key_of(object: u64) -> Key {
 impl Physical {
     /// Records a new handle, which `record` has as its key. Importing the same object again while
     /// it is held returns the same handle.
-    pub(super) fn created(&mut self, mut record: Record, changes: &mut Vec<TableChange>) {
+    pub(super) fn created(&mut self, mut record: Record) {
         let handle = record.made.key.value();
         if let Some(known) = self.handles.get_mut(&handle) {
             if record.made.kind == Kind::Imported {
@@ -87,31 +87,25 @@ impl Physical {
                 self.holds.add(&key_of(known.object), 1);
                 return;
             }
-            self.lose_handle(handle, changes);
+            self.lose_handle(handle);
         }
         self.objects += 1;
         record.made.key = key_of(self.objects);
         // The memory belongs to the device and does not end with a context.
         record.made.context = ContextUid::default();
-        self.holds.enter(record, changes);
+        self.holds.enter(record);
         self.name(handle, self.objects, record.sequence);
     }
 
     /// Records that the driver returned a handle, known or new, for the object mapped at `address`.
-    pub(super) fn retained(
-        &mut self,
-        handle: u64,
-        address: u64,
-        now: u64,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn retained(&mut self, handle: u64, address: u64, now: u64) {
         let Some(object) = self.mapped_at(address) else {
             return;
         };
         match self.handles.get_mut(&handle) {
             Some(known) if known.object == object => known.references += 1,
             _ => {
-                self.lose_handle(handle, changes);
+                self.lose_handle(handle);
                 self.name(handle, object, now);
             }
         }
@@ -119,19 +113,12 @@ impl Physical {
     }
 
     /// Records that the object of `handle` is mapped at `bytes` from `address` on.
-    pub(super) fn mapped(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        handle: u64,
-        now: u64,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn mapped(&mut self, address: u64, bytes: u64, handle: u64, now: u64) {
         let end = address.saturating_add(bytes);
         // The driver maps no address twice, so whatever is still recorded here was unmapped unseen.
         for old in self.overlapping(address, end) {
             if let Some(map) = self.maps.remove(&old) {
-                self.lose(map.object, 1, changes);
+                self.lose(map.object, 1);
             }
         }
         if let Some(handle) = self.handles.get(&handle) {
@@ -147,11 +134,7 @@ impl Physical {
     }
 
     /// Begins a call that releases `handle` once.
-    pub(super) fn release_began(
-        &mut self,
-        handle: u64,
-        changes: &mut Vec<TableChange>,
-    ) -> Option<Dropped> {
+    pub(super) fn release_began(&mut self, handle: u64) -> Option<Dropped> {
         let known = self.handles.get_mut(&handle)?;
         known.references -= 1;
         let from = DroppedBy::Handle(handle, *known);
@@ -159,17 +142,12 @@ impl Physical {
         if known.references == 0 {
             self.handles.remove(&handle);
         }
-        let taken = self.holds.take(&key_of(object), 1, changes)?;
+        let taken = self.holds.take(&key_of(object), 1)?;
         Some(Dropped { taken, from })
     }
 
     /// Begins a call that unmaps `bytes` from `address` on, which may be several mappings.
-    pub(super) fn unmap_began(
-        &mut self,
-        address: u64,
-        bytes: u64,
-        changes: &mut Vec<TableChange>,
-    ) -> Vec<Dropped> {
+    pub(super) fn unmap_began(&mut self, address: u64, bytes: u64) -> Vec<Dropped> {
         let range = address..address.saturating_add(bytes);
         let maps: Vec<_> = self
             .maps
@@ -179,7 +157,7 @@ impl Physical {
         let mut dropped = Vec::with_capacity(maps.len());
         for (at, map) in maps {
             self.maps.remove(&at);
-            if let Some(taken) = self.holds.take(&key_of(map.object), 1, changes) {
+            if let Some(taken) = self.holds.take(&key_of(map.object), 1) {
                 let from = DroppedBy::Map(at, map);
                 dropped.push(Dropped { taken, from });
             }
@@ -194,7 +172,7 @@ impl Physical {
 
     /// Restores the hold after a failed call. If the handle or range refers to another object by
     /// now, another call has released the hold.
-    pub(super) fn put_back(&mut self, dropped: Dropped, changes: &mut Vec<TableChange>) {
+    pub(super) fn put_back(&mut self, dropped: Dropped) {
         let is_taken = match dropped.from {
             DroppedBy::Handle(value, old) => {
                 // Another call may have removed it, with the references that `old` still had.
@@ -217,30 +195,25 @@ impl Physical {
         if is_taken {
             self.holds.commit(dropped.taken);
         } else {
-            self.holds.put_back(dropped.taken, changes);
+            self.holds.put_back(dropped.taken);
         }
     }
 
     /// Handles a successful release of `key`, for which nothing was known at its beginning with the
     /// event `began`: a hold that is older has been restored by a failed call meanwhile, and is
     /// removed. Returns whether there was one.
-    pub(super) fn released_unknown(
-        &mut self,
-        key: &Key,
-        began: u64,
-        changes: &mut Vec<TableChange>,
-    ) -> bool {
+    pub(super) fn released_unknown(&mut self, key: &Key, began: u64) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value());
             match handle {
-                Some(handle) if handle.since < began => self.release_began(key.value(), changes),
+                Some(handle) if handle.since < began => self.release_began(key.value()),
                 _ => None,
             }
         } else {
             match self.maps.get(&key.value()) {
                 Some(map) if map.since < began => {
                     let bytes = map.end - key.value();
-                    self.unmap_began(key.value(), bytes, changes).pop()
+                    self.unmap_began(key.value(), bytes).pop()
                 }
                 _ => None,
             }
@@ -274,12 +247,8 @@ impl Physical {
     }
 
     /// Hands an object over, so that no scope is responsible for it. Returns its previous record.
-    pub(super) fn hand_over(
-        &mut self,
-        key: &Key,
-        changes: &mut Vec<TableChange>,
-    ) -> Option<Record> {
-        self.holds.hand_over(key, changes)
+    pub(super) fn hand_over(&mut self, key: &Key) -> Option<Record> {
+        self.holds.hand_over(key)
     }
 
     fn name(&mut self, handle: u64, object: u64, since: u64) {
@@ -292,16 +261,16 @@ impl Physical {
     }
 
     /// Removes a handle that refers to another object now, although no release was seen.
-    fn lose_handle(&mut self, handle: u64, changes: &mut Vec<TableChange>) {
+    fn lose_handle(&mut self, handle: u64) {
         if let Some(old) = self.handles.remove(&handle) {
-            self.lose(old.object, old.references, changes);
+            self.lose(old.object, old.references);
         }
     }
 
-    fn lose(&mut self, object: u64, count: u64, changes: &mut Vec<TableChange>) {
-        let before = changes.len();
-        self.holds.give_back(&key_of(object), count, changes);
-        for change in &mut changes[before..] {
+    fn lose(&mut self, object: u64, count: u64) {
+        let before = self.holds.changes.len();
+        self.holds.give_back(&key_of(object), count);
+        for change in &mut self.holds.changes[before..] {
             if let TableChange::Vanished(record) = *change {
                 *change = TableChange::Overwritten(record);
             }

@@ -58,7 +58,7 @@ impl Amount {
 }
 
 /// An open scope.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ScopeState {
     /// The event with which it began.
     since: u64,
@@ -85,15 +85,11 @@ impl OpenScopes {
         let mut open = self.lock();
         let is_new = !open.contains_key(&scope);
         if is_new {
-            open.insert(
-                scope,
-                ScopeState {
-                    since,
-                    freed_earlier: Amount::default(),
-                    handed_over: Amount::default(),
-                    primaries: BTreeMap::new(),
-                },
-            );
+            let state = ScopeState {
+                since,
+                ..ScopeState::default()
+            };
+            open.insert(scope, state);
         }
         is_new
     }

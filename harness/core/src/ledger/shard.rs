@@ -13,6 +13,7 @@ use super::figures::Figures;
 use super::kind::Kind;
 use super::timeline::SampleLog;
 use super::usage::{Gauge, UsageKey};
+use crate::sync::atomic::Ordering;
 
 /// A power of two, larger than the number of threads that allocate at once. Every shard has an
 /// entry for each scope.
@@ -172,13 +173,13 @@ impl Shard {
     /// Returns a key for one more object with the handle of a live one.
     #[cold]
     fn free_copy(&self, figures: &Figures, key: Key) -> Option<Key> {
-        figures.copied();
+        figures.has_copies.store(true, Ordering::Relaxed);
         iter::successors(key.next_copy(), |key| key.next_copy()).find(|key| self.get(key).is_none())
     }
 
     /// Returns the key of the last live object with the handle of `key`.
     pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Key {
-        if !figures.has_copies() {
+        if !figures.has_copies.load(Ordering::Relaxed) {
             return *key;
         }
         let copies = iter::successors(Some(*key), |key| key.next_copy());
@@ -309,7 +310,7 @@ impl Shard {
     /// Removes the record under `key`.
     pub(super) fn take(&mut self, figures: &Figures, key: &Key) -> Option<Record> {
         let index = self.find(key)?;
-        self.lose(figures, index, figures.now() - 1);
+        self.lose(figures, index, figures.last());
         Some(*self.release(index))
     }
 }

@@ -5,6 +5,8 @@
 //! record may need several calls to go. One lock guards all of them: these calls are rare, and slow
 //! in the driver.
 
+use std::mem;
+
 use rustc_hash::FxHashMap;
 
 use super::event::{Caller, Key, Record, Space, Ticket};
@@ -71,15 +73,23 @@ impl SharedFree {
 
 impl Shared {
     /// Records that a call created an object, or added a reference to one that is already imported.
-    pub(super) fn created(&mut self, record: Record, changes: &mut Vec<TableChange>) {
+    pub(super) fn created(&mut self, record: Record) {
         let key = record.key();
         if key.space == Space::PhysicalHandle {
-            self.physical.created(record, changes);
+            self.physical.created(record);
         } else if key.space == Space::IpcPointer && self.counted.is_held(&key) {
-            self.counted.enter_again(record, changes);
+            self.counted.enter_again(record);
         } else {
-            self.counted.enter(record, changes);
+            self.counted.enter(record);
         }
+    }
+
+    /// Returns what the table must do now, once. Their order does not matter between the two, because
+    /// one call never changes both.
+    pub(super) fn changes(&mut self) -> impl Iterator<Item = TableChange> + use<> {
+        let of_physical = mem::take(&mut self.physical.holds.changes);
+        let of_counted = mem::take(&mut self.counted.changes);
+        of_physical.into_iter().chain(of_counted)
     }
 
     /// Whether a free is in flight.
@@ -88,52 +98,36 @@ impl Shared {
     }
 
     /// Begins a call that releases `count` references.
-    pub(super) fn give_back(
-        &mut self,
-        free: &mut SharedFree,
-        count: u64,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn give_back(&mut self, free: &mut SharedFree, count: u64) {
         let key = free.key;
         if key.space == Space::PhysicalHandle {
-            free.physical
-                .extend(self.physical.release_began(key.value(), changes));
+            let dropped = self.physical.release_began(key.value());
+            free.physical.extend(dropped);
         } else {
-            free.objects.extend(self.counted.take(&key, count, changes));
+            free.objects.extend(self.counted.take(&key, count));
         }
     }
 
     /// Begins a call that releases `count` references of `graph`.
-    pub(super) fn give_back_of_graph(
-        &mut self,
-        free: &mut SharedFree,
-        graph: Key,
-        count: u64,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn give_back_of_graph(&mut self, free: &mut SharedFree, graph: Key, count: u64) {
         free.graph = Some((graph, None));
         let count = self.graphs.released(&graph, &free.key, count);
         if count != 0 {
-            let taken = self.counted.take(&free.key, count, changes);
+            let taken = self.counted.take(&free.key, count);
             free.objects.extend(taken);
         }
     }
 
     /// Begins a call that unmaps `bytes`.
-    pub(super) fn unmap(
-        &mut self,
-        free: &mut SharedFree,
-        bytes: u64,
-        changes: &mut Vec<TableChange>,
-    ) {
-        free.physical = self.physical.unmap_began(free.key.value(), bytes, changes);
+    pub(super) fn unmap(&mut self, free: &mut SharedFree, bytes: u64) {
+        free.physical = self.physical.unmap_began(free.key.value(), bytes);
     }
 
     /// Begins a call that ends a graph.
-    pub(super) fn end_graph(&mut self, free: &mut SharedFree, changes: &mut Vec<TableChange>) {
+    pub(super) fn end_graph(&mut self, free: &mut SharedFree) {
         if let Some(held) = self.graphs.take(&free.key) {
             let objects = held.objects();
-            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count, changes));
+            let taken = objects.filter_map(|(key, count)| self.counted.take(key, *count));
             free.objects = taken.collect();
             free.graph = Some((free.key, Some(held)));
         }
@@ -148,7 +142,6 @@ impl Shared {
         count: u64,
         moved: bool,
         is_known: bool,
-        changes: &mut Vec<TableChange>,
     ) {
         match (is_known && self.counted.is_held(&key), moved) {
             (true, true) => self.graphs.retained(graph, key, count),
@@ -157,43 +150,32 @@ impl Shared {
                 self.counted.add(&key, count);
             }
             // A child graph, or one that existed before: its end cannot be observed.
-            (false, true) => self.counted.give_back(&key, count, changes),
+            (false, true) => self.counted.give_back(&key, count),
             (false, false) => {}
         }
     }
 
     /// Records that `to` was made from `from` and holds the same.
-    pub(super) fn graph_copied(
-        &mut self,
-        from: &Key,
-        to: Key,
-        auto_free: bool,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn graph_copied(&mut self, from: &Key, to: Key, auto_free: bool) {
         let before = self.graphs.copied(from, to, auto_free);
-        self.refer_instead(&to, before, changes);
+        self.refer_instead(&to, before);
     }
 
     /// Records that an executable graph refers to what `graph` refers to.
-    pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key, changes: &mut Vec<TableChange>) {
+    pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key) {
         let before = self.graphs.updated(exec, graph);
-        self.refer_instead(&exec, Some(before), changes);
+        self.refer_instead(&exec, Some(before));
     }
 
     /// Adds the references that `graph` has now, and releases those that it had `before`.
-    fn refer_instead(
-        &mut self,
-        graph: &Key,
-        before: Option<Graph>,
-        changes: &mut Vec<TableChange>,
-    ) {
+    fn refer_instead(&mut self, graph: &Key, before: Option<Graph>) {
         if let Some(graph) = self.graphs.get(graph) {
             for (key, count) in graph.objects() {
                 self.counted.add(key, *count);
             }
         }
         for (key, count) in before.iter().flat_map(Graph::objects) {
-            self.counted.give_back(key, *count, changes);
+            self.counted.give_back(key, *count);
         }
     }
 
@@ -212,24 +194,19 @@ impl Shared {
     }
 
     /// Restores what a failed call released. Returns its first record.
-    pub(super) fn put_back(
-        &mut self,
-        free: SharedFree,
-        changes: &mut Vec<TableChange>,
-    ) -> Option<Record> {
+    pub(super) fn put_back(&mut self, free: SharedFree) -> Option<Record> {
         let first = free.records().next().copied();
         for dropped in free.physical {
-            self.physical.put_back(dropped, changes);
+            self.physical.put_back(dropped);
         }
         for taken in &free.objects {
-            self.counted.put_back(*taken, changes);
+            self.counted.put_back(*taken);
         }
         match free.graph {
             Some((graph, Some(held))) => self.graphs.put_back(graph, held),
             Some((graph, None)) => {
                 for taken in free.objects {
-                    self.graphs
-                        .retained(graph, taken.record.key(), taken.count());
+                    self.graphs.retained(graph, taken.record.key(), taken.count);
                 }
             }
             None => {}
@@ -239,19 +216,14 @@ impl Shared {
 
     /// Handles a successful free of something unknown. As for resources with one owner, anything
     /// older is gone, whether a failed call has already restored it or still will.
-    pub(super) fn freed_unknown(
-        &mut self,
-        ticket: Ticket,
-        key: &Key,
-        changes: &mut Vec<TableChange>,
-    ) {
+    pub(super) fn freed_unknown(&mut self, ticket: Ticket, key: &Key) {
         let began = began(ticket);
         let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {
-            self.physical.released_unknown(key, began, changes)
+            self.physical.released_unknown(key, began)
         } else {
             let is_stale = self.counted.is_held_since_before(key, began);
             if is_stale {
-                self.counted.give_back(key, 1, changes);
+                self.counted.give_back(key, 1);
             }
             is_stale
         };

@@ -46,17 +46,17 @@ pub struct Stacks {
     next: AtomicU32,
 }
 
-impl Stacks {
-    /// Creates an empty set.
-    #[must_use]
-    pub fn new() -> Self {
+impl Default for Stacks {
+    fn default() -> Self {
         Self {
             numbers: (0..SHARDS).map(|_| Mutex::default()).collect(),
             chunks: (0..CHUNKS).map(|_| OnceLock::new()).collect(),
             next: AtomicU32::new(1),
         }
     }
+}
 
+impl Stacks {
     /// Returns the number of a backtrace: return addresses, innermost first. The result is 0
     /// without frames, or if there are more distinct backtraces than can be stored.
     #[must_use]
@@ -150,12 +150,6 @@ impl Stacks {
     }
 }
 
-impl Default for Stacks {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
@@ -166,7 +160,7 @@ mod tests {
 
     #[test]
     fn equal_stacks_share_a_number_and_others_do_not() {
-        let stacks = Stacks::new();
+        let stacks = Stacks::default();
         let first = stacks.intern(&[1, 2, 3]);
         assert_eq!(first, stacks.intern(&[1, 2, 3]));
         assert_ne!(first, stacks.intern(&[1, 2]));
@@ -177,12 +171,12 @@ mod tests {
 
     #[test]
     fn a_backtrace_is_found_after_it_was_interned_and_only_there() {
-        let stacks = Stacks::new();
+        let stacks = Stacks::default();
         assert_eq!(stacks.find(&[4, 5, 6]), None);
         let id = stacks.intern(&[4, 5, 6]);
         assert_eq!(stacks.find(&[4, 5, 6]), Some(id));
         assert_eq!(stacks.end(), id.0 + 1);
-        assert_eq!(Stacks::new().find(&[4, 5, 6]), None, "of another set");
+        assert_eq!(Stacks::default().find(&[4, 5, 6]), None, "of another set");
         // What this thread met last may be another backtrace.
         for frame in 0..1000 {
             let id = stacks.intern(&[frame]);
@@ -196,7 +190,7 @@ mod tests {
     fn backtraces_with_the_same_hash_have_different_numbers() {
         // The factor of rustc-hash, with which these two have the same hash.
         const FACTOR: usize = 0xf135_7aea_2e62_a9c5_u64 as usize;
-        let stacks = Stacks::new();
+        let stacks = Stacks::default();
         let pair = [[1, FACTOR], [2, 0]];
         let ids = pair.map(|frames| stacks.intern(&frames));
         assert_ne!(ids[0], ids[1]);
@@ -208,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_backtrace_of_a_recording_keeps_its_number() {
-        let stacks = Stacks::new();
+        let stacks = Stacks::default();
         assert!(stacks.restore(StackId(2000), &[1, 2]));
         assert_eq!(stacks.frames(StackId(2000)), [1, 2]);
         assert_eq!(stacks.end(), 2001);
@@ -224,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_backtrace_that_this_thread_knows_is_found_without_a_lock() {
-        let stacks = Stacks::new();
+        let stacks = Stacks::default();
         let id = stacks.intern(&[7, 8, 9]);
         let (locked, is_locked) = mpsc::channel();
         let (found, was_found) = mpsc::channel();

@@ -6,6 +6,7 @@
 use std::array;
 use std::sync::Arc;
 
+use crate::sync::atomic::Ordering;
 use crate::sync::{Lock, LockGuard};
 
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
@@ -51,19 +52,21 @@ pub struct Watch<'ledger>(&'ledger Table);
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.0.figures.end_watch();
+        self.0.figures.watches.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Table {
-    pub(super) fn new() -> Self {
+impl Default for Table {
+    fn default() -> Self {
         Self {
-            figures: Figures::new(),
+            figures: Figures::default(),
             // Created one by one: all at once need more space than a small stack has.
             shards: (0..SHARDS).map(|_| Padded(LockedShard::new())).collect(),
         }
     }
+}
 
+impl Table {
     /// The highest bits of a product depend on all bits of a factor, however addresses are aligned.
     fn shard_of(key: &Key) -> usize {
         /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
@@ -100,7 +103,7 @@ impl Table {
         let mut shard = self.lock(&record.key());
         if shard.get(&record.key()).is_none() {
             let (new, _) = shard.write(&self.figures, &record.made, record.sequence);
-            shard.gain(&self.figures, new, self.figures.now() - 1, entering);
+            shard.gain(&self.figures, new, self.figures.last(), entering);
         }
     }
 
@@ -138,7 +141,7 @@ impl Table {
             *count -= 1;
         }
         if let Some(mut meters) = self.figures.meters.of(&before) {
-            meters.disowned(&before, self.figures.now() - 1);
+            meters.disowned(&before, self.figures.last());
         }
         Some(before)
     }
@@ -296,7 +299,7 @@ impl Table {
     /// has made them.
     pub(super) fn watch(&self) -> Watch<'_> {
         let mut all = self.lock_all();
-        if self.figures.watch() {
+        if self.figures.watches.fetch_add(1, Ordering::Relaxed) == 0 {
             let usage = all.iter_mut().flat_map(|shard| &mut shard.usage);
             usage.for_each(|usage| usage.log.clear());
         }
@@ -372,7 +375,7 @@ mod tests {
 
     #[test]
     fn what_was_freed_takes_no_room_for_long() {
-        let table = Table::new();
+        let table = Table::default();
         for address in 1..=100_000 {
             table.create(&made(address));
             let ticket = table.begin_free(&key(address), Caller::default(), |_, _| true);
@@ -394,7 +397,7 @@ mod tests {
         for (second_lives, first_fails) in
             [(true, true), (true, false), (false, true), (false, false)]
         {
-            let table = Table::new();
+            let table = Table::default();
             table.create(&made(1));
             let first = table.begin_free(&key(1), Caller::default(), |_, _| true);
             let (newer, _, old) = table.create(&made(1));
@@ -426,7 +429,7 @@ mod tests {
     #[test]
     fn what_was_freed_keeps_its_entry_until_many_are_free() {
         for (freed, kept) in [(2 * MIN_FREE, 2 * MIN_FREE + 1), (2 * MIN_FREE + 1, 1)] {
-            let table = Table::new();
+            let table = Table::default();
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(freed + 1).collect();
             for key in &keys[1..] {
@@ -446,7 +449,7 @@ mod tests {
     #[test]
     fn an_address_that_is_used_again_and_again_keeps_the_record_whose_free_failed() {
         for second_first in [true, false] {
-            let table = Table::new();
+            let table = Table::default();
             let begin = || table.begin_free(&key(1), Caller::default(), |_, _| false);
             let (oldest, ..) = table.create(&made(1));
             let first = begin();
@@ -472,7 +475,7 @@ mod tests {
 
     #[test]
     fn a_free_that_succeeded_waits_for_nobody() {
-        let table = Table::new();
+        let table = Table::default();
         table.create(&made(1));
         let ticket = table.begin_free(&key(1), Caller::default(), |_, _| true);
         let (locked, is_locked) = mpsc::channel();
@@ -498,7 +501,7 @@ mod tests {
     #[test]
     fn frees_in_flight_of_one_shard_have_tickets_of_their_own() {
         for succeeded in [true, false] {
-            let table = Table::new();
+            let table = Table::default();
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);
             let keys: Vec<Key> = of_one_shard.take(20).collect();
             keys.iter()

@@ -50,7 +50,7 @@ pub struct Finding {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
     /// Whether this is such a consequence of another finding, with which it is told.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub is_consequence: bool,
     /// When they were created; none if it is unknown.
     #[serde(default)]
@@ -385,14 +385,6 @@ pub struct Consequence {
     pub bytes: u64,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-const fn is_false(value: &bool) -> bool {
-    !*value
-}
-
 /// When something was created, counted in allocating and freeing calls of the process during the
 /// test. A clock would cost as much as the rest of such a call, and would differ in every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -455,12 +447,8 @@ pub struct Share {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// How many of them were there before the run.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub earlier: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 /// The kind of a limit.

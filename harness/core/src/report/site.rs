@@ -66,7 +66,7 @@ pub struct Frame {
     /// The owner of the code.
     pub owner: Owner,
     /// The language it is written in.
-    #[serde(default, skip_serializing_if = "Language::is_compiled")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub language: Language,
 }
 
@@ -81,12 +81,6 @@ pub enum Language {
     Compiled,
     /// Python.
     Python,
-}
-
-impl Language {
-    fn is_compiled(&self) -> bool {
-        *self == Self::Compiled
-    }
 }
 
 /// The owner of a frame's code.

@@ -71,12 +71,8 @@ pub struct Course {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<LoggedAllocation>,
     /// How many others there were: a log that is full loses the smaller half.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_default")]
     pub lost: u64,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Course {

@@ -14,7 +14,7 @@ fn at_depth(stacks: &Stacks, depth: usize) -> StackId {
 
 #[test]
 fn a_stack_names_its_callers() {
-    let stacks = Stacks::new();
+    let stacks = Stacks::default();
     let stack = at_depth(&stacks, 0);
     let frames = symbols::frames(stacks.frames(stack), &[]);
     let names: Vec<_> = frames
@@ -31,14 +31,14 @@ fn a_stack_names_its_callers() {
 
 #[test]
 fn a_deep_stack_is_cut_off_at_its_outer_end() {
-    let stacks = Stacks::new();
+    let stacks = Stacks::default();
     let stack = at_depth(&stacks, 3 * DEPTH);
     assert_eq!(stacks.frames(stack).len(), DEPTH);
 }
 
 #[test]
 fn one_way_is_one_stack() {
-    let stacks = Stacks::new();
+    let stacks = Stacks::default();
     let mut seen = Vec::new();
     // Unrolled, each iteration would be a different call site.
     for _ in 0..black_box(3) {
@@ -50,7 +50,7 @@ fn one_way_is_one_stack() {
 
 #[test]
 fn threads_may_walk_at_once() {
-    let stacks = Stacks::new();
+    let stacks = Stacks::default();
     // Miri takes a thousand times as long.
     let rounds = if cfg!(miri) { 2 } else { 200 };
     std::thread::scope(|scope| {

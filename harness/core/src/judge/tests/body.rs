@@ -6,7 +6,7 @@ use crate::judge::{CheckInput, CheckResult, Facts, LayerName, LayerUsage, LiveRe
 use crate::judge::{Ownership, RunInput, judge};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
 use crate::ledger::{
-    Anomaly, Kind, Layer, MeterReading, Place, Record, ScopeId, SiteUsage, StackId,
+    Anomaly, FailedCall, Kind, Layer, MeterReading, Place, Record, ScopeId, SiteUsage, StackId,
 };
 use crate::report::{Finding, Frame, Owner};
 
@@ -308,11 +308,13 @@ impl Run<'_> {
         let it = all
             .find(|it| it.record.sequence == sequence)
             .expect("it is live");
-        self.input.anomalies.push(Anomaly::FailedRelease {
-            key: it.record.key(),
-            record: Some(it.record),
-            caller,
-            error,
-        });
+        self.input
+            .anomalies
+            .push(Anomaly::FailedRelease(FailedCall {
+                key: it.record.key(),
+                record: Some(it.record),
+                caller,
+                error,
+            }));
     }
 }

@@ -3,18 +3,19 @@
 use super::body::{Run, check, frame, gpu, library};
 use crate::judge::{ContextError, Freed, FreedInside};
 use crate::ledger::event::{ContextEnd, ContextUid, CuResult, Key, Space};
-use crate::ledger::{Anomaly, Kind, Layer, Place, StackId};
+use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, StackId};
 use crate::report::Owner;
 
 /// A free of an address that is not live fails.
 fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: CuResult) {
     let caller = run.caller(line);
-    run.input.anomalies.push(Anomaly::FailedRelease {
+    let failed = FailedCall {
         key: Key::new(space, value),
         record: None,
         caller,
         error,
-    });
+    };
+    run.input.anomalies.push(Anomaly::FailedRelease(failed));
 }
 
 #[test]

@@ -10,15 +10,13 @@ use crate::ledger::shared::SharedFree;
 impl Ledger {
     pub(super) fn graph_retained(&self, graph: Key, key: Key, count: u64, moved: bool) {
         let is_known = self.table.get(&graph).is_some();
-        self.change(|shared, changes| {
-            shared.graph_retained(graph, key, count, moved, is_known, changes);
-        });
+        self.change(|shared| shared.graph_retained(graph, key, count, moved, is_known));
     }
 
     pub(super) fn graph_copied(&self, from: Key, to: Key, auto_free: bool) {
         let is_logged = self.table.figures.meters.has_log();
-        let usage = self.change(|shared, changes| {
-            shared.graph_copied(&from, to, auto_free, changes);
+        let usage = self.change(|shared| {
+            shared.graph_copied(&from, to, auto_free);
             let graph = shared.graphs.get(&to).filter(|_| is_logged);
             graph.map(Graph::usage).unwrap_or_default()
         });
@@ -29,7 +27,7 @@ impl Ledger {
     }
 
     pub(super) fn graph_updated(&self, exec: Key, graph: Key) {
-        self.change(|shared, changes| shared.graph_updated(exec, &graph, changes));
+        self.change(|shared| shared.graph_updated(exec, &graph));
     }
 
     /// Whether launches must be reported, because some graph allocates or frees memory.
@@ -51,17 +49,17 @@ impl Ledger {
             ..made
         };
         let is_logged = self.table.figures.meters.has_log();
-        self.change(|shared, _| shared.graphs.allocates(graph, made, is_logged));
+        self.change(|shared| shared.graphs.allocates(graph, made, is_logged));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn graph_frees(&self, graph: Key, address: u64) {
-        self.change(|shared, _| shared.graphs.frees(graph, address));
+        self.change(|shared| shared.graphs.frees(graph, address));
         self.knows_graph_memory.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn capture_ended(&self, stream: Key, graph: Option<Key>, is_last: bool) {
-        self.change(|shared, _| match graph {
+        self.change(|shared| match graph {
             Some(graph) => shared.graphs.named(&stream, graph),
             // Its graph is gone, and the handle may soon name another one. Of graphs without a
             // record only captures in progress are kept.
@@ -127,8 +125,8 @@ impl Ledger {
     #[inline(never)]
     pub(super) fn graph_end_began(&self, ticket: Ticket, graph: Key, caller: Caller) {
         let mut free = SharedFree::new(graph, caller);
-        self.change(|shared, changes| {
-            shared.end_graph(&mut free, changes);
+        self.change(|shared| {
+            shared.end_graph(&mut free);
             shared.in_flight.insert(ticket, free);
         });
     }
@@ -137,7 +135,7 @@ impl Ledger {
         if !succeeded(error) {
             return self.put_back_shared(ticket);
         }
-        let ended = self.change(|shared, _| {
+        let ended = self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;
             Some((free.caller, shared.commit(free)))
         });

@@ -84,12 +84,12 @@ impl Ledger {
             // In place, because it may be freed at any moment.
             return self.table.disown(key);
         }
-        self.change(|shared, changes| {
+        self.change(|shared| {
             // It may have ended with its context.
             self.table.get(key)?;
             match key.space {
-                Space::PhysicalObject => shared.physical.hand_over(key, changes),
-                _ => shared.counted.hand_over(key, changes),
+                Space::PhysicalObject => shared.physical.hand_over(key),
+                _ => shared.counted.hand_over(key),
             }
         })
     }

@@ -145,7 +145,7 @@ impl Ledger {
     /// smaller numbers, and no later event has a smaller one.
     #[must_use]
     pub fn now(&self) -> u64 {
-        self.table.figures.now()
+        self.table.figures.last() + 1
     }
 
     /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has

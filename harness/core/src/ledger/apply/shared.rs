@@ -3,12 +3,12 @@
 use rustc_hash::FxHashMap;
 
 use super::{Caller, Creation, CuResult, Ledger, Record, StackId, Ticket, succeeded};
-use crate::ledger::Anomaly;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::holds::TableChange;
 use crate::ledger::physical::Holding;
 use crate::ledger::shard::Entering;
 use crate::ledger::shared::{Shared, SharedFree};
+use crate::ledger::{Anomaly, FailedCall};
 use crate::recursion_guard::quiet;
 use crate::sync::{MutexGuard, PoisonError};
 
@@ -27,9 +27,9 @@ impl Ledger {
     #[inline(never)]
     pub(super) fn shared_created(&self, made: Creation) {
         self.table.allocated(&made.key, made.caller);
-        self.change(|shared, changes| {
+        self.change(|shared| {
             let sequence = self.table.figures.number();
-            shared.created(Record { sequence, made }, changes);
+            shared.created(Record { sequence, made });
         });
     }
 
@@ -38,17 +38,16 @@ impl Ledger {
     }
 
     pub(super) fn handle_retained(&self, handle: u64, address: u64) {
-        self.change(|shared, changes| {
+        self.change(|shared| {
             let now = self.table.figures.number();
-            shared.physical.retained(handle, address, now, changes);
+            shared.physical.retained(handle, address, now);
         });
     }
 
     pub(super) fn mapped(&self, address: u64, bytes: u64, handle: u64) {
-        self.change(|shared, changes| {
+        self.change(|shared| {
             let now = self.table.figures.number();
-            let physical = &mut shared.physical;
-            physical.mapped(address, bytes, handle, now, changes);
+            shared.physical.mapped(address, bytes, handle, now);
         });
     }
 
@@ -60,29 +59,27 @@ impl Ledger {
         graph: Option<Key>,
         caller: Caller,
     ) -> Ticket {
-        self.shared_free_began(key, caller, |shared, free, changes| match graph {
-            Some(graph) => shared.give_back_of_graph(free, graph, count, changes),
-            None => shared.give_back(free, count, changes),
+        self.shared_free_began(key, caller, |shared, free| match graph {
+            Some(graph) => shared.give_back_of_graph(free, graph, count),
+            None => shared.give_back(free, count),
         })
     }
 
     pub(super) fn unmap_began(&self, address: u64, bytes: u64, caller: Caller) -> Ticket {
         let key = Key::new(Space::Mapping, address);
-        self.shared_free_began(key, caller, |shared, free, changes| {
-            shared.unmap(free, bytes, changes);
-        })
+        self.shared_free_began(key, caller, |shared, free| shared.unmap(free, bytes))
     }
 
     fn shared_free_began(
         &self,
         key: Key,
         caller: Caller,
-        begin: impl FnOnce(&mut Shared, &mut SharedFree, &mut Vec<TableChange>),
+        begin: impl FnOnce(&mut Shared, &mut SharedFree),
     ) -> Ticket {
         let mut free = SharedFree::new(key, caller);
-        self.change(|shared, changes| {
+        self.change(|shared| {
             let ticket = self.table.ticket();
-            begin(shared, &mut free, changes);
+            begin(shared, &mut free);
             shared.in_flight.insert(ticket, free);
             ticket
         })
@@ -91,14 +88,14 @@ impl Ledger {
     /// Handles the end of a call that the table does not know.
     #[inline(never)]
     pub(super) fn shared_free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        let ended = self.change(|shared, changes| {
+        let ended = self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;
             let (key, caller) = (free.key, free.caller);
             if succeeded(error) {
                 let is_known = free.is_known();
                 if !is_known {
                     self.count_unknown_free();
-                    shared.freed_unknown(ticket, &key, changes);
+                    shared.freed_unknown(ticket, &key);
                 }
                 return Some((key, caller, Ok(shared.commit(free))));
             }
@@ -106,27 +103,29 @@ impl Ledger {
                 shared.commit(free);
                 None
             } else {
-                shared.put_back(free, changes)
+                shared.put_back(free)
             };
             Some((key, caller, Err(record)))
         });
         match ended {
             Some((_, caller, Ok(gone))) => gone.iter().for_each(|it| self.freed(it, caller)),
-            Some((key, caller, Err(record))) => self.anomalies.push(Anomaly::FailedRelease {
-                key,
-                record,
-                caller: Caller { stack, ..caller },
-                error,
-            }),
+            Some((key, caller, Err(record))) => {
+                self.anomalies.push(Anomaly::FailedRelease(FailedCall {
+                    key,
+                    record,
+                    caller: Caller { stack, ..caller },
+                    error,
+                }));
+            }
             None => {}
         }
     }
 
     /// Restores what a call was to release, if that has other owners.
     pub(super) fn put_back_shared(&self, ticket: Ticket) {
-        self.change(|shared, changes| {
+        self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;
-            shared.put_back(free, changes)
+            shared.put_back(free)
         });
     }
 
@@ -138,14 +137,10 @@ impl Ledger {
     }
 
     /// Changes the shared resources and the table together: the lock is held until both agree.
-    pub(super) fn change<T>(
-        &self,
-        change: impl FnOnce(&mut Shared, &mut Vec<TableChange>) -> T,
-    ) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
         let mut shared = self.shared();
-        let mut changes = Vec::new();
-        let answer = change(&mut shared, &mut changes);
-        for change in changes {
+        let answer = change(&mut shared);
+        for change in shared.changes() {
             match change {
                 TableChange::Appeared(record) | TableChange::Reappeared(record) => {
                     let entering = match change {

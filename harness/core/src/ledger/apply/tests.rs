@@ -10,7 +10,9 @@ use std::time::Instant;
 use super::super::event::{
     Caller, ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, Ticket,
 };
-use super::super::{Anomaly, Counted, Kind, Layer, Ledger, Mark, Place, Record, StackId, UsageKey};
+use super::super::{
+    Anomaly, Counted, FailedCall, Kind, Layer, Ledger, Mark, Place, Record, StackId, UsageKey,
+};
 
 const CUDA: Place = Place::HOST;
 pub(super) const SCOPE: ScopeId = ScopeId(1);
@@ -213,11 +215,11 @@ fn a_free_that_fails_leaves_the_record_and_is_told() {
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
     let anomalies = world.0.anomalies_since(mark);
     let [
-        Anomaly::FailedRelease {
+        Anomaly::FailedRelease(FailedCall {
             record: Some(record),
             error: FAILED,
             ..
-        },
+        }),
     ] = anomalies[..]
     else {
         panic!("{anomalies:?}");

@@ -1,5 +1,7 @@
 //! Random calls, and a model that keeps each object's handles and mappings as plain lists.
 
+use std::mem;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -99,8 +101,8 @@ impl Tested {
         Record { sequence, made }
     }
 
-    fn follow(&mut self, changes: Vec<TableChange>) {
-        for change in changes {
+    fn follow(&mut self) {
+        for change in mem::take(&mut self.physical.holds.changes) {
             match change {
                 TableChange::Appeared(record) | TableChange::Reappeared(record) => {
                     assert!(!self.live.contains(&record.key().value()), "{record:?}");
@@ -116,26 +118,24 @@ impl Tested {
     }
 
     fn end(&mut self, dropped: impl IntoIterator<Item = Dropped>, fails: bool) {
-        let mut changes = Vec::new();
         for dropped in dropped {
             if fails {
-                self.physical.put_back(dropped, &mut changes);
+                self.physical.put_back(dropped);
             } else {
                 self.physical.commit(dropped);
             }
         }
-        self.follow(changes);
+        self.follow();
     }
 
     /// Carries the call out as the driver would answer it, which refuses what makes no sense.
     fn carry_out(&mut self, model: &mut Model, call: &Call) {
         self.moment += 1;
-        let mut changes = Vec::new();
         match *call {
             Call::Create(handle) if model.named(handle).is_none() => {
                 model.make(handle);
                 let record = self.record(Kind::Physical, handle);
-                self.physical.created(record, &mut changes);
+                self.physical.created(record);
             }
             Call::Import(handle) => {
                 match model.named(handle) {
@@ -143,7 +143,7 @@ impl Tested {
                     None => model.make(handle),
                 }
                 let record = self.record(Kind::Imported, handle);
-                self.physical.created(record, &mut changes);
+                self.physical.created(record);
             }
             Call::Map(page, handle) if model.mapped(page).is_none() => {
                 let Some(object) = model.named(handle) else {
@@ -151,8 +151,7 @@ impl Tested {
                 };
                 model.maps.push((page, object));
                 let (address, now) = (page * PAGE, self.moment);
-                self.physical
-                    .mapped(address, PAGE, handle, now, &mut changes);
+                self.physical.mapped(address, PAGE, handle, now);
             }
             Call::Retain(handle, page) => {
                 let Some(object) = model.mapped(page) else {
@@ -163,7 +162,7 @@ impl Tested {
                 }
                 model.references.push((handle, object));
                 let (address, now) = (page * PAGE + 7, self.moment);
-                self.physical.retained(handle, address, now, &mut changes);
+                self.physical.retained(handle, address, now);
             }
             Call::Release(handle, fails) => {
                 let known = model
@@ -173,9 +172,9 @@ impl Tested {
                 if let (Some(known), false) = (known, fails) {
                     model.references.remove(known);
                 }
-                let dropped = self.physical.release_began(handle, &mut changes);
+                let dropped = self.physical.release_began(handle);
                 assert_eq!(dropped.is_some(), known.is_some());
-                self.follow(changes);
+                self.follow();
                 self.end(dropped, fails);
                 return;
             }
@@ -185,14 +184,14 @@ impl Tested {
                     model.maps.retain(|(at, _)| !range.contains(at));
                 }
                 let (address, bytes) = (page * PAGE, count * PAGE);
-                let dropped = self.physical.unmap_began(address, bytes, &mut changes);
-                self.follow(changes);
+                let dropped = self.physical.unmap_began(address, bytes);
+                self.follow();
                 self.end(dropped, fails);
                 return;
             }
             Call::Create(_) | Call::Map(..) => {}
         }
-        self.follow(changes);
+        self.follow();
     }
 }
 

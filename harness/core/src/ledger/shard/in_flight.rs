@@ -212,7 +212,7 @@ impl Shard {
                 }
             }
         }
-        self.gain(figures, index, figures.now() - 1, Entering::Again);
+        self.gain(figures, index, figures.last(), Entering::Again);
         Some(record)
     }
 

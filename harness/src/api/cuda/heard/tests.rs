@@ -12,7 +12,7 @@ use super::Listener;
 use crate::device::captures;
 use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, Creation, Event, Space};
-use crate::ledger::{Anomaly, Kind, Ledger, Mark, Place};
+use crate::ledger::{Anomaly, FailedCall, Kind, Ledger, Mark, Place};
 
 const PAGE: u64 = 0x20_0000;
 
@@ -245,7 +245,7 @@ fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() 
     assert_eq!(scene.kinds(), [Kind::Linear]);
     assert!(matches!(
         scene.anomalies()[..],
-        [Anomaly::FailedRelease { error: 999, .. }]
+        [Anomaly::FailedRelease(FailedCall { error: 999, .. })]
     ));
     // Another thread is given the address before the call returns.
     scene.call_with(free(pointer), 0, || scene.call(allocation));

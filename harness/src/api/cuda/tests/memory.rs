@@ -93,7 +93,7 @@ fn a_record_knows_its_thread_its_scope_and_its_line() {
         let caller = live()[0].made.caller;
         assert_eq!(caller.scope, ledger::ScopeId(7));
         assert_eq!(thread_name(caller.thread), "data-loader");
-        let frames = symbols::frames(ledger::live().stacks().frames(caller.stack), &[]);
+        let frames = symbols::frames(ledger::live().stacks().frames(call.caller.stack), &[]);
         let names: Vec<_> = frames
             .iter()
             .filter_map(|it| it.function.as_ref())
@@ -111,16 +111,12 @@ fn a_free_that_fails_puts_the_record_back() {
         assert_eq!(free(pointer), 999);
         assert_eq!(summary(), [(Kind::Linear, Place::cuda(0), 64)]);
         let failed = anomalies();
-        let [
-            Anomaly::FailedRelease {
-                error: 999, caller, ..
-            },
-        ] = failed[..]
-        else {
+        let [Anomaly::FailedRelease(call)] = failed[..] else {
             panic!("{failed:?}");
         };
+        assert_eq!(call.error, 999);
         assert!(
-            !ledger::live().stacks().frames(caller.stack).is_empty(),
+            !ledger::live().stacks().frames(call.caller.stack).is_empty(),
             "where it failed is what a report must say"
         );
         assert_eq!(free(pointer), 0);

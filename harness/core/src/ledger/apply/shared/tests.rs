@@ -231,10 +231,10 @@ fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_l
         error: FAILED,
         stack,
     });
-    let [Anomaly::FailedRelease { caller, .. }] = world.anomalies()[..] else {
+    let [Anomaly::FailedRelease(failed)] = world.anomalies()[..] else {
         panic!("{:?}", world.anomalies());
     };
-    assert_eq!(caller.stack, stack);
+    assert_eq!(failed.caller.stack, stack);
     world.give_back(object, 1);
     assert_eq!(world.0.released(|_| true).len(), 1);
 }

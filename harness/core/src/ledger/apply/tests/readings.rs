@@ -216,10 +216,10 @@ fn a_mark_divides_anomalies_and_stacks_are_the_ledger_s_own() {
         ..by(SCOPE)
     };
     free(&world.0, super::key(0x1000), failing, FAILED);
-    let [Anomaly::FailedRelease { caller, .. }] = world.0.anomalies_since(mark)[..] else {
+    let [Anomaly::FailedRelease(failed)] = world.0.anomalies_since(mark)[..] else {
         panic!("one since");
     };
-    assert_eq!(caller.stack, LINE, "the stack is that of the end");
+    assert_eq!(failed.caller.stack, LINE, "the stack is that of the end");
     assert_eq!(world.0.anomalies_since(Mark::default()).len(), 2);
     let id = world.0.stacks().intern(&[1, 2]);
     assert_eq!(world.0.stacks().frames(id), [1, 2]);

@@ -178,8 +178,8 @@ fn a_release_or_an_unmap_that_fails_leaves_everything_as_it_was() {
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (2 * SIZE, 2));
     let failed = world.anomalies();
     let is_told = |failed: &Anomaly| {
-        matches!(failed, Anomaly::FailedRelease { record: Some(record), .. }
-            if record.made.kind == Kind::Physical)
+        matches!(failed, Anomaly::FailedRelease(failed)
+            if failed.record.is_some_and(|record| record.made.kind == Kind::Physical))
     };
     assert!(
         failed.len() == 2 && failed.iter().all(is_told),
