@@ -7,7 +7,6 @@
 //! Writes `report-light.svg` and `report-dark.svg` into the given directory, and beside them the
 //! recorded checks as a run file, for `cargo gpu-leak report`.
 
-use std::borrow::Cow;
 use std::env;
 use std::error::Error;
 use std::fs;
@@ -57,7 +56,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in OTHERS {
         reports.extend(replayed(name)?);
     }
-    fs::write(out.join("recorded.jsonl"), run_file(reports)?)?;
+    fs::write(out.join("recorded.jsonl"), run_file(&reports)?)?;
     Ok(())
 }
 
@@ -190,7 +189,7 @@ fn broken(line: &str) -> String {
 }
 
 /// The file as a process would have written it.
-fn run_file(reports: Vec<Report>) -> Result<String, Box<dyn Error>> {
+fn run_file(reports: &[Report]) -> Result<String, Box<dyn Error>> {
     let header = Record::Header(Header {
         schema: SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -202,9 +201,7 @@ fn run_file(reports: Vec<Report>) -> Result<String, Box<dyn Error>> {
         attempt: None,
         environment: Environment::default(),
     });
-    let verdicts = reports
-        .into_iter()
-        .map(|it| Record::Verdict(Cow::Owned(it)));
+    let verdicts = reports.iter().map(Record::Verdict);
     let lines = [header].into_iter().chain(verdicts);
     let lines = lines.map(|line| serde_json::to_string(&line));
     Ok(lines.collect::<Result<Vec<_>, _>>()?.join("\n") + "\n")
