@@ -195,6 +195,19 @@ pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
 }
 
+/// Returns the name under which a loaded object exports what begins at exactly this address. It is valid
+/// while the object is loaded.
+pub(crate) fn name_at<'name>(address: *const c_void) -> Option<&'name CStr> {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the result is writable; any address may be queried.
+    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
+    // SAFETY: a call that finds something writes all fields.
+    let info = (found != 0).then(|| unsafe { info.assume_init() })?;
+    let is_exact = info.dli_saddr.cast_const() == address && !info.dli_sname.is_null();
+    // SAFETY: the name is a C string of the object.
+    is_exact.then(|| unsafe { CStr::from_ptr(info.dli_sname) })
+}
+
 /// Calls `body` with a handle of the loaded object with this name, which stays loaded meanwhile.
 /// Returns `None` if there is no such object. A `LinkMap` is a handle as well, but for an object
 /// that was loaded at program start the C library has no search list until somebody opens it.

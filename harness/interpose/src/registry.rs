@@ -214,7 +214,10 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
         // A variant that no table has, although tables have others.
         None if is_wanted(name) && !flagging::is_thunk(real) && !is_a_wrapper(real) => {
             keep_loaded(real);
-            flagging::thunk(name, real)
+            // The name asked for is that of all variants.
+            let exported = dlsym::name_at(real.cast());
+            let exported = exported.filter(|exported| base_of(exported.to_bytes()) == base);
+            flagging::thunk(exported.unwrap_or(name), real)
         }
         None => real,
     }

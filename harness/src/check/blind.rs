@@ -40,7 +40,8 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
         Hearing::Partly(missed) => {
             let reason = partly_heard(
                 &missed,
-                "the program called variants of driver functions that this release does not know",
+                "the program called driver functions in variants that this release does not know, so \
+                 what these calls allocated or freed was not seen",
                 "update gpu-leak-check, or report these names to its authors",
                 "libraries that bypass the harness were bound to the CUDA driver while the check ran",
             );

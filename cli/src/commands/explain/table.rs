@@ -108,7 +108,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unheard-function",
-        "The program called a variant of a driver function that this release does not know, so it may have allocated or freed something unseen. The report names the function.",
+        "The program called a variant of a driver function that this release does not know, such as a `cuMemAlloc_v3` of a later CUDA; the report names it. What the call allocated or freed was not seen, so leaks may be missing, and what seems to be left may have been freed: in a test, what is left in the driver's layer is not judged. The calls of the whole process count, from the beginning of the check to its end; a look-up alone does not.",
         "Update gpu-leak-check. If it is the newest release, report the name of the function to its authors.",
     ),
     explanation(

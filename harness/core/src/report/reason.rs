@@ -43,7 +43,8 @@ codes! {
     Backend = "backend",
     /// The driver was initialised before its calls could be intercepted.
     Unheard = "unheard",
-    /// A variant of a watched function was called that this release does not know.
+    /// A variant of a watched function was called that this release does not know, or a function of more
+    /// drivers or layers than it tells apart.
     UnheardFunction = "unheard-function",
     /// A library was bound to the driver bypassing the harness.
     UnheardLibrary = "unheard-library",
