@@ -14,7 +14,7 @@ macro_rules! settings {
         #[serde(deny_unknown_fields, default)]
         pub(super) struct GivenSettings {
             $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
-            /// Only in the file, for the command: what must not pass unmentioned fails it.
+            /// Only in the file, for the command: what must not go unnoticed fails it.
             pub(super) strict: Option<bool>,
         }
 

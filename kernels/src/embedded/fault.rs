@@ -13,7 +13,7 @@ impl Fault {
         self.remaining = nth;
     }
 
-    /// Counts a call. Whether it is the one to fail.
+    /// Counts a call, and returns whether it is the one to fail.
     pub(crate) fn strikes(&mut self) -> bool {
         let strikes = self.remaining == 1;
         self.remaining = self.remaining.saturating_sub(1);
