@@ -119,7 +119,7 @@ mod tests {
             "# Troubleshooting by message\n\n\
              The words that reports and summaries use, with what they mean and what to do. `cargo gpu-leak explain \
              WORD`\nprints the same. Reports write spaces for hyphens, and `explain` takes both: *no GPU* is `no-gpu`. \
-             What has no message is\non the page [by symptom](troubleshooting.md).\n",
+             Problems without a\nmessage are on the page [by symptom](troubleshooting.md).\n",
         );
         let chapters = [
             "Results of a check",
