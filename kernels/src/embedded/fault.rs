@@ -21,7 +21,7 @@ impl Fault {
     }
 }
 
-/// The calls of a device's memory that can be made to fail.
+/// The memory calls of a device that can be made to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) allocation: Fault,
