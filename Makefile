@@ -22,7 +22,7 @@ fuzz:          ## each fuzz target for FUZZ_SECONDS; needs nightly and cargo-fuz
 	cd fuzz && for target in $$(cargo +nightly fuzz list); do \
 		mkdir -p corpus/$$target && cargo +nightly fuzz run $$target corpus/$$target seeds/$$target -- \
 			-max_total_time=$(or $(FUZZ_SECONDS),150) -detect_leaks=0 -timeout=20 || exit 1; done
-mutants:       ## what the tests of harness/core do not notice if it is wrong; takes hours, needs cargo-mutants
+mutants:       ## mistakes in harness/core that its tests do not notice; takes hours, needs cargo-mutants
 	CARGO_PROFILE_DEV_DEBUG=0 cargo mutants $(MUTANTS)
 asan:          ## the suite on the stand-ins under an address sanitizer; needs nightly
 	scripts/asan

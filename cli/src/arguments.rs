@@ -53,7 +53,7 @@ pub(crate) enum Command {
 }
 
 const PASSING_HELP: &str = "\
-The command's own options can appear anywhere before `--`; those of `run` precede cargo's arguments.
+The command's own options can appear anywhere before `--`; with `run`, they must precede cargo's arguments.
 The exit code is cargo's, unless that is 0 and a test ended its process, something was denied, or
 nothing was checked (3).
 
@@ -164,13 +164,13 @@ Examples:
   cargo gpu-leak exec --report html=leaks.html -- ./serve & kill -USR1 $!    a snapshot now"
 )]
 pub(crate) struct Exec {
-    /// Takes a snapshot every so many seconds: what gained in each of the last five is reported as
-    /// growing, and for a program that is killed the last one is reported
+    /// Takes a snapshot at this interval: what grew in each of the last five is reported as
+    /// growing, and if the program is killed, the last one is reported
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
 
-    /// Switches the caching allocators of PyTorch and JAX off, so that each tensor is an allocation
-    /// with its line; slower, and PyTorch cannot capture graphs
+    /// Switches off the caching allocators of PyTorch and JAX, so that each tensor is an allocation
+    /// with its own line; slower, and PyTorch cannot capture graphs
     #[arg(long)]
     pub(crate) exact: bool,
 
@@ -213,7 +213,7 @@ pub(crate) struct Exec {
 pub(crate) enum AskingSignal {
     Usr1,
     Usr2,
-    /// No signal does
+    /// No signal
     None,
 }
 
@@ -255,8 +255,8 @@ pub(crate) struct Diff {
 
 /// Prints entries of gpu-leak-check.toml that allow the leaks of a run
 ///
-/// With them a test suite that has known leaks fails on new ones only. Each function that leaks gets one entry, with
-/// its tests and with what one of them leaves now as bounds: more of it fails too.
+/// With them, a test suite with known leaks fails on new ones only. Each function that leaks gets
+/// one entry, with its tests and, as bounds, what one of them leaves now: anything more fails too.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -304,7 +304,7 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) self_test: bool,
 
-    /// The process of the self-test that plants
+    /// The self-test's own process, which plants the leaks
     #[arg(long, hide = true)]
     pub(crate) plant: bool,
 }
@@ -330,8 +330,8 @@ Examples:
   cargo gpu-leak report --format snapshot --out memory.pickle gpu-4711.jsonl
   cargo gpu-leak report --strict --deny expired,new")]
 pub(crate) struct Report {
-    /// The name or the directory of a run, a directory that contains a single run, or single files,
-    /// recordings included. Several are merged [default: the newest run]
+    /// The name or the directory of a run, a directory that contains a single run, or individual
+    /// files, including recordings. Several are merged [default: the newest run]
     #[arg(value_name = "RUN")]
     pub(crate) runs: Vec<PathBuf>,
 
@@ -354,8 +354,8 @@ pub(crate) struct Judging {
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
-    /// Denies what must not pass unmentioned: unmeasured, unchecked, unmatched and aborted. `strict = true`
-    /// under `[run]` in gpu-leak-check.toml means the same
+    /// Denies what must not go unnoticed: unmeasured, unchecked, unmatched and aborted. `strict =
+    /// true` under `[run]` in gpu-leak-check.toml means the same
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -369,7 +369,7 @@ pub(crate) struct Judging {
 }
 
 impl Judging {
-    /// The exit code of a command that ends so.
+    /// The exit code of a command that ends this way.
     pub(crate) fn code(&self, exit: Exit) -> u8 {
         match exit {
             Exit::Findings => self.error_exitcode,
@@ -385,7 +385,7 @@ pub(crate) enum Deny {
     Unmeasured,
     /// Tests that used a GPU or reported an allocation, and were not checked
     Unchecked,
-    /// Entries of the configuration file and budgets that bind nothing
+    /// Entries of the configuration file and budgets that have no effect
     Unmatched,
     /// Checks that did not end
     Aborted,
@@ -395,6 +395,6 @@ pub(crate) enum Deny {
     Expired,
     /// What a test creates once and keeps
     FirstUse,
-    /// Findings that `on_leak` only warns of
+    /// Findings that `on_leak` only warns about
     Warned,
 }

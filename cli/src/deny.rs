@@ -31,8 +31,8 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// What is denied in a run that was read from `directories`. `is_part`: whether it is a part of
-    /// the suite only, in which entries of the configuration file may match nothing.
+    /// What is denied in a run that was read from `directories`. `is_part`: whether it is only
+    /// part of the suite, so that entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -60,7 +60,7 @@ impl Denied {
         Ok(denied)
     }
 
-    /// What is denied if no check measured anything: in a run where a GPU is required, that it did not.
+    /// What is denied if no check measured anything: just that, in a run that requires a GPU.
     pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -78,7 +78,7 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints what is worth knowing of the whole suite and is not denied.
+    /// Prints what is worth knowing about the whole suite and is not denied.
     pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> Outcome<()> {
         let Some((path, shown)) = known_configuration(overview) else {
             return Ok(());
@@ -280,9 +280,9 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// What has no effect: entries of the configuration file that allow no finding of the run, overrides that
-/// match none of its tests, and budgets for layers that nobody reported. Of a run that is incomplete this
-/// cannot be said of the file.
+/// What has no effect: entries of the configuration file that allow no finding of the run,
+/// overrides that match none of its tests, and budgets for layers that were never reported. An
+/// incomplete run cannot show this about the file.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
     let run = overview.run;
     let budgets = run.reports().filter_map(|report| {

@@ -112,7 +112,7 @@ impl<'run> Overview<'run> {
         }
     }
 
-    /// Whether anything fails. A finding that its test's policy only warns of does not.
+    /// Whether anything fails. A finding that its test's policy only warns about does not.
     pub(crate) fn has_findings(&self) -> bool {
         !self.aborted.is_empty()
             || self
@@ -144,17 +144,17 @@ pub(crate) type Identity = (
     Option<String>,
 );
 
-/// Returns what a finding is about in every run, whatever lines were inserted between: the functions of its
-/// stack, the device, the allocator and the library, which a function without lines may have called beside
-/// others. A reserve, an exceeded limit and what only a probe counts have no stack: the pool, the kind of
-/// resource and the option tell these apart.
+/// Returns what a finding is about in every run, even if lines were inserted since: the functions
+/// of its stack, the device, the allocator and the library (a function without lines may call
+/// several). A reserve, an exceeded limit and what only a probe counts have no stack: the pool, the
+/// kind of resource and the option tell these apart.
 pub(crate) fn identity(finding: &Finding) -> Identity {
     of_site(finding, site(finding).fingerprint.clone())
 }
 
-/// Returns what a finding is about within one run: its line, and the functions that led to it but for the
-/// test's own, so that several tests of one mistake are one finding. Where no line is known, it is its
-/// [`identity`].
+/// Returns what a finding is about within one run: its line, and the functions that led to it
+/// except the test's own, so that one mistake in several tests is one finding. Without a known
+/// line, it is the finding's [`identity`].
 fn place(report: &Report, finding: &Finding) -> Identity {
     let site = finding.shown_site();
     if site.user_frame().is_none_or(|frame| frame.line.is_none()) {

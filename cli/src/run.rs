@@ -230,7 +230,7 @@ impl Run {
         }
         if file.unreadable > 0 {
             self.problems.push(format!(
-                "{} of {shown} cannot be read, so tests may be listed as aborted that were not. A newer \
+                "{} of {shown} cannot be read, so tests that did end may be listed as aborted. A newer \
                  release may have written the file: update cargo-gpu-leak",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
@@ -238,7 +238,7 @@ impl Run {
     }
 
     /// Removes the second record of an isolated test that ended its process: its own file says that it
-    /// began, and the file of the parent process how it ended.
+    /// began, and the parent process's file says how it ended.
     fn forget_duplicate_aborts(&mut self) {
         let reported: Vec<_> = self
             .reports()
@@ -254,7 +254,7 @@ impl Run {
         }
     }
 
-    /// Sets all attempts at a test but the last one aside: that one decides, as it does for the runner.
+    /// Sets aside all attempts at a test but the last, which decides, as it does for the runner.
     fn set_earlier_attempts_aside(&mut self) {
         let all = std::mem::take(&mut self.processes);
         let is_last = |process: &Process| {
@@ -335,7 +335,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
         let runs = runs.display();
         match Workspace::here() {
             Ok(_) => Failure::unmeasured(format!(
-                "there is no run in {runs}: run checked tests first, such as with `cargo gpu-leak test`"
+                "there is no run in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
             )),
             Err(failure) => Failure::usage(format!(
                 "there is no run in {runs}: name the directory of one; {}",
@@ -396,14 +396,14 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
 
 /// The directory of the run of this name among those of the workspace.
 fn named_run(name: &Path) -> Outcome<PathBuf> {
-    /// How many of the runs that there are a message names.
+    /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
     let runs = workspace::runs()?;
     let run = runs.join(name);
     if run.is_dir() {
         return Ok(run);
     }
-    // A path, of which the message is that it cannot be read.
+    // For a path, the message is that it cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());
     }

@@ -63,7 +63,7 @@
   };
   const lists = ["finding", "test"].map(listOf).filter(Boolean);
 
-  // The text of the lines without markup, made when somebody searches for the first time.
+  // The text of the lines without markup, made at the first search.
   let texts = null;
   const characters = { 34: '"', 38: "&", 39: "'", 60: "<", 62: ">" };
   const plain = (line) => line.replace(/<[^>]*>/g, " ").replace(/&#(\d+);/g, (all, code) => characters[code] ?? all).toLowerCase();

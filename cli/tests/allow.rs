@@ -81,8 +81,8 @@ fn more_of_what_is_allowed_fails() {
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [
-        "gpu-leak-check.toml:6: replace `up_to = 1024` by `up_to = 2048`\n",
-        "gpu-leak-check.toml:7: replace `up_to_count = 1` by `up_to_count = 2`\n",
+        "gpu-leak-check.toml:6: replace `up_to = 1024` with `up_to = 2048`\n",
+        "gpu-leak-check.toml:7: replace `up_to_count = 1` with `up_to_count = 2`\n",
     ] {
         assert!(shown.stderr.contains(change), "{shown:?}");
     }

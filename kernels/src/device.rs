@@ -14,7 +14,7 @@ use crate::stream::StreamId;
 
 /// A GPU, or the embedded device that stands in for one. Clones are the same device.
 ///
-/// Each call of [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
+/// Each call to [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
 /// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
 #[derive(Clone)]
 pub struct Device(Arc<DeviceState>);

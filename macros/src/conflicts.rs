@@ -39,7 +39,7 @@ pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     }
 }
 
-/// Whether an option's value differs from a default that is written out.
+/// Whether an option is set to something other than its default.
 fn is_on(name: &str, value: &Value) -> bool {
     match value {
         Value::Flag(on) => *on,

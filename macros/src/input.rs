@@ -51,7 +51,7 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     ))
 }
 
-/// Checks that the function only has a body to run: what an attribute of a runtime or of fixtures
+/// Checks that the function is just a body to run: what a runtime's or a fixture's attribute
 /// would remove must be gone.
 pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;

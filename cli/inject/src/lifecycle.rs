@@ -5,8 +5,8 @@
 //! registered before ours and so run after them. The destructors of shared libraries run after all of
 //! those; in them the CUDA runtime unloads the program's code. The destructor of this library may run
 //! before those of others. An exit handler that it registers then runs after all of them: the C library
-//! starts over with its list of handlers when one was added, and the destructors of all libraries are one
-//! entry of it.
+//! restarts its list of handlers when one was added, and the destructors of all libraries are one
+//! entry in it.
 
 #![expect(
     unsafe_code,
@@ -37,8 +37,8 @@ static CONSTRUCTOR: extern "C" fn() = on_load;
 static DESTRUCTOR: extern "C" fn() = on_unload;
 
 unsafe extern "C" {
-    /// Of the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api): a handler
-    /// whose library is null does not run with the destructors of a library.
+    /// From the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api): a handler
+    /// with a null library does not run with the destructors of a library.
     fn __cxa_atexit(
         handler: extern "C" fn(*mut c_void),
         argument: *mut c_void,

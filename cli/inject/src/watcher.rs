@@ -8,7 +8,7 @@ use gpu_leak_check::__inject::{Attached, Cause, Settings};
 
 use crate::signals::{self, Signal};
 
-/// Starts the thread. If that fails, the end of the process is reported nevertheless.
+/// Starts the thread. If that fails, the end of the process is still reported.
 pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
     let every = settings.every_ms.map(Duration::from_millis);
     if let Some(signal) = settings.signal

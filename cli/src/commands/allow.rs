@@ -1,5 +1,5 @@
 //! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each is about one
-//! call site and has what it leaves today as its bounds, so that more of it fails.
+//! call site, with what it leaves today as bounds, so that anything more fails.
 
 mod configuration;
 mod diff;
@@ -37,7 +37,7 @@ pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
         if !file.entries.iter().any(|known| known.stands_in == *entry) {
             let entry = escape::name(entry);
             say(format_args!(
-                "note: what exceeds the bounds of {entry} needs no entry but higher bounds there"
+                "note: what exceeds the bounds of {entry} needs higher bounds there, not a new entry"
             ));
         }
     }

@@ -13,8 +13,8 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace::{self, Workspace};
 
-/// Runs `cargo NAME` with the arguments asked for. With `every_test`, that many tests at once run each
-/// in a process of its own. The exit code is cargo's, unless that is 0.
+/// Runs `cargo NAME` with the arguments asked for. With `every_test`, each test runs in a
+/// process of its own, that many at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Outcome<u8> {
     let runs = Workspace::here()?.runs();
     let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
@@ -43,7 +43,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     };
     let overview = Overview::of(&run);
     session::sum_up(&overview, [], &asked.outputs)?;
-    // cargo does not start the programs after one that failed.
+    // cargo does not start the remaining programs once one has failed.
     let has_stopped = code != 0 && !asked.cargo.iter().any(|word| word == "--no-fail-fast");
     let is_part = has_stopped || selects_tests(&asked.cargo);
     let mut denied = Denied::in_run(&overview, &asked.judging, &[session.directory()], is_part)?;
@@ -128,12 +128,12 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Outcome<u8> {
     let why = match (code, name) {
         (0, _) if every_test => {
-            "no check ran: no test ran that uses a GPU or an allocator that reports. Look at the filters and at \
-             what cargo printed above; `cargo gpu-leak doctor` says whether there is a GPU"
+            "no check ran: no test that ran uses a GPU or an allocator that reports. Look at the filters and \
+             at what cargo printed above; `cargo gpu-leak doctor` says whether there is a GPU"
         }
         (0, "test" | "nextest") => {
-            "no check ran: no test under #[gpu_leak_check] was among those that ran. Put it on tests, \
-             or look at the filters; a target with `harness = false` needs gpu_leak_check::main!(), and \
+            "no check ran: no test that ran is under #[gpu_leak_check]. Put it on tests, or look at the \
+             filters; a target with `harness = false` needs gpu_leak_check::main!(), and \
              `cargo gpu-leak test --every-test` watches tests without the attribute"
         }
         (0, _) => {

@@ -97,7 +97,7 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
 /// The findings by what they are about, whatever their kind.
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
-    // Of several kinds with the same identity the worst counts, which comes first in the list.
+    // If several kinds have the same identity, the worst counts, which comes first in the list.
     let named = groups
         .into_iter()
         .map(|group| (identity(&group.finding), group));

@@ -74,7 +74,7 @@ pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     })
 }
 
-/// Refuses a wrong file or variable before the program runs: the suppressions in it may be needed.
+/// Refuses a wrong file or variable before the program runs: the file's suppressions may be needed.
 fn check_settings() -> Outcome<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;

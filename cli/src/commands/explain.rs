@@ -119,7 +119,7 @@ mod tests {
             "# Troubleshooting by message\n\n\
              The words that reports and summaries use, with what they mean and what to do. `cargo gpu-leak explain \
              WORD`\nprints the same. Reports write spaces for hyphens, and `explain` takes both: *no GPU* is `no-gpu`. \
-             What has no message is\non the page [by symptom](troubleshooting.md).\n",
+             Problems without a\nmessage are on the page [by symptom](troubleshooting.md).\n",
         );
         let chapters = [
             "Results of a check",
@@ -176,7 +176,7 @@ mod tests {
         let present = fs::read_to_string(PAGE).expect("the page");
         assert!(
             present == page(),
-            "docs/messages.md has the explanations of before: run this test once with {BLESS}=1"
+            "docs/messages.md is out of date: run this test once with {BLESS}=1"
         );
     }
 
@@ -235,7 +235,8 @@ mod tests {
         }
     }
 
-    /// The labels of a finding, the columns and figures of the table, and what stands before other lines.
+    /// The labels of a finding, the columns and figures of the table, and what other lines begin
+    /// with.
     #[test]
     fn every_word_of_a_report_is_explained() {
         for word in [

@@ -49,9 +49,9 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
     [long, short].iter().flatten().any(|name| name == word)
 }
 
-/// Separates `words` into options of the subcommand `name` with their values, and cargo's arguments. cargo
-/// has no options of these names, so they are found anywhere before `--`; but what follows the first other
-/// word of `run` may be the program's.
+/// Separates `words` into options of the subcommand `name` with their values, and cargo's
+/// arguments. cargo has no options with these names, so they are found anywhere before `--`; but
+/// with `run`, what follows the first other word may be the program's.
 fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
     let (mut own, mut cargos) = (Vec::new(), Vec::new());

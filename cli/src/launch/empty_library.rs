@@ -30,7 +30,7 @@ pub(super) fn bytes() -> Vec<u8> {
     words(&[I386 << 16 | DYN, 1, 0, HEADER, 0, 0]);
     words(&[SEGMENT << 16 | HEADER, 40 << 16 | 3, 0]);
     // One segment with everything. It is writable because the loader replaces offsets in the dynamic
-    // section by addresses.
+    // section with addresses.
     words(&[1, 0, 0, 0, END, END, READ_WRITE, 0x1000]);
     let dynamic = [DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC_SIZE, DYNAMIC_SIZE];
     words(&[2]);

@@ -12,7 +12,7 @@ use signal_hook::iterator;
 
 use crate::exit::{Failure, Outcome};
 
-/// The signals that this process catches instead of ending by them.
+/// The signals that this process catches instead of being ended by them.
 pub(super) struct Signals(iterator::Signals);
 
 impl Signals {

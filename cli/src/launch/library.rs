@@ -2,7 +2,7 @@
 //! them to a directory where the programs' loaders find them.
 //!
 //! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
-//! loader replaces by the name of its own directory of libraries: 64-bit programs find the library
+//! loader replaces with the name of its own library directory: 64-bit programs find the library
 //! there and 32-bit programs an empty one. The loaders of other C libraries do not know `$LIB`;
 //! they find nothing and print nothing.
 
@@ -180,7 +180,7 @@ fn update_last_use(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the libraries of other releases that have not been used for long.
+/// Removes the libraries of other releases that have not been used for a long time.
 fn remove_old(directory: &Path, name: &str) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let file_name = entry.file_name();

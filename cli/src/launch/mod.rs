@@ -62,7 +62,7 @@ fn preload_list() -> Outcome<OsString> {
     Ok(all)
 }
 
-/// Starts `command`, forwards the signals that this process gets, and waits for the end of it.
+/// Starts `command`, forwards the signals that this process gets, and waits for it to end.
 /// `not_started` is the message for a program that cannot be started.
 pub(crate) fn run(
     mut command: Command,

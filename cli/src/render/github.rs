@@ -80,7 +80,7 @@ fn command(level: &str, position: &[String], title: &str, text: &str) -> String 
     format!("::{level} {properties}::{}", message(text))
 }
 
-/// A message, with the characters encoded that would end it.
+/// A message, with the characters that would end it encoded.
 fn message(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")

@@ -63,7 +63,7 @@ impl Format {
     }
 }
 
-/// What a format may depend on beside the run.
+/// What a format may depend on besides the run.
 #[derive(Debug)]
 pub(crate) struct Rendering {
     /// The width of text, in columns.

@@ -32,8 +32,8 @@ const CONFLICTS: [Conflict; 4] = [
     },
 ];
 
-/// Returns the conflicts among the options for which `is_on` holds: those whose value differs from
-/// a default that is written out, such as `parallel = false`, `rounds = 1` or `confirm = false`.
+/// Returns the conflicts among the options for which `is_on` holds: those set to
+/// something other than a written-out default such as `parallel = false` or `rounds = 1`.
 pub fn conflicts(is_on: impl Fn(&str) -> bool) -> impl Iterator<Item = Conflict> {
     CONFLICTS
         .into_iter()

@@ -236,7 +236,7 @@ pub struct RunSettings {
     pub require: bool,
     /// Whether it is asked for that nothing is judged: checks are off, or skipped without a GPU.
     pub may_check_nothing: bool,
-    /// Whether what must not pass unmentioned fails.
+    /// Whether what must not go unnoticed fails.
     pub strict: bool,
     /// Whether tests without the attribute are checked too.
     pub every_test: bool,

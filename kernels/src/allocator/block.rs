@@ -45,14 +45,14 @@ pub(crate) struct Block {
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out. In a box, because few blocks have any: so
-    /// a block fits into one cache line.
+    /// Other streams that use it while it is handed out. Boxed, because few blocks have any, so
+    /// that a block fits into one cache line.
     pub(crate) users: Option<Box<Users>>,
     /// The events in those streams that it waits for.
     pub(crate) events: u32,
 }
 
-/// The streams that use a block beside its own.
+/// The streams besides its own that use a block.
 #[derive(Debug, Default)]
 pub(crate) struct Users(pub(crate) Vec<Stream>);
 

@@ -133,7 +133,7 @@ impl Caching {
         self.source.allocate(bytes)
     }
 
-    /// Hands out a cached block, after splitting off what is not needed of it.
+    /// Hands out a cached block, after splitting off the part that is not needed.
     #[inline]
     fn hand_out(&mut self, place: Place, id: BlockId, size: usize, requested: usize) -> Allocation {
         let block = &self.blocks[id];

@@ -34,7 +34,7 @@ impl Leaf {
         let _old = std::mem::replace(&mut *self.lock(), gradient);
     }
 
-    /// The first gradient becomes the leaf's own when nobody else holds it; later ones are added
+    /// The first gradient becomes the leaf's own if nothing else holds it; later ones are added
     /// to it. This happens under the lock, so that the gradients of passes on several threads add up.
     pub(super) fn accumulate(&self, gradient: Array) -> Result<()> {
         debug_assert_eq!(gradient.shape(), self.content.shape());

@@ -2,7 +2,7 @@
 //!
 //! A family of kernels is compiled once per process and architecture, by NVRTC and straight to
 //! machine code, so that the driver need not compile again. Each device loads the code once; it is
-//! unloaded when the device goes.
+//! unloaded with the device.
 #![expect(unsafe_code, reason = "NVRTC's machine code has no safe wrapper")]
 
 use std::collections::HashMap;

@@ -13,7 +13,7 @@ impl Fault {
         self.remaining = nth;
     }
 
-    /// Counts a call. Whether it is the one to fail.
+    /// Counts a call, and returns whether it is the one to fail.
     pub(crate) fn strikes(&mut self) -> bool {
         let strikes = self.remaining == 1;
         self.remaining = self.remaining.saturating_sub(1);
@@ -21,7 +21,7 @@ impl Fault {
     }
 }
 
-/// The calls of a device's memory that can be made to fail.
+/// The memory calls of a device that can be made to fail.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     pub(crate) allocation: Fault,

@@ -22,8 +22,8 @@
 //! **Addresses are fixed.** A replay reads and writes the memory of the capture. So inputs are
 //! copied into the tensors that were there then ([`Tensor::copy_`](crate::Tensor::copy_)), and
 //! outputs are the tensors that the closure returned: each replay writes them anew. What the
-//! closure takes comes from a *private pool*, which serves nobody else; what it only uses, the
-//! graph keeps alive. When the graph is dropped its pool is cached memory like any other, which
+//! closure takes comes from a *private pool*, which serves nothing else; the graph keeps alive
+//! what it only uses. When the graph is dropped its pool is cached memory like any other, which
 //! [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a tensor of the
 //! capture still pins: a kept output, or the gradients that a captured backward pass left in its
 //! parameters.

@@ -192,7 +192,7 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
     }
     Err(Error::Argument {
         operation,
-        detail: format!("the stream belongs to another device than {device}"),
+        detail: format!("the stream belongs to a device other than {device}"),
     })
 }
 

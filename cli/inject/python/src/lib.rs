@@ -68,10 +68,10 @@ impl fmt::Display for Unsupported {
 impl std::error::Error for Unsupported {}
 
 /// Calls `then` once, when this process's Python begins to shut down: after the exit handlers (`atexit`)
-/// that the program registers from now on, when only what a variable can still reach is left, and before
+/// that the program registers from now on, when only what variables still reach is left, and before
 /// that is freed. It is not called if the process ends without shutting Python down.
 ///
-/// The handler is registered by the main thread as soon as it executes Python next.
+/// The main thread registers the handler the next time it executes Python.
 pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }

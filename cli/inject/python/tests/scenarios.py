@@ -72,7 +72,7 @@ checked = 0
 
 def check(taken, expected):
     global checked
-    # Those of the machinery take room, and so do `text` and `stack`.
+    # The machinery's frames take room, and so do `text` and `stack`.
     expected = expected[: FRAMES - 2]
     taken = taken[: FRAMES - 2]
     # The interpreter's own beginning of a thread is no part of a site.
@@ -80,7 +80,7 @@ def check(taken, expected):
         expected.pop()
     while taken and is_library(taken[-1]):
         taken.pop()
-    # The innermost column is that of the other call on the line.
+    # The innermost column belongs to the other call on the line.
     without = lambda frames: [f[:2] + ("",) + f[3:] if at == 0 else f for at, f in enumerate(frames)]
     if without(taken) != without(expected):
         for pair in zip(without(taken), without(expected)):

@@ -46,7 +46,7 @@ impl Configuration {
         })
     }
 
-    /// The file with the bounds raised that `run` exceeds, and with entries for its other leaks.
+    /// The file with higher bounds where `run` exceeds them, and with entries for its other leaks.
     pub(super) fn with_leaks_of(&self, run: &Run, reason: &str) -> Outcome<(DocumentMut, Merged)> {
         let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
         let mut document = self.document()?;
@@ -63,7 +63,7 @@ impl Configuration {
     }
 
     /// Raises the bounds of the entries that decided about findings of `run` and were too small, and returns
-    /// how many those are. A later entry for the same would never decide.
+    /// how many there are. A later entry for the same would have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")
@@ -97,7 +97,7 @@ impl Configuration {
         }
         for (line, old, new) in diff::replaced(&self.text, &kept.to_string()) {
             say(format_args!(
-                "{}:{line}: replace `{old}` by `{new}`",
+                "{}:{line}: replace `{old}` with `{new}`",
                 self.shown
             ));
         }
@@ -132,12 +132,12 @@ impl Configuration {
     }
 }
 
-/// Replaces the file by one that is written beside it, so that there is always a complete one.
+/// Replaces the file with one written beside it, so that there is always a complete one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
-    // A new file gets the permissions of the user's umask, a replaced one keeps its own.
+    // A new file's permissions follow the user's umask; a replaced one keeps its own.
     #[cfg(unix)]
     beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut beside = beside.tempfile_in(directory.unwrap_or(Path::new(".")))?;
@@ -172,7 +172,7 @@ mod tests {
         replace(&path, "newer").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o640, "who may read it stays as it was");
+        assert_eq!(mode & 0o777, 0o640, "its permissions stay as they were");
         assert_eq!(
             fs::read_dir(directory.path()).expect("a directory").count(),
             3

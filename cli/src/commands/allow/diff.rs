@@ -1,4 +1,4 @@
-//! The lines by which two texts differ.
+//! The lines in which two texts differ.
 
 /// The lines that only `before` has, after `- `, and those that only `after` has, after `+ `, in order.
 pub(super) fn lines(before: &str, after: &str) -> String {
@@ -25,7 +25,8 @@ pub(super) fn lines(before: &str, after: &str) -> String {
     text
 }
 
-/// The lines of `before` that are another in `after`, which has as many: each with its number and the other.
+/// The lines of `before` that differ in `after`, which has as many lines: number, old line, new
+/// line.
 pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a str, &'a str)> {
     let pairs = before.lines().zip(after.lines());
     let numbered = (1..).zip(pairs);
@@ -35,7 +36,7 @@ pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a s
         .collect()
 }
 
-/// How many lines the rests from each pair of positions have in common.
+/// How many lines the texts have in common from each pair of positions on.
 fn common(before: &[&str], after: &[&str]) -> Vec<Vec<u32>> {
     let mut common = vec![vec![0; after.len() + 1]; before.len() + 1];
     for old in (0..before.len()).rev() {

@@ -106,8 +106,9 @@ fn raise(entry: &mut Table, site: &LeakingSite) {
     }
 }
 
-/// Raises the bounds of an entry to `left`, and returns whether one was less. `up_to` is what a size in words
-/// stands for, which is the user's own if it is none.
+/// Raises the bounds of an entry to `left`, and returns whether any was lower. `up_to` is the
+/// number of bytes that a bound in words stands for; without it, such a bound is the user's own and
+/// stays.
 pub(super) fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, noun: Noun) -> bool {
     let mut raised = false;
     let is_in_words = entry.get("up_to").is_some_and(Item::is_str);
@@ -146,7 +147,7 @@ fn set(entry: &mut Table, key: &str, number: i64) {
     }
 }
 
-/// Writes other figures into the comment that was written above an entry with the first bounds.
+/// Updates the figures in the comment above an entry, which was written with its first bounds.
 fn renew_figures(entry: &mut Table, figures: &str) {
     let decor = entry.decor_mut();
     let above = decor.prefix().and_then(RawString::as_str);
@@ -184,7 +185,7 @@ fn comment(site: &LeakingSite) -> String {
     let (left, described) = &site.worst;
     let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
         true => described.clone(),
-        // What there is beside it, or in another test, counts too.
+        // The site's other findings, and other tests, count too.
         false => figures(bounds, site.noun),
     };
     let lines = [

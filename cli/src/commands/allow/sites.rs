@@ -42,7 +42,7 @@ pub(super) struct LeakingSite {
     pub(super) kind: &'static str,
     /// What that finding left, and its description: `4.00 KiB device memory`.
     pub(super) worst: (Left, String),
-    /// The noun for one of what is left.
+    /// The noun for one item of what is left.
     pub(super) noun: Noun,
     /// Its lines.
     pub(super) locations: BTreeSet<String>,
@@ -87,8 +87,8 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
-/// The call sites with leaks, once for each amount that a test leaves: more of any test then exceeds its
-/// bounds. What is first use there counts for the bounds, because the entry matches it too.
+/// The call sites with leaks, once for each amount that a test leaves: more from any test then
+/// exceeds its bounds. First use there counts towards the bounds, because the entry matches it too.
 pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
     for ((key, _), site) in leaking_tests(run) {
@@ -151,7 +151,7 @@ pub(super) enum Noun {
     #[default]
     Unknown,
     One(&'static str),
-    /// They have different ones.
+    /// The things have different nouns.
     Several,
 }
 

@@ -1,6 +1,7 @@
 //! `cargo gpu-leak doctor --self-test`: whether checks find what is planted here.
 //!
-//! The plants are in a child process, which a driver may end, and whose driver nothing has used before.
+//! A child process does the planting: a driver may end it, and nothing has used a driver in it
+//! before.
 
 use std::env;
 use std::process::Command;
@@ -32,7 +33,9 @@ pub(super) fn run() -> Outcome<Exit> {
         .find(|end| status.code() == Some(i32::from(end.code())));
     end.ok_or_else(|| Failure {
         exit: Exit::Findings,
-        what: format!("the self-test ended early ({status}), at the kind after the last line"),
+        what: format!(
+            "the self-test ended early ({status}), at the kind after the last one printed"
+        ),
     })
 }
 
@@ -68,7 +71,7 @@ impl Tally {
         let tried = quantity(self.found + self.missed, "kind");
         match self {
             Self { missed: 1.., .. } => (
-                format!("checks do not find {} of {tried} that were planted", self.missed),
+                format!("checks miss {} of the {tried} planted", self.missed),
                 Exit::Findings,
             ),
             Self { by_drivers: 0, .. } => (
@@ -92,7 +95,7 @@ fn try_all<Api>(
     plants: &[Plant<Api>],
     tally: &mut Tally,
 ) {
-    // A scope also around the first use of a driver: its calls are watched from then on.
+    // The first use of a driver has a scope too: its calls are watched from then on.
     let mut api = match checked(name, start).0 {
         Ok(api) => api,
         Err(why) => return tell(name, &format!("not tried: {why}")),

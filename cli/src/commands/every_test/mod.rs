@@ -5,8 +5,9 @@
 //! program and runs each one alone, and a test that leaves something fails. A test under
 //! `#[gpu_leak_check]` checks itself.
 //!
-//! A program that contains the harness watches itself: only that copy hears the allocators that report
-//! through `gpu-leak-hooks`. Other programs are watched by the library that is preloaded into them.
+//! A program that contains the harness watches itself: only that copy gets the reports of
+//! allocators that use `gpu-leak-hooks`. Other programs are watched by the library that is
+//! preloaded into them.
 
 mod test_reports;
 
@@ -189,8 +190,8 @@ impl<'a> TestProgram<'a> {
         report.outcome == Some(Verdict::Fail)
     }
 
-    /// The command that runs one test again. cargo tells the runner the package, and the file of a program in
-    /// its `tests` directory has the name of the target.
+    /// The command that runs one test again. cargo tells the runner the package; the target is
+    /// named after the program's file in the package's `tests` directory.
     fn again(&self, test: &str) -> String {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut words = String::from("cargo gpu-leak test --every-test");
@@ -295,8 +296,8 @@ fn target_in(directory: &Path, program: &str) -> Option<String> {
     targets.find(|name| name.replace('-', "_") == program.replace('-', "_"))
 }
 
-/// The arguments of the program that are passed to the process of each test: how output is shown. The
-/// others choose tests, which is done by then, or are about several tests.
+/// The program's arguments that are passed to each test's process: those on how output is shown.
+/// The others choose tests, which is done by then, or concern several tests.
 fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut passed = Vec::new();
     let mut rest = arguments.iter();
@@ -357,7 +358,7 @@ struct TestResult {
 }
 
 impl TestResult {
-    /// Whether the test fails by what its process left, or because that could not be seen.
+    /// Whether the test fails because of what its process left, or because that could not be seen.
     fn is_denied(&self) -> bool {
         let outcome = self.report.as_ref().and_then(|report| report.outcome);
         outcome == Some(Verdict::Fail)

@@ -1,4 +1,4 @@
-//! The run files of tests that run each in a process of its own.
+//! The run files of tests that each run in a process of their own.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -36,7 +36,7 @@ impl TestReports {
     /// The report about `test` that the library in this process wrote; none if the test does not use
     /// CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
-        // The name of a file has the process ID, so the files of other tests need not be read.
+        // A file's name contains the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");
         let is_named = |path: &PathBuf| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();

@@ -36,7 +36,7 @@ struct Page<'run> {
     script: &'static str,
     version: &'static str,
     counts: String,
-    /// When, of which commit and on which machine, device and driver the run was.
+    /// When the run was, and its commit, machine, device and driver.
     environment: Vec<(&'static str, String)>,
     class: &'static str,
     summary: Vec<String>,

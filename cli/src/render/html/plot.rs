@@ -139,7 +139,7 @@ fn plot(
     }
     let scale = Scale::to(top, of_handles);
     let style_of = |course: &Course| {
-        // What a layer has allocated and reserved have one colour.
+        // A layer's allocated and reserved figures share a colour.
         let mut layers: Vec<_> = names.iter().map(|(layer, _)| layer).collect();
         layers.dedup();
         let known = layers.iter().position(|layer| **layer == course.layer);

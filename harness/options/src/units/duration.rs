@@ -20,7 +20,9 @@ pub fn milliseconds(text: &str) -> Result<u64, String> {
     };
     quantity
         .and_then(|quantity| quantity.times(factor))
-        .ok_or_else(|| format!("`{text}` is not a whole number of milliseconds that fits 64 bits"))
+        .ok_or_else(|| {
+            format!("`{text}` is not a whole number of milliseconds that fits in 64 bits")
+        })
 }
 
 #[cfg(test)]

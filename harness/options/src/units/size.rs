@@ -36,9 +36,9 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         ));
     };
     if let Some((_, factor)) = UNITS.iter().find(|(unit, _)| *unit == quantity.unit) {
-        return quantity
-            .times(*factor)
-            .ok_or_else(|| format!("`{text}` is not a whole number of bytes that fits 64 bits"));
+        return quantity.times(*factor).ok_or_else(|| {
+            format!("`{text}` is not a whole number of bytes that fits in 64 bits")
+        });
     }
     let ambiguous = AMBIGUOUS
         .iter()
@@ -78,7 +78,7 @@ mod tests {
         let error = bytes("0.1 KiB").expect_err("102.4 bytes");
         assert_eq!(
             error,
-            "`0.1 KiB` is not a whole number of bytes that fits 64 bits"
+            "`0.1 KiB` is not a whole number of bytes that fits in 64 bits"
         );
     }
 

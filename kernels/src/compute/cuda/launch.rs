@@ -49,7 +49,7 @@ impl Grid {
 impl Cuda {
     /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
     ///
-    /// There are as many arguments as the kernel has parameters, in their order and of their sizes;
+    /// There are as many arguments as the kernel has parameters, in the same order and sizes;
     /// addresses are on this device and valid for the counts beside them. Each caller is a method
     /// that takes operands, whose layouts have been checked against their storages. Storages may be
     /// dropped right after the call, because their blocks are reused only by later work in the same
