@@ -89,8 +89,17 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let lost = input.was_partly_heard() && !input.facts.whole_program;
     if lost {
         // Its free may have been missed.
-        diff.groups
-            .retain(|group| group.key.class.layer != Layer::DRIVER);
+        let unjudged = diff
+            .groups
+            .extract_if(.., |group| group.key.class.layer == Layer::DRIVER);
+        let unjudged = unjudged.map(|group| group.kept_in_all().amount);
+        let unjudged = unjudged.fold(Amount::default(), Amount::plus);
+        if !unjudged.is_zero() {
+            notes.push(format!(
+                "not judged, because a free may have been missed: {} of the driver",
+                amount(unjudged, "resource")
+            ));
+        }
         diff.allowed
             .retain(|(_, group)| group.key.class.layer != Layer::DRIVER);
     }

@@ -42,6 +42,7 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:20 by allocator:facts-cache; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:2,runs:2}; each 8; when {first:2,last:2,of:3}; records [1, 4]
+        note: not judged, because a free may have been missed: 2 resources, 128 B of the driver
         note: nothing was seen; look
     ",
     );
