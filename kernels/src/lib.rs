@@ -47,7 +47,7 @@
 //! dispatch                       selects what executes an operation: the device's implementation or, during
 //!                                a capture, the recorder
 //! graph                          work that is recorded once and replayed, with its own memory
-//! compute                        the operations as a trait, on the CPU (host/) and on CUDA (cuda/), over
+//! compute                        the operations as traits, on the CPU (host/) and on CUDA (cuda/), over
 //!                                layouts of numbers in storages
 //! memory                         buffers of a device, and the figures of its allocator
 //! device                         a backend and its allocator

@@ -103,7 +103,32 @@ pub(crate) struct AdamStep {
 }
 
 /// What a device computes.
-pub(crate) trait Kernels {
+pub(crate) trait Kernels:
+    TransferKernels
+    + RandomKernels
+    + PointwiseKernels
+    + MatmulKernels
+    + ReduceKernels
+    + SoftmaxKernels
+    + LossKernels
+    + OptimizerKernels
+{
+}
+
+impl<T> Kernels for T where
+    T: TransferKernels
+        + RandomKernels
+        + PointwiseKernels
+        + MatmulKernels
+        + ReduceKernels
+        + SoftmaxKernels
+        + LossKernels
+        + OptimizerKernels
+{
+}
+
+/// Moves bytes to, from and within a device.
+pub(crate) trait TransferKernels {
     /// Copies host bytes to the start of a storage. When it returns, they may be overwritten.
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()>;
 
@@ -116,12 +141,18 @@ pub(crate) trait Kernels {
     /// Sets every element of a contiguous `f32` output.
     fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
 
-    /// Draws every element of a contiguous `f32` output.
-    fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
-
     /// Copies between any two layouts of one shape.
     fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
+}
 
+/// Draws random numbers.
+pub(crate) trait RandomKernels {
+    /// Draws every element of a contiguous `f32` output.
+    fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
+}
+
+/// Computes each element by itself.
+pub(crate) trait PointwiseKernels {
     /// Any layout to a contiguous output of its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
 
@@ -136,7 +167,10 @@ pub(crate) trait Kernels {
 
     /// `target += other`, two layouts of one shape in different storages.
     fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()>;
+}
 
+/// Multiplies matrices.
+pub(crate) trait MatmulKernels {
     /// `(m × k) · (k × n)` of any two-dimensional layouts to a contiguous output.
     fn matmul(
         &self,
@@ -145,10 +179,16 @@ pub(crate) trait Kernels {
         epilogue: Epilogue<'_>,
         out: Operand<'_>,
     ) -> Result<()>;
+}
 
+/// Combines the elements of one dimension.
+pub(crate) trait ReduceKernels {
     /// Sums over the middle of `outer × size × inner` times a factor; input and output contiguous.
     fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()>;
+}
 
+/// Computes softmax and its logarithm along one dimension.
+pub(crate) trait SoftmaxKernels {
     /// Over the middle of `outer × size × inner`; input and output contiguous.
     fn softmax(
         &self,
@@ -168,7 +208,10 @@ pub(crate) trait Kernels {
         around: Around,
         out: Operand<'_>,
     ) -> Result<()>;
+}
 
+/// Computes losses and their gradients.
+pub(crate) trait LossKernels {
     /// The mean of the squared differences of two contiguous inputs to the first element of a
     /// storage of their size, whose rest may be used as scratch space.
     fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()>;
@@ -202,7 +245,10 @@ pub(crate) trait Kernels {
         weight: Operand<'_>,
         out: Operand<'_>,
     ) -> Result<()>;
+}
 
+/// Updates parameters.
+pub(crate) trait OptimizerKernels {
     /// One step for all parameters.
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()>;
 

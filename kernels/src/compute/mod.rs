@@ -1,4 +1,4 @@
-//! What devices compute, and on what: the operations as one trait, which the CPU and CUDA
+//! What devices compute, and on what: the operations as traits, which the CPU and CUDA
 //! implement, over layouts of numbers in storages.
 
 mod cuda;
@@ -11,8 +11,9 @@ mod storage;
 pub use cuda::BlasWorkspace;
 pub use dtype::{DType, Element};
 pub(crate) use kernels::{
-    AdamParameter, AdamStep, Binary, Epilogue, Kernels, Operand, SgdParameter, SgdStep,
-    SoftmaxKind, Unary,
+    AdamParameter, AdamStep, Binary, Epilogue, Kernels, LossKernels, MatmulKernels, Operand,
+    OptimizerKernels, PointwiseKernels, RandomKernels, ReduceKernels, SgdParameter, SgdStep,
+    SoftmaxKernels, SoftmaxKind, TransferKernels, Unary,
 };
 pub use layout::MAX_RANK;
 pub(crate) use layout::{Around, Dims, Layout, broadcast};

@@ -6,8 +6,9 @@ use super::capture::{Recording, with_recording};
 use super::operation::{Compute, Operation};
 use crate::capturing::{note, refuse};
 use crate::compute::{
-    AdamParameter, AdamStep, Around, Binary, DType, Epilogue, Kernels, Layout, Operand,
-    SgdParameter, SgdStep, SoftmaxKind, Storage, Unary,
+    AdamParameter, AdamStep, Around, Binary, DType, Epilogue, Kernels, Layout, LossKernels,
+    MatmulKernels, Operand, OptimizerKernels, PointwiseKernels, RandomKernels, ReduceKernels,
+    SgdParameter, SgdStep, SoftmaxKernels, SoftmaxKind, Storage, TransferKernels, Unary,
 };
 use crate::device::Backend;
 use crate::error::Result;
@@ -50,7 +51,7 @@ fn whole(storage: &Arc<Storage>) -> Operand<'_> {
     }
 }
 
-impl Kernels for Recorder {
+impl TransferKernels for Recorder {
     fn upload(&self, _bytes: &[u8], _to: &Storage) -> Result<()> {
         refuse(
             "a copy from the host",
@@ -63,21 +64,6 @@ impl Kernels for Recorder {
         refuse(
             "a copy to the host",
             "nothing has been computed yet; return the tensor, and read it after a replay",
-        )
-    }
-
-    fn random(&self, _: Distribution, _seed: u64, _out: Operand<'_>) -> Result<()> {
-        refuse(
-            "a draw of random numbers",
-            "each replay would draw the same; draw before the capture, or into an input",
-        )
-    }
-
-    fn adam(&self, _step: AdamStep, _parameters: &[AdamParameter<'_>]) -> Result<()> {
-        refuse(
-            "a step of Adam",
-            "its bias correction is computed on the host, anew at each step; capture the forward \
-             and backward pass without it, or use Sgd",
         )
     }
 
@@ -94,7 +80,18 @@ impl Kernels for Recorder {
             on.copy(dtype, from[0], to[0])
         })
     }
+}
 
+impl RandomKernels for Recorder {
+    fn random(&self, _: Distribution, _seed: u64, _out: Operand<'_>) -> Result<()> {
+        refuse(
+            "a draw of random numbers",
+            "each replay would draw the same; draw before the capture, or into an input",
+        )
+    }
+}
+
+impl PointwiseKernels for Recorder {
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()> {
         record(&[input], &[out], move |on, input, out| {
             on.unary(op, input[0], out[0])
@@ -118,7 +115,9 @@ impl Kernels for Recorder {
             on.add_assign(target[0], other[0])
         })
     }
+}
 
+impl MatmulKernels for Recorder {
     fn matmul(
         &self,
         lhs: Operand<'_>,
@@ -134,13 +133,17 @@ impl Kernels for Recorder {
             on.matmul(reads[0], reads[1], Epilogue { bias, relu }, out[0])
         })
     }
+}
 
+impl ReduceKernels for Recorder {
     fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()> {
         record(&[input], &[out], move |on, input, out| {
             on.sum(input[0], around, scale, out[0])
         })
     }
+}
 
+impl SoftmaxKernels for Recorder {
     fn softmax(
         &self,
         kind: SoftmaxKind,
@@ -165,7 +168,9 @@ impl Kernels for Recorder {
             on.softmax_backward(kind, reads[0], reads[1], around, out[0])
         })
     }
+}
 
+impl LossKernels for Recorder {
     fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
         record(&[input, target], &[whole(out)], |on, reads, out| {
             on.mse(reads[0], reads[1], out[0].storage)
@@ -214,7 +219,9 @@ impl Kernels for Recorder {
             },
         )
     }
+}
 
+impl OptimizerKernels for Recorder {
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
         // The values, followed by the momenta: either every parameter has one, or none has.
         let count = parameters.len();
@@ -234,5 +241,13 @@ impl Kernels for Recorder {
                 .collect();
             on.sgd(step, &parameters)
         })
+    }
+
+    fn adam(&self, _step: AdamStep, _parameters: &[AdamParameter<'_>]) -> Result<()> {
+        refuse(
+            "a step of Adam",
+            "its bias correction is computed on the host, anew at each step; capture the forward \
+             and backward pass without it, or use Sgd",
+        )
     }
 }

@@ -1,7 +1,9 @@
 //! Launches of `loss.cu`.
 
+use std::sync::Arc;
+
 use crate::compute::dtype::DType;
-use crate::compute::kernels::Operand;
+use crate::compute::kernels::{LossKernels, Operand};
 use crate::compute::storage::Storage;
 use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
@@ -16,13 +18,8 @@ const ONE_BLOCK: u64 = 1 << 14;
 /// The number of partial sums of a larger loss, one per block.
 const PARTS: u32 = 1024;
 
-impl Cuda {
-    pub(super) fn launch_mse(
-        &self,
-        input: Operand<'_>,
-        target: Operand<'_>,
-        out: &Storage,
-    ) -> Result<()> {
+impl LossKernels for Cuda {
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
         let (input_start, target_start, to) = (floats(input), floats(target), out.address());
         let count = count(input);
         let whole = count <= ONE_BLOCK;
@@ -53,7 +50,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_mse_backward(
+    fn mse_backward(
         &self,
         gradient: Operand<'_>,
         input: Operand<'_>,
@@ -75,7 +72,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_nll(
+    fn nll(
         &self,
         log_probabilities: Operand<'_>,
         classes: Operand<'_>,
@@ -99,7 +96,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_cross_entropy_backward(
+    fn cross_entropy_backward(
         &self,
         gradient: Operand<'_>,
         log_probabilities: Operand<'_>,

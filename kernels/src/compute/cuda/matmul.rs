@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::DeviceRepr;
 
 use crate::compute::dtype::DType;
-use crate::compute::kernels::{Epilogue, Operand};
+use crate::compute::kernels::{Epilogue, MatmulKernels, Operand, TransferKernels};
 use crate::compute::layout::Layout;
 use crate::compute::storage::Storage;
 use crate::cuda::{BlasMatrix, Cuda, Kernel};
@@ -45,8 +45,8 @@ impl StridedMatrix {
     }
 }
 
-impl Cuda {
-    pub(super) fn launch_matmul(
+impl MatmulKernels for Cuda {
+    fn matmul(
         &self,
         lhs: Operand<'_>,
         rhs: Operand<'_>,
@@ -66,9 +66,9 @@ impl Cuda {
             .fold(1_u64, |product, &size| product.saturating_mul(size as u64));
         if sizes[2] == 0 {
             // Every element is an empty sum.
-            self.set_words(0, out)?;
+            self.fill(0.0, out)?;
         } else if multiplications <= SMALL && sizes[2] <= SHALLOW {
-            return self.launch_small(sizes, lhs, rhs, epilogue, out);
+            return self.small_product(sizes, lhs, rhs, epilogue, out);
         } else {
             self.large_product(sizes, lhs, rhs, out)?;
         }
@@ -89,8 +89,10 @@ impl Cuda {
             ],
         )
     }
+}
 
-    fn launch_small(
+impl Cuda {
+    fn small_product(
         &self,
         sizes: [usize; 3],
         lhs: Operand<'_>,
@@ -190,7 +192,7 @@ impl Cuda {
             storage: copy,
             layout: Layout::dense(layout.shape),
         };
-        self.launch_copy(DType::F32, operand, packed)?;
+        self.copy(DType::F32, operand, packed)?;
         Ok(BlasMatrix {
             address: floats(packed),
             transposed: false,

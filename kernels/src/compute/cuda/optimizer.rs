@@ -3,7 +3,7 @@
 
 use cudarc::driver::DeviceRepr;
 
-use crate::compute::kernels::{AdamParameter, AdamStep, SgdParameter, SgdStep};
+use crate::compute::kernels::{AdamParameter, AdamStep, OptimizerKernels, SgdParameter, SgdStep};
 use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
 
@@ -53,8 +53,8 @@ unsafe impl DeviceRepr for SgdTable {}
 // SAFETY: `repr(C)`, of integers and floats only, field by field the struct in `optimizer.cu`.
 unsafe impl DeviceRepr for AdamTable {}
 
-impl Cuda {
-    pub(super) fn launch_sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
+impl OptimizerKernels for Cuda {
+    fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
         for parameters in parameters.chunks(TABLE) {
             let mut table = SgdTable {
                 values: [0; TABLE],
@@ -89,11 +89,7 @@ impl Cuda {
         Ok(())
     }
 
-    pub(super) fn launch_adam(
-        &self,
-        step: AdamStep,
-        parameters: &[AdamParameter<'_>],
-    ) -> Result<()> {
+    fn adam(&self, step: AdamStep, parameters: &[AdamParameter<'_>]) -> Result<()> {
         for parameters in parameters.chunks(TABLE) {
             let mut table = AdamTable {
                 values: [0; TABLE],

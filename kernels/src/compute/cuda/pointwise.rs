@@ -1,6 +1,6 @@
 //! Launches of `pointwise.cu`.
 
-use crate::compute::kernels::{Binary, Operand, Unary};
+use crate::compute::kernels::{Binary, Operand, PointwiseKernels, Unary};
 use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
 
@@ -28,13 +28,8 @@ fn binary_code(op: Binary) -> u32 {
     }
 }
 
-impl Cuda {
-    pub(super) fn launch_unary(
-        &self,
-        op: Unary,
-        input: Operand<'_>,
-        out: Operand<'_>,
-    ) -> Result<()> {
+impl PointwiseKernels for Cuda {
+    fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()> {
         let (op, value) = unary_code(op);
         let (from, to, count) = (floats(input), floats(out), count(out));
         let grid = Grid::over(count);
@@ -66,7 +61,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_binary(
+    fn binary(
         &self,
         op: Binary,
         lhs: Operand<'_>,
@@ -104,7 +99,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()> {
+    fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()> {
         let layout = Strided::of(&target.layout, &other.layout);
         let (to, from, count) = (floats(target), floats(other), count(target));
         self.launch(

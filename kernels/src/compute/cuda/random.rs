@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "hands addresses to cuRAND")]
 
 use crate::compute::dtype::DType;
-use crate::compute::kernels::Operand;
+use crate::compute::kernels::{Operand, RandomKernels};
 use crate::compute::storage::Storage;
 use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
@@ -11,13 +11,8 @@ use crate::random::Distribution;
 use super::address::{count, floats};
 use super::launch::Grid;
 
-impl Cuda {
-    pub(super) fn launch_random(
-        &self,
-        distribution: Distribution,
-        seed: u64,
-        out: Operand<'_>,
-    ) -> Result<()> {
+impl RandomKernels for Cuda {
+    fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()> {
         let (address, count) = (floats(out), count(out));
         match distribution {
             Distribution::Uniform => {
@@ -42,7 +37,9 @@ impl Cuda {
             }
         }
     }
+}
 
+impl Cuda {
     /// `address` belongs to an operand or storage with room for `count` numbers.
     fn draw(
         &self,
@@ -55,8 +52,8 @@ impl Cuda {
             return Ok(());
         }
         self.with_generator(|generator| {
-            // SAFETY: both callers above take address and count from one storage; its memory is
-            // used again only by later work in the stream.
+            // SAFETY: each call, all in `random`, takes address and count from one storage; its memory
+            // is used again only by later work in the stream.
             unsafe { generator.draw(distribution, seed, address, count) }
         })
     }

@@ -1,7 +1,7 @@
 //! Launches of `reduce.cu`.
 
 use crate::compute::dtype::DType;
-use crate::compute::kernels::Operand;
+use crate::compute::kernels::{Operand, ReduceKernels};
 use crate::compute::layout::Around;
 use crate::compute::storage::Storage;
 use crate::cuda::{Cuda, Kernel};
@@ -16,25 +16,19 @@ const LINE: u64 = 1 << 16;
 /// More parts than this would not use the GPU better.
 const MAX_PARTS: u64 = 1024;
 
-impl Cuda {
-    pub(super) fn launch_sum(
-        &self,
-        input: Operand<'_>,
-        around: Around,
-        scale: f32,
-        out: Operand<'_>,
-    ) -> Result<()> {
+impl ReduceKernels for Cuda {
+    fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()> {
         let from = floats(input);
         let [outer, size, inner] = [around.outer, around.size, around.inner].map(|n| n as u64);
         if count(out) == 0 {
             return Ok(());
         }
         if inner == 1 && outer == 1 && size > LINE {
-            let (parts, count) = self.launch_parts(input)?;
-            return self.launch_lines(parts.address(), [1, count], scale, out);
+            let (parts, count) = self.sum_parts(input)?;
+            return self.sum_lines(parts.address(), [1, count], scale, out);
         }
         if inner == 1 {
-            return self.launch_lines(from, [outer, size], scale, out);
+            return self.sum_lines(from, [outer, size], scale, out);
         }
         let to = floats(out);
         let mut grid = Grid::lines(outer * inner.div_ceil(32), 32);
@@ -52,8 +46,10 @@ impl Cuda {
             ],
         )
     }
+}
 
-    fn launch_lines(
+impl Cuda {
+    fn sum_lines(
         &self,
         from: u64,
         [outer, size]: [u64; 2],
@@ -76,7 +72,7 @@ impl Cuda {
 
     /// Sums of equal parts of a long line. Their storage may be dropped as soon as the kernel that
     /// reads it has been launched: the stream keeps the order.
-    fn launch_parts(&self, input: Operand<'_>) -> Result<(Storage, u64)> {
+    fn sum_parts(&self, input: Operand<'_>) -> Result<(Storage, u64)> {
         let (from, count) = (floats(input), count(input));
         let blocks = count.div_ceil(LINE).clamp(1, MAX_PARTS);
         let parts = Storage::new(input.storage.device(), blocks as usize * DType::F32.bytes())?;

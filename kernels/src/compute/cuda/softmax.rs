@@ -1,6 +1,6 @@
 //! Launches of `softmax.cu`.
 
-use crate::compute::kernels::{Operand, SoftmaxKind};
+use crate::compute::kernels::{Operand, SoftmaxKernels, SoftmaxKind};
 use crate::compute::layout::Around;
 use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
@@ -21,8 +21,8 @@ fn sizes(around: Around) -> [u64; 3] {
     [around.outer * around.inner, around.size, around.inner].map(|n| n as u64)
 }
 
-impl Cuda {
-    pub(super) fn launch_softmax(
+impl SoftmaxKernels for Cuda {
+    fn softmax(
         &self,
         kind: SoftmaxKind,
         input: Operand<'_>,
@@ -45,7 +45,7 @@ impl Cuda {
         )
     }
 
-    pub(super) fn launch_softmax_backward(
+    fn softmax_backward(
         &self,
         kind: SoftmaxKind,
         gradient: Operand<'_>,

@@ -1,17 +1,22 @@
-//! Between host and device, and plain fills.
+//! Between host and device, plain fills, and launches of `copy.cu`.
 #![expect(unsafe_code, reason = "copies to and from addresses")]
+
+use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
-use crate::compute::kernels::Operand;
+use crate::compute::dtype::DType;
+use crate::compute::kernels::{Operand, TransferKernels};
 use crate::compute::storage::Storage;
-use crate::cuda::Cuda;
+use crate::cuda::{Cuda, Kernel};
 use crate::error::Result;
 
-use super::address::{count, floats};
+use super::address::{count, floats, start};
+use super::launch::Grid;
+use super::strided::Strided;
 
-impl Cuda {
-    pub(super) fn copy_to_device(&self, bytes: &[u8], to: &Storage) -> Result<()> {
+impl TransferKernels for Cuda {
+    fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()> {
         assert!(bytes.len() <= to.bytes(), "more bytes than the storage has");
         if bytes.is_empty() {
             return Ok(());
@@ -25,12 +30,7 @@ impl Cuda {
         Ok(copied?)
     }
 
-    pub(super) fn copy_to_host(
-        &self,
-        from: &Storage,
-        offset: usize,
-        into: &mut [u8],
-    ) -> Result<()> {
+    fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()> {
         assert!(
             offset + into.len() <= from.bytes(),
             "more bytes than the storage has"
@@ -49,7 +49,7 @@ impl Cuda {
         Ok(done?)
     }
 
-    pub(super) fn set_bytes_to_zero(&self, storage: &Storage) -> Result<()> {
+    fn zero(&self, storage: &Arc<Storage>) -> Result<()> {
         if storage.bytes() == 0 {
             return Ok(());
         }
@@ -60,17 +60,42 @@ impl Cuda {
         Ok(set?)
     }
 
-    pub(super) fn set_words(&self, word: u32, out: Operand<'_>) -> Result<()> {
+    fn fill(&self, value: f32, out: Operand<'_>) -> Result<()> {
         if count(out) == 0 {
             return Ok(());
         }
         self.context().bind_to_thread()?;
+        let word = value.to_bits();
         // SAFETY: the range is the operand, which is contiguous and of four-byte elements.
         let set =
             unsafe { sys::cuMemsetD32Async(floats(out), word, out.layout.count(), self.queue()) };
         Ok(set.result()?)
     }
 
+    fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()> {
+        let (source, target, count) = (start(from, dtype), start(to, dtype), count(to));
+        if from.layout.is_contiguous() && to.layout.is_contiguous() {
+            return self.copy_on_device(source, target, to.layout.count() * dtype.bytes());
+        }
+        let kernel = match dtype {
+            DType::F32 => Kernel::Copy4,
+            DType::I64 => Kernel::Copy8,
+        };
+        let layout = Strided::of(&from.layout, &to.layout);
+        self.launch(
+            kernel,
+            Grid::over(count),
+            [
+                (&source).into(),
+                (&target).into(),
+                (&layout).into(),
+                (&count).into(),
+            ],
+        )
+    }
+}
+
+impl Cuda {
     pub(super) fn copy_on_device(&self, from: u64, to: u64, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());

@@ -25,14 +25,14 @@ pub(super) fn numbers_mut<T: Element>(buffer: &mut Buffer) -> &mut [T] {
 }
 
 /// The elements of a contiguous operand.
-pub(super) fn dense<'a, T: Element>(buffer: &'a Buffer, operand: &Operand<'_>) -> &'a [T] {
+pub(super) fn dense<'a, T: Element>(buffer: &'a Buffer, operand: Operand<'_>) -> &'a [T] {
     &numbers(buffer)[operand.layout.offset..][..operand.layout.count()]
 }
 
 /// The elements of a contiguous operand, to write.
 pub(super) fn dense_mut<'a, T: Element>(
     buffer: &'a mut Buffer,
-    operand: &Operand<'_>,
+    operand: Operand<'_>,
 ) -> &'a mut [T] {
     &mut numbers_mut(buffer)[operand.layout.offset..][..operand.layout.count()]
 }

@@ -1,76 +1,94 @@
 //! Losses.
 
+use std::sync::Arc;
+
 use super::elements::{dense, dense_mut, numbers_mut};
-use crate::compute::kernels::Operand;
+use crate::compute::kernels::{LossKernels, Operand};
 use crate::compute::storage::Storage;
+use crate::embedded::Embedded;
+use crate::error::Result;
 
-pub(super) fn mse(input: &Operand<'_>, target: &Operand<'_>, out: &Storage) {
-    let (inputs, targets) = (input.storage.read(), target.storage.read());
-    let (inputs, targets): (&[f32], &[f32]) = (dense(&inputs, input), dense(&targets, target));
-    let squares = inputs.iter().zip(targets).map(|(input, target)| {
-        let difference = f64::from(*input) - f64::from(*target);
-        difference * difference
-    });
-    let mean = squares.sum::<f64>() / inputs.len() as f64;
-    numbers_mut::<f32>(&mut out.write())[0] = mean as f32;
-}
-
-pub(super) fn mse_backward(
-    gradient: &Operand<'_>,
-    input: &Operand<'_>,
-    target: &Operand<'_>,
-    out: &Operand<'_>,
-) {
-    let (inputs, targets) = (input.storage.read(), target.storage.read());
-    let (inputs, targets): (&[f32], &[f32]) = (dense(&inputs, input), dense(&targets, target));
-    let factor = 2.0 * dense::<f32>(&gradient.storage.read(), gradient)[0] / inputs.len() as f32;
-    let mut out_buffer = out.storage.write();
-    let pairs = inputs.iter().zip(targets);
-    for (to, (input, target)) in dense_mut::<f32>(&mut out_buffer, out).iter_mut().zip(pairs) {
-        *to = factor * (input - target);
+impl LossKernels for Embedded {
+    fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()> {
+        let _turn = self.turn();
+        let (inputs, targets) = (input.storage.read(), target.storage.read());
+        let (inputs, targets): (&[f32], &[f32]) = (dense(&inputs, input), dense(&targets, target));
+        let squares = inputs.iter().zip(targets).map(|(input, target)| {
+            let difference = f64::from(*input) - f64::from(*target);
+            difference * difference
+        });
+        let mean = squares.sum::<f64>() / inputs.len() as f64;
+        numbers_mut::<f32>(&mut out.write())[0] = mean as f32;
+        Ok(())
     }
-}
 
-pub(super) fn nll(
-    log_probabilities: &Operand<'_>,
-    classes: &Operand<'_>,
-    out: &Operand<'_>,
-    weight: &Operand<'_>,
-) {
-    let (rows, chosen) = (log_probabilities.storage.read(), classes.storage.read());
-    let (rows, chosen) = (
-        dense::<f32>(&rows, log_probabilities),
-        dense::<i64>(&chosen, classes),
-    );
-    let width = log_probabilities.layout.shape[1];
-    let terms = chosen.iter().enumerate().map(|(row, class)| {
-        let class = usize::try_from(*class).ok().filter(|class| *class < width);
-        class.map_or(f64::NAN, |class| -f64::from(rows[row * width + class]))
-    });
-    let mean = terms.sum::<f64>() / chosen.len() as f64;
-    dense_mut::<f32>(&mut out.storage.write(), out)[0] = mean as f32;
-    dense_mut::<f32>(&mut weight.storage.write(), weight)[0] = chosen.len() as f32;
-}
+    fn mse_backward(
+        &self,
+        gradient: Operand<'_>,
+        input: Operand<'_>,
+        target: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        let (inputs, targets) = (input.storage.read(), target.storage.read());
+        let (inputs, targets): (&[f32], &[f32]) = (dense(&inputs, input), dense(&targets, target));
+        let factor =
+            2.0 * dense::<f32>(&gradient.storage.read(), gradient)[0] / inputs.len() as f32;
+        let mut out_buffer = out.storage.write();
+        let pairs = inputs.iter().zip(targets);
+        for (to, (input, target)) in dense_mut::<f32>(&mut out_buffer, out).iter_mut().zip(pairs) {
+            *to = factor * (input - target);
+        }
+        Ok(())
+    }
 
-pub(super) fn cross_entropy_backward(
-    gradient: &Operand<'_>,
-    log_probabilities: &Operand<'_>,
-    classes: &Operand<'_>,
-    weight: &Operand<'_>,
-    out: &Operand<'_>,
-) {
-    let (rows, chosen) = (log_probabilities.storage.read(), classes.storage.read());
-    let (rows, chosen) = (
-        dense::<f32>(&rows, log_probabilities),
-        dense::<i64>(&chosen, classes),
-    );
-    let width = log_probabilities.layout.shape[1];
-    let factor = dense::<f32>(&gradient.storage.read(), gradient)[0]
-        / dense::<f32>(&weight.storage.read(), weight)[0];
-    let mut target = out.storage.write();
-    let target = dense_mut::<f32>(&mut target, out);
-    for (place, (to, value)) in target.iter_mut().zip(rows).enumerate() {
-        let is_chosen = usize::try_from(chosen[place / width]) == Ok(place % width);
-        *to = factor * (value.exp() - f32::from(u8::from(is_chosen)));
+    fn nll(
+        &self,
+        log_probabilities: Operand<'_>,
+        classes: Operand<'_>,
+        out: Operand<'_>,
+        weight: Operand<'_>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        let (rows, chosen) = (log_probabilities.storage.read(), classes.storage.read());
+        let (rows, chosen) = (
+            dense::<f32>(&rows, log_probabilities),
+            dense::<i64>(&chosen, classes),
+        );
+        let width = log_probabilities.layout.shape[1];
+        let terms = chosen.iter().enumerate().map(|(row, class)| {
+            let class = usize::try_from(*class).ok().filter(|class| *class < width);
+            class.map_or(f64::NAN, |class| -f64::from(rows[row * width + class]))
+        });
+        let mean = terms.sum::<f64>() / chosen.len() as f64;
+        dense_mut::<f32>(&mut out.storage.write(), out)[0] = mean as f32;
+        dense_mut::<f32>(&mut weight.storage.write(), weight)[0] = chosen.len() as f32;
+        Ok(())
+    }
+
+    fn cross_entropy_backward(
+        &self,
+        gradient: Operand<'_>,
+        log_probabilities: Operand<'_>,
+        classes: Operand<'_>,
+        weight: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        let (rows, chosen) = (log_probabilities.storage.read(), classes.storage.read());
+        let (rows, chosen) = (
+            dense::<f32>(&rows, log_probabilities),
+            dense::<i64>(&chosen, classes),
+        );
+        let width = log_probabilities.layout.shape[1];
+        let factor = dense::<f32>(&gradient.storage.read(), gradient)[0]
+            / dense::<f32>(&weight.storage.read(), weight)[0];
+        let mut target = out.storage.write();
+        let target = dense_mut::<f32>(&mut target, out);
+        for (place, (to, value)) in target.iter_mut().zip(rows).enumerate() {
+            let is_chosen = usize::try_from(chosen[place / width]) == Ok(place % width);
+            *to = factor * (value.exp() - f32::from(u8::from(is_chosen)));
+        }
+        Ok(())
     }
 }

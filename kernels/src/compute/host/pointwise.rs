@@ -1,60 +1,61 @@
 //! Each element or pair of elements.
 
-use super::elements::{dense, dense_mut, numbers, numbers_mut};
-use crate::compute::dtype::Element;
-use crate::compute::kernels::{Binary, Operand, Unary};
+use super::elements::{dense_mut, numbers, numbers_mut};
+use crate::compute::kernels::{Binary, Operand, PointwiseKernels, Unary};
+use crate::embedded::Embedded;
+use crate::error::Result;
 use crate::parallel::share_out;
 
-pub(super) fn copy<T: Element>(from: &Operand<'_>, to: &Operand<'_>) {
-    let (source, mut target) = (from.storage.read(), to.storage.write());
-    let count = to.layout.count();
-    if from.layout.is_contiguous() && to.layout.is_contiguous() {
-        dense_mut::<T>(&mut target, to).copy_from_slice(dense(&source, from));
-        return;
+impl PointwiseKernels for Embedded {
+    fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()> {
+        let _turn = self.turn();
+        match op {
+            Unary::Sin => map(input, out, f32::sin),
+            // A comparison, not `max`: NaN stays NaN, as in PyTorch.
+            Unary::Relu => map(input, out, |x| if x < 0.0 { 0.0 } else { x }),
+            Unary::AddScalar(value) => map(input, out, |x| x + value),
+            Unary::MulScalar(value) => map(input, out, |x| x * value),
+        }
+        Ok(())
     }
-    let (source, target) = (numbers::<T>(&source), numbers_mut::<T>(&mut target));
-    let places = from.layout.offsets(0).zip(to.layout.offsets(0));
-    for (from, to) in places.take(count) {
-        target[to] = source[from];
+
+    fn binary(
+        &self,
+        op: Binary,
+        lhs: Operand<'_>,
+        rhs: Operand<'_>,
+        out: Operand<'_>,
+    ) -> Result<()> {
+        let _turn = self.turn();
+        match op {
+            Binary::Add => zip(lhs, rhs, out, |a, b| a + b),
+            Binary::Sub => zip(lhs, rhs, out, |a, b| a - b),
+            Binary::Mul => zip(lhs, rhs, out, |a, b| a * b),
+            Binary::ReluBackward => zip(
+                lhs,
+                rhs,
+                out,
+                |g, result| if result > 0.0 { g } else { 0.0 },
+            ),
+            Binary::SinBackward => zip(lhs, rhs, out, |g, x| g * x.cos()),
+        }
+        Ok(())
+    }
+
+    fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()> {
+        let _turn = self.turn();
+        let (source, mut sum) = (other.storage.read(), target.storage.write());
+        let count = target.layout.count();
+        let (source, sum) = (numbers::<f32>(&source), numbers_mut::<f32>(&mut sum));
+        let places = target.layout.offsets(0).zip(other.layout.offsets(0));
+        for (to, from) in places.take(count) {
+            sum[to] += source[from];
+        }
+        Ok(())
     }
 }
 
-pub(super) fn unary(op: Unary, input: &Operand<'_>, out: &Operand<'_>) {
-    match op {
-        Unary::Sin => map(input, out, f32::sin),
-        // A comparison, not `max`: NaN stays NaN, as in PyTorch.
-        Unary::Relu => map(input, out, |x| if x < 0.0 { 0.0 } else { x }),
-        Unary::AddScalar(value) => map(input, out, |x| x + value),
-        Unary::MulScalar(value) => map(input, out, |x| x * value),
-    }
-}
-
-pub(super) fn binary(op: Binary, lhs: &Operand<'_>, rhs: &Operand<'_>, out: &Operand<'_>) {
-    match op {
-        Binary::Add => zip(lhs, rhs, out, |a, b| a + b),
-        Binary::Sub => zip(lhs, rhs, out, |a, b| a - b),
-        Binary::Mul => zip(lhs, rhs, out, |a, b| a * b),
-        Binary::ReluBackward => zip(
-            lhs,
-            rhs,
-            out,
-            |g, result| if result > 0.0 { g } else { 0.0 },
-        ),
-        Binary::SinBackward => zip(lhs, rhs, out, |g, x| g * x.cos()),
-    }
-}
-
-pub(super) fn add_assign(target: &Operand<'_>, other: &Operand<'_>) {
-    let (source, mut sum) = (other.storage.read(), target.storage.write());
-    let count = target.layout.count();
-    let (source, sum) = (numbers::<f32>(&source), numbers_mut::<f32>(&mut sum));
-    let places = target.layout.offsets(0).zip(other.layout.offsets(0));
-    for (to, from) in places.take(count) {
-        sum[to] += source[from];
-    }
-}
-
-fn map(input: &Operand<'_>, out: &Operand<'_>, function: impl Fn(f32) -> f32 + Sync) {
+fn map(input: Operand<'_>, out: Operand<'_>, function: impl Fn(f32) -> f32 + Sync) {
     let (source, mut target) = (input.storage.read(), out.storage.write());
     let source: &[f32] = numbers(&source);
     let contiguous = input.layout.is_contiguous();
@@ -77,9 +78,9 @@ fn map(input: &Operand<'_>, out: &Operand<'_>, function: impl Fn(f32) -> f32 + S
 }
 
 fn zip(
-    lhs: &Operand<'_>,
-    rhs: &Operand<'_>,
-    out: &Operand<'_>,
+    lhs: Operand<'_>,
+    rhs: Operand<'_>,
+    out: Operand<'_>,
     function: impl Fn(f32, f32) -> f32 + Sync,
 ) {
     let (first, second, mut target) = (lhs.storage.read(), rhs.storage.read(), out.storage.write());
