@@ -43,11 +43,19 @@ pub(super) fn expect_warm(what: &str) -> Result<()> {
 
 /// A capture in progress, on a stream of its own, which is destroyed with the last handle.
 #[derive(Clone, Debug)]
-pub(crate) struct StreamCapture(Arc<CaptureStream>);
+pub(crate) struct StreamCapture(Arc<DriverHandle<sys::CUstream>>);
 
 impl StreamCapture {
     pub(crate) fn begin(context: &Arc<CudaContext>) -> Result<Self> {
-        let stream = CaptureStream::new(context)?;
+        context.bind_to_thread()?;
+        // Not cudarc's stream, which waits for the context when it makes the second stream: that
+        // would break a capture of another thread. This one does not synchronise with the default
+        // stream.
+        let stream = DriverHandle {
+            handle: result::stream::create(StreamKind::NonBlocking)?,
+            destroy: result::stream::destroy,
+            context: Arc::clone(context),
+        };
         // SAFETY: the stream is alive.
         unsafe { result::stream::begin_capture(stream.handle, MODE) }?;
         Ok(Self(Arc::new(stream)))
@@ -82,113 +90,70 @@ impl StreamCapture {
             },
             _ => error.into(),
         })?;
-        Ok(CapturedGraph {
+        Ok(CapturedGraph(DriverHandle {
             handle,
+            destroy: result::graph::destroy,
             context: Arc::clone(context),
-        })
+        }))
     }
 }
 
-/// A stream that does not synchronise with the default stream.
-///
-/// Not cudarc's stream, which waits for the context when it makes the second stream: that would
-/// break a capture of another thread.
+/// A stream or graph of the driver, destroyed when dropped.
 #[derive(Debug)]
-struct CaptureStream {
-    handle: sys::CUstream,
+struct DriverHandle<H: Copy> {
+    handle: H,
+    destroy: unsafe fn(H) -> Result<(), DriverError>,
     context: Arc<CudaContext>,
 }
 
-// SAFETY: any thread may use a stream.
-unsafe impl Send for CaptureStream {}
+// SAFETY: made only in this file, for streams and graphs. Any thread may use a stream at any time,
+// and a graph as long as only one does at a time: nothing here uses one by a shared reference.
+unsafe impl<H: Copy> Send for DriverHandle<H> {}
 
-// SAFETY: as above, at any time.
-unsafe impl Sync for CaptureStream {}
+// SAFETY: as above.
+unsafe impl<H: Copy> Sync for DriverHandle<H> {}
 
-impl CaptureStream {
-    fn new(context: &Arc<CudaContext>) -> Result<Self> {
-        context.bind_to_thread()?;
-        Ok(Self {
-            handle: result::stream::create(StreamKind::NonBlocking)?,
-            context: Arc::clone(context),
-        })
-    }
-}
-
-impl Drop for CaptureStream {
+impl<H: Copy> Drop for DriverHandle<H> {
     fn drop(&mut self) {
         self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here.
-        let destroyed = unsafe { result::stream::destroy(self.handle) };
+        // SAFETY: `destroy` is that of the handle's kind, and called only here. An executable graph
+        // does not need the graph that it was made from, and the driver lets a launch in progress
+        // finish before it destroys one.
+        let destroyed = unsafe { (self.destroy)(self.handle) };
         self.context.record_err(destroyed);
     }
 }
 
-/// A captured graph, destroyed when dropped.
+/// A captured graph.
 #[derive(Debug)]
-pub(crate) struct CapturedGraph {
-    handle: sys::CUgraph,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: any thread may use a graph as long as only one does at a time; nothing here uses it by a
-// shared reference.
-unsafe impl Send for CapturedGraph {}
-
-// SAFETY: as above.
-unsafe impl Sync for CapturedGraph {}
+pub(crate) struct CapturedGraph(DriverHandle<sys::CUgraph>);
 
 impl CapturedGraph {
     pub(crate) fn instantiate(self) -> Result<ExecutableGraph> {
-        self.context.bind_to_thread()?;
+        let Self(graph) = self;
+        graph.context.bind_to_thread()?;
         // SAFETY: the graph is alive.
         let handle =
-            unsafe { result::graph::instantiate(self.handle, sys::CUgraphInstantiate_flags(0)) }?;
-        Ok(ExecutableGraph {
+            unsafe { result::graph::instantiate(graph.handle, sys::CUgraphInstantiate_flags(0)) }?;
+        Ok(ExecutableGraph(DriverHandle {
             handle,
-            context: Arc::clone(&self.context),
-        })
+            destroy: result::graph::exec_destroy,
+            context: Arc::clone(&graph.context),
+        }))
     }
 }
 
-impl Drop for CapturedGraph {
-    fn drop(&mut self) {
-        self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: destroyed only here; an executable graph does not need it.
-        let destroyed = unsafe { result::graph::destroy(self.handle) };
-        self.context.record_err(destroyed);
-    }
-}
-
-/// An instantiated graph, destroyed when dropped.
+/// An instantiated graph.
 #[derive(Debug)]
-pub(crate) struct ExecutableGraph {
-    handle: sys::CUgraphExec,
-    context: Arc<CudaContext>,
-}
-
-// SAFETY: as for `CapturedGraph`: a launch takes it by an exclusive reference.
-unsafe impl Send for ExecutableGraph {}
-
-// SAFETY: as above.
-unsafe impl Sync for ExecutableGraph {}
+pub(crate) struct ExecutableGraph(DriverHandle<sys::CUgraphExec>);
 
 impl ExecutableGraph {
     /// Runs it on the device's own stream.
     pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
-        self.context.bind_to_thread()?;
+        self.0.context.bind_to_thread()?;
         // SAFETY: graph and stream are alive, and the owner of this keeps the memory that the graph
         // uses in place and its kernels loaded.
-        Ok(unsafe { result::graph::launch(self.handle, stream.cu_stream()) }?)
-    }
-}
-
-impl Drop for ExecutableGraph {
-    fn drop(&mut self) {
-        self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: destroyed only here. The driver lets a launch in progress finish first.
-        let destroyed = unsafe { result::graph::exec_destroy(self.handle) };
-        self.context.record_err(destroyed);
+        Ok(unsafe { result::graph::launch(self.0.handle, stream.cu_stream()) }?)
     }
 }
 
