@@ -8,7 +8,8 @@ use cudarc::cublas::{result, sys};
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUstream;
 
-use crate::error::{Error, Result};
+use super::engines::expect_library;
+use crate::error::Result;
 
 /// A cuBLAS handle on a device's stream.
 ///
@@ -45,14 +46,8 @@ pub(crate) struct BlasMatrix {
 impl Blas {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
         // SAFETY: it only tries to open the library, whose initialisers are safe to run.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::Unavailable {
-                device: format!("cuda:{}", stream.context().ordinal()),
-                detail: "libcublas was not found; install it or add its directory to \
-                         LD_LIBRARY_PATH"
-                    .into(),
-            });
-        }
+        let is_present = unsafe { sys::is_culib_present() };
+        expect_library("libcublas", is_present, stream.context())?;
         stream.context().bind_to_thread()?;
         let mut blas = Self {
             handle: result::create_handle()?,

@@ -2,7 +2,9 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::error::Result;
+use cudarc::driver::CudaContext;
+
+use crate::error::{Error, Result};
 
 use super::blas::Blas;
 use super::module::Modules;
@@ -14,6 +16,21 @@ pub(super) struct Engines {
     pub(super) modules: Modules,
     pub(super) blas: Slot<Blas>,
     pub(super) generator: Slot<Generator>,
+}
+
+/// Refuses to make an engine of a library that is not installed.
+///
+/// # Errors
+///
+/// When the library is not present.
+pub(super) fn expect_library(name: &str, is_present: bool, context: &CudaContext) -> Result<()> {
+    if is_present {
+        return Ok(());
+    }
+    Err(Error::Unavailable {
+        device: format!("cuda:{}", context.ordinal()),
+        detail: format!("{name} was not found; install it or add its directory to LD_LIBRARY_PATH"),
+    })
 }
 
 /// Something that one thread at a time may use.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cudarc::curand::{result, sys};
 use cudarc::driver::CudaStream;
 
-use crate::error::{Error, Result};
+use super::engines::expect_library;
+use crate::error::Result;
 use crate::random::Distribution;
 
 /// A Philox generator on a device's stream. cuRAND takes its state from the driver at the first
@@ -24,14 +25,8 @@ unsafe impl Send for Generator {}
 impl Generator {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
         // SAFETY: it only tries to open the library, whose initialisers are safe to run.
-        if !unsafe { sys::is_culib_present() } {
-            return Err(Error::Unavailable {
-                device: format!("cuda:{}", stream.context().ordinal()),
-                detail: "libcurand was not found; install it or add its directory to \
-                         LD_LIBRARY_PATH"
-                    .into(),
-            });
-        }
+        let is_present = unsafe { sys::is_culib_present() };
+        expect_library("libcurand", is_present, stream.context())?;
         stream.context().bind_to_thread()?;
         let kind = sys::curandRngType_t::CURAND_RNG_PSEUDO_PHILOX4_32_10;
         let generator = Self {
