@@ -4,17 +4,14 @@
 //! A shard's lock is taken before that of a meter or of the list of gauges, and after all others.
 
 use std::array;
-use std::sync::Arc;
 
 use crate::sync::atomic::Ordering;
 use crate::sync::{Lock, LockGuard};
 
-use super::event::{Caller, Creation, Key, Record, ScopeId, StackId, Ticket};
+use super::event::{Caller, Creation, Key, Record, ScopeId, Ticket};
 use super::figures::{Figures, Padded};
-use super::kind::Kind;
 use super::shard::{Entering, FreeEnd, InFlightFree, SHARDS, Shard, Successes, shard_of, ticket};
-use super::timeline::{Curve, curve};
-use super::usage::{Counted, Gauge, UsageKey};
+use super::usage::{Counted, UsageKey};
 
 /// All live records, by key.
 #[derive(Debug)]
@@ -48,7 +45,7 @@ impl LockedShard {
 
 /// While it is alive, the curves since its beginning can be read.
 #[derive(Debug)]
-pub struct Watch<'ledger>(&'ledger Table);
+pub struct Watch<'ledger>(pub(super) &'ledger Table);
 
 impl Drop for Watch<'_> {
     fn drop(&mut self) {
@@ -79,7 +76,7 @@ impl Table {
     }
 
     /// Locks all shards, for a consistent view.
-    fn lock_all(&self) -> [LockGuard<'_, Shard>; SHARDS] {
+    pub(super) fn lock_all(&self) -> [LockGuard<'_, Shard>; SHARDS] {
         array::from_fn(|number| self.shards[number].0.lock())
     }
 
@@ -229,101 +226,11 @@ impl Table {
         found
     }
 
-    /// Begins to count for `scope`.
-    pub(super) fn open(&self, scope: ScopeId) {
-        for mut shard in self.lock_all() {
-            shard.scopes.insert(scope, 0);
-        }
-    }
-
-    /// Ends the count.
-    pub(super) fn close(&self, scope: ScopeId) {
-        for mut shard in self.lock_all() {
-            shard.scopes.remove(&scope);
-        }
-    }
-
-    /// Returns how many records of an open scope are live.
-    pub(super) fn live_in(&self, scope: ScopeId) -> u32 {
-        let all = self.lock_all();
-        let counts = all.iter().filter_map(|shard| shard.scopes.get(&scope));
-        let live: i64 = counts.map(|count| i64::from(*count)).sum();
-        u32::try_from(live.max(0)).unwrap_or(u32::MAX)
-    }
-
-    /// Returns how many records of one kind are live.
-    pub(super) fn live(&self, kind: Kind) -> u64 {
-        let all = self.lock_all();
-        all.iter().map(|shard| shard.kinds[kind as usize]).sum()
-    }
-
-    /// Returns how many records have been created outside every open scope.
-    pub(super) fn unowned(&self) -> u64 {
-        self.lock_all().iter().map(|shard| shard.unowned).sum()
-    }
-
-    /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has
-    /// allocated with it since.
-    pub(super) fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
-        let all = self.lock_all();
-        let counts = || all.iter().filter_map(|it| it.allocations.get(&stack));
-        let latest = counts().map(|(scope, _)| *scope).max()?;
-        let of_latest = counts().filter(|(scope, _)| *scope == latest);
-        (latest == scope).then(|| of_latest.map(|(_, count)| u64::from(*count)).sum())
-    }
-
-    /// Returns the usage that is counted under `key`.
-    pub(super) fn usage_of(&self, key: UsageKey) -> Counted {
-        let _all = self.lock_all();
-        let gauge = self.figures.gauges().get(&key).cloned();
-        gauge.map_or_else(Counted::default, |gauge| gauge.read())
-    }
-
     /// Returns every figure that was ever raised, in order.
     pub(super) fn usage(&self) -> Vec<(UsageKey, Counted)> {
         let _all = self.lock_all();
         let gauges = self.figures.gauges();
         gauges.iter().map(|(key, it)| (*key, it.read())).collect()
-    }
-
-    /// Restarts the peaks at what is live now.
-    pub(super) fn restart_peaks(&self) {
-        let _all = self.lock_all();
-        self.figures
-            .gauges()
-            .values()
-            .for_each(|it| it.restart_peak());
-    }
-
-    /// Begins to log how usage changes. If another watch is active, the curves are as coarse as it
-    /// has made them.
-    pub(super) fn watch(&self) -> Watch<'_> {
-        let mut all = self.lock_all();
-        if self.figures.watches.fetch_add(1, Ordering::Relaxed) == 0 {
-            let usage = all.iter_mut().flat_map(|shard| &mut shard.usage);
-            usage.for_each(|usage| usage.log.clear());
-        }
-        Watch(self)
-    }
-
-    /// Begins a log of every allocation and free for `scope`, with what is live now.
-    pub(super) fn begin_log(&self, scope: ScopeId) {
-        let all = self.lock_all();
-        let live = all.iter().flat_map(|shard| shard.records());
-        self.figures.meters.begin_log(scope, live);
-    }
-
-    /// Returns the curve of each figure that changed with the event `since` or later.
-    pub(super) fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
-        let all = self.lock_all();
-        let gauges = self.figures.gauges();
-        let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
-            let usage = all.iter().flat_map(|shard| &shard.usage);
-            let of_key = usage.filter(|usage| usage.key == *key);
-            let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
-            curve(*key, &logs, since, gauge.read().live)
-        };
-        gauges.iter().filter_map(curve_of).collect()
     }
 }
 
@@ -361,6 +268,11 @@ mod tests {
     impl Table {
         fn assert_consistent(&self) {
             self.lock_all().iter().for_each(|it| it.assert_consistent());
+        }
+
+        fn live(&self, kind: Kind) -> u64 {
+            let all = self.lock_all();
+            all.iter().map(|shard| shard.kinds[kind as usize]).sum()
         }
     }
 

@@ -3,10 +3,13 @@
 use super::Ledger;
 use crate::ledger::event::{Caller, Key, ScopeId, StackId};
 use crate::ledger::meter::{GraphUsage, MeterReading};
+use crate::ledger::timeline::curve;
+use crate::ledger::usage::Gauge;
 use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
     Stacks, UsageKey, Watch,
 };
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::recursion_guard::quiet;
@@ -46,7 +49,9 @@ impl Ledger {
         let _quiet = quiet();
         let is_opened = self.scopes.open(scope, since);
         if is_opened {
-            self.table.open(scope);
+            for mut shard in self.table.lock_all() {
+                shard.scopes.insert(scope, 0);
+            }
         }
         is_opened
     }
@@ -55,7 +60,9 @@ impl Ledger {
     /// that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
-        self.table.close(scope);
+        for mut shard in self.table.lock_all() {
+            shard.scopes.remove(&scope);
+        }
         self.scopes.close(scope)
     }
 
@@ -96,7 +103,9 @@ impl Ledger {
     /// [`Self::end_log`].
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
-        self.table.begin_log(scope);
+        let all = self.table.lock_all();
+        let live = all.iter().flat_map(|shard| shard.records());
+        self.table.figures.meters.begin_log(scope, live);
     }
 
     /// Reads the log that began for `scope`, by layer and place, and the graphs that hold more memory than
@@ -117,7 +126,10 @@ impl Ledger {
     #[must_use]
     pub fn live_in(&self, scope: ScopeId) -> u32 {
         let _quiet = quiet();
-        self.table.live_in(scope)
+        let all = self.table.lock_all();
+        let counts = all.iter().filter_map(|shard| shard.scopes.get(&scope));
+        let live: i64 = counts.map(|count| i64::from(*count)).sum();
+        u32::try_from(live.max(0)).unwrap_or(u32::MAX)
     }
 
     /// Whether `scope` is open.
@@ -138,7 +150,8 @@ impl Ledger {
     #[must_use]
     pub fn unowned(&self) -> u64 {
         let _quiet = quiet();
-        self.table.unowned()
+        let all = self.table.lock_all();
+        all.iter().map(|shard| shard.unowned).sum()
     }
 
     /// Returns the number of the next event that allocates or frees: all earlier events have
@@ -153,7 +166,11 @@ impl Ledger {
     #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {
         let _quiet = quiet();
-        self.table.allocations(stack, scope)
+        let all = self.table.lock_all();
+        let counts = || all.iter().filter_map(|it| it.allocations.get(&stack));
+        let latest = counts().map(|(scope, _)| *scope).max()?;
+        let of_latest = counts().filter(|(scope, _)| *scope == latest);
+        (latest == scope).then(|| of_latest.map(|(_, count)| u64::from(*count)).sum())
     }
 
     /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
@@ -208,19 +225,33 @@ impl Ledger {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch how usage changes.
+    /// Begins to watch how usage changes. If another watch is active, the curves are as coarse as it
+    /// has made them.
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         let _quiet = quiet();
-        self.table.watch()
+        let mut all = self.table.lock_all();
+        if self.table.figures.watches.fetch_add(1, Ordering::Relaxed) == 0 {
+            let usage = all.iter_mut().flat_map(|shard| &mut shard.usage);
+            usage.for_each(|usage| usage.log.clear());
+        }
+        Watch(&self.table)
     }
 
-    /// Returns the curve of each figure that changed with the event `since` or later; `watch` must
+    /// Returns the curve of each figure that changed with the event `since` or later; the watch must
     /// have begun before it.
     #[must_use]
-    pub fn curves(&self, watch: &Watch<'_>, since: u64) -> Vec<Curve> {
+    pub fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let _quiet = quiet();
-        self.table.curves(watch, since)
+        let all = self.table.lock_all();
+        let gauges = self.table.figures.gauges();
+        let curve_of = |(key, gauge): (&UsageKey, &Arc<Gauge>)| {
+            let usage = all.iter().flat_map(|shard| &shard.usage);
+            let of_key = usage.filter(|usage| usage.key == *key);
+            let logs: Vec<_> = of_key.map(|usage| usage.log.clone()).collect();
+            curve(*key, &logs, since, gauge.read().live)
+        };
+        gauges.iter().filter_map(curve_of).collect()
     }
 
     /// Returns all usage since the peaks were last restarted, in order.
@@ -235,29 +266,37 @@ impl Ledger {
     /// Returns the bytes that `layer` has handed out at `place`.
     #[must_use]
     pub fn bytes(&self, layer: Layer, place: Place) -> Counted {
-        let _quiet = quiet();
         let layer = Some(layer);
-        self.table.usage_of(UsageKey { layer, place })
+        self.counted(UsageKey { layer, place })
     }
 
     /// Returns the handles that belong to `place`.
     #[must_use]
     pub fn handles(&self, place: Place) -> Counted {
+        self.counted(UsageKey { layer: None, place })
+    }
+
+    fn counted(&self, key: UsageKey) -> Counted {
         let _quiet = quiet();
-        self.table.usage_of(UsageKey { layer: None, place })
+        let _all = self.table.lock_all();
+        let gauge = self.table.figures.gauges().get(&key).cloned();
+        gauge.map_or_else(Counted::default, |gauge| gauge.read())
     }
 
     /// Returns the number of live records of one kind, at all places.
     #[must_use]
     pub fn live(&self, kind: Kind) -> u64 {
         let _quiet = quiet();
-        self.table.live(kind)
+        let all = self.table.lock_all();
+        all.iter().map(|shard| shard.kinds[kind as usize]).sum()
     }
 
     /// Restarts the peaks at what is live now.
     pub fn restart_peaks(&self) {
         let _quiet = quiet();
-        self.table.restart_peaks();
+        let _all = self.table.lock_all();
+        let gauges = self.table.figures.gauges();
+        gauges.values().for_each(|gauge| gauge.restart_peak());
     }
 
     /// Returns the interned backtraces.
