@@ -160,12 +160,14 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     Some(layer)
 }
 
-/// Converts a place of the hooks.
-pub(crate) fn place(place: gpu_leak_hooks::Place) -> Place {
+/// Converts a place of the hooks. One of a sort that only a later version of them knows is named after
+/// the source: an allocation must have a place.
+pub(crate) fn place(source: &gpu_leak_hooks::Source, place: &gpu_leak_hooks::Place) -> Place {
     match (place.cuda_ordinal(), place.name()) {
         (Some(ordinal), _) => Place::cuda(ordinal as usize),
         (None, Some(name)) => Place::named(name),
-        (None, None) => Place::HOST,
+        (None, None) if *place == gpu_leak_hooks::Place::HOST => Place::HOST,
+        (None, None) => Place::named(source.name),
     }
 }
 

@@ -38,13 +38,15 @@ mod interface;
 
 use core::sync::atomic::AtomicU32;
 
+use self::interface::harness;
 pub use self::interface::install;
-use self::interface::{Interface, harness};
 
 /// The functions that a harness provides.
 ///
 /// For harnesses; libraries call the functions of this crate.
+// Every version of this crate has these fields in this order: see `interface`.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Hooks {
     /// Allows what this thread creates from now on to stay, for this reason. Returns the token for
     /// [`Self::end_allow`].
@@ -54,10 +56,10 @@ pub struct Hooks {
     /// Records that the resource at this address has another owner from now on.
     pub hand_over: fn(u64),
     /// Records that an allocator has handed out memory.
-    pub allocated: fn(&Source, Place, u64, u64),
+    pub allocated: fn(&Source, &Place, u64, u64),
     /// Records that an allocator is about to take back memory; with the place, if its addresses are
     /// [per place](PlacedSource).
-    pub freed: fn(&Source, Option<Place>, u64),
+    pub freed: fn(&Source, Option<&Place>, u64),
 }
 
 /// An ELF note without contents. The name of its section says what a program contains.
@@ -94,9 +96,10 @@ impl Note {
 /// assert_eq!(Place::named("wgpu:0").name(), Some("wgpu:0"));
 /// assert_ne!(Place::cuda(0), Place::HOST);
 /// ```
-// Every version of this crate passes a place in these three parts: see `interface`. A later version
-// may have sorts that this one does not know.
+// Every version of this crate has these fields in this order: see `interface`. A later version may
+// have sorts that this one does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C)]
 pub struct Place {
     sort: u32,
     number: u32,
@@ -106,8 +109,6 @@ pub struct Place {
 impl Place {
     /// The host's memory.
     pub const HOST: Self = Self::new(Self::IS_HOST, 0, "");
-    /// No place is given.
-    const NONE: Self = Self::new(0, 0, "");
 
     const IS_CUDA: u32 = 1;
     const IS_HOST: u32 = 2;
@@ -140,11 +141,6 @@ impl Place {
     pub fn name(self) -> Option<&'static str> {
         (self.sort == Self::IS_NAMED).then_some(self.name)
     }
-
-    /// Whether this version knows what it means.
-    fn is_known(self) -> bool {
-        matches!(self.sort, Self::IS_CUDA | Self::IS_HOST | Self::IS_NAMED)
-    }
 }
 
 /// Runs `body`, and allows what it creates on this thread, and on threads that it starts, to stay
@@ -163,7 +159,7 @@ impl Place {
 /// ```
 pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     /// Ends the section even if `body` panics.
-    struct Ending(Option<(&'static Interface, u64)>);
+    struct Ending(Option<(&'static Hooks, u64)>);
 
     impl Drop for Ending {
         fn drop(&mut self) {
@@ -242,7 +238,7 @@ impl Source {
     #[inline]
     pub fn allocated(&self, place: Place, address: u64, bytes: u64) {
         if let Some(harness) = harness() {
-            harness.allocated(self, place, address, bytes);
+            (harness.allocated)(self, &place, address, bytes);
         }
     }
 
@@ -250,7 +246,7 @@ impl Source {
     #[inline]
     pub fn freed(&self, address: u64) {
         if let Some(harness) = harness() {
-            harness.freed(self, Place::NONE, address);
+            (harness.freed)(self, None, address);
         }
     }
 }
@@ -296,7 +292,7 @@ impl PlacedSource {
     #[inline]
     pub fn freed(&self, place: Place, address: u64) {
         if let Some(harness) = harness() {
-            harness.freed(&self.0, place, address);
+            (harness.freed)(&self.0, Some(&place), address);
         }
     }
 
@@ -339,8 +335,8 @@ mod tests {
             },
             end_allow: |token| tell("end", token),
             hand_over: |address| tell("hand over", address),
-            allocated: |source, place, address, _| tell(told(source.name, Some(place)), address),
-            freed: |_, place, address| tell(told("freed", place), address),
+            allocated: |source, place, address, _| tell(told(source.name, Some(*place)), address),
+            freed: |_, place, address| tell(told("freed", place.copied()), address),
         };
         hand_over(1);
         assert_eq!(allow("early", || 3), 3);

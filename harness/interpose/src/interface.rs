@@ -143,7 +143,7 @@ pub struct Registration {
     pub(crate) on_lookup: Option<OnLookup>,
     pub(crate) trampolines: *const Trampolines,
     /// Whether the libraries that have the functions get them unchanged: not 0 if so.
-    only_for_others: u32,
+    pub(crate) only_for_others: u32,
 }
 
 // SAFETY: the pointers come from references to shared statics.
@@ -170,24 +170,6 @@ impl Registration {
     pub const fn only_for_others(mut self) -> Self {
         self.only_for_others = 1;
         self
-    }
-
-    /// The size of the first version, which ended before `only_for_others`.
-    #[cfg(lookups)]
-    pub(crate) const FIRST_SIZE: usize = std::mem::offset_of!(Self, only_for_others);
-
-    /// Whether the libraries that have its functions get them unchanged.
-    ///
-    /// # Safety
-    ///
-    /// `table` points to a registration of any version.
-    #[cfg(lookups)]
-    pub(crate) unsafe fn is_only_for_others(table: *const Self) -> bool {
-        // SAFETY: `size` is in every version, and says whether the other field is there.
-        unsafe {
-            (&raw const (*table).size).read() > Self::FIRST_SIZE
-                && (&raw const (*table).only_for_others).read() != 0
-        }
     }
 
     /// Adds the trampolines of a library that defines the functions itself with

@@ -25,7 +25,6 @@ use crate::interface::{Registration, Trampolines, WatchedFunction};
 /// A table with its rows sorted by name.
 struct Table {
     registration: &'static Registration,
-    only_for_others: bool,
     rows: Vec<(&'static [u8], &'static WatchedFunction)>,
 }
 
@@ -36,12 +35,7 @@ impl Table {
         let mut rows: Vec<_> = rows.iter().map(|row| (name_of(row), row)).collect();
         // The sort is stable, so rows with the same name keep their order.
         rows.sort_by_key(|(name, _)| *name);
-        Self {
-            registration,
-            // SAFETY: a registration of this or an older version.
-            only_for_others: unsafe { Registration::is_only_for_others(registration) },
-            rows,
-        }
+        Self { registration, rows }
     }
 
     /// Returns the rows with this name.
@@ -101,7 +95,7 @@ pub(crate) fn count() -> usize {
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
-    if registration.size < Registration::FIRST_SIZE {
+    if registration.size < size_of::<Registration>() {
         return false;
     }
     let table: &Table = Box::leak(Box::new(Table::of(registration)));
@@ -225,7 +219,8 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
 
 /// Whether the table that has this name is only for libraries other than those of its functions.
 fn is_only_for_others(name: &[u8]) -> bool {
-    tables().any(|table| table.only_for_others && table.named(name).next().is_some())
+    tables()
+        .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
 }
 
 /// The libraries from which functions of such tables were handed out. They stay loaded.

@@ -17,10 +17,11 @@ pub(crate) fn install() {
         end_allow,
         hand_over,
         allocated: |source, place, address, bytes| {
-            observe::allocated(source, || observe::place(place), address, bytes);
+            observe::allocated(source, || observe::place(source, place), address, bytes);
         },
         freed: |source, place, address| {
-            observe::freed(source, || place.map(observe::place), address);
+            let place = || place.map(|place| observe::place(source, place));
+            observe::freed(source, place, address);
         },
     };
     gpu_leak_hooks::install(&HOOKS);
