@@ -101,7 +101,7 @@ macro_rules! functions {
 
         /// What each row says about a call whose parameters are all zero.
         #[cfg(test)]
-        pub(super) fn calls() -> Vec<(&'static str, Row)> {
+        fn calls() -> Vec<(&'static str, Row)> {
             let mut calls = Vec::new();
             $(let call = with_zeros!(Row, ($($parameter: $type),*), $does);
             calls.extend([$(stringify!($name)),+].map(|name| (name, call)));)*

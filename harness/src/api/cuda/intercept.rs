@@ -36,31 +36,30 @@ mod creation;
 mod release;
 
 /// A call that a row of the table describes.
-pub(super) trait Intercepted {
-    /// What its end needs from its beginning. It is filled in place, because moving it would cost more
-    /// than filling it.
-    type Begun: Default;
-
+///
+/// `Begun` is what its end needs from its beginning. It is filled in place, because moving it would cost
+/// more than filling it.
+pub(super) trait Intercepted<Begun: Default> {
     /// Reports that the call is about to be made. `begun` is empty.
     ///
     /// # Safety
     ///
     /// `self` is built from the call's parameters.
-    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut Self::Begun);
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut Begun);
 
     /// Reports that the call has returned `error`.
     ///
     /// # Safety
     ///
     /// As for [`Self::began`], which filled `begun`.
-    unsafe fn ended(&self, listener: &Listener<'_>, begun: &Self::Begun, error: CuResult);
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
 /// Makes the program's call with `forward` and reports it. `per_thread`: whether its stream 0 is
 /// the thread's own.
 #[inline(never)]
-pub(super) fn intercept<C: Intercepted>(
-    call: &C,
+pub(super) fn intercept<Begun: Default>(
+    call: &impl Intercepted<Begun>,
     per_thread: bool,
     forward: &mut dyn FnMut() -> CuResult,
 ) -> CuResult {
@@ -78,7 +77,7 @@ pub(super) fn intercept<C: Intercepted>(
         driver: driver::get(),
         per_thread,
     };
-    let mut begun = C::Begun::default();
+    let mut begun = Begun::default();
     // SAFETY: `call` is built from the parameters of a call that is about to be made.
     let is_reported = unbroken(|| unsafe { call.began(&listener, &mut begun) });
     // Calls from a tool's function to the driver are part of the same call, and what the tool needs
@@ -100,7 +99,7 @@ pub(super) fn intercept<C: Intercepted>(
 
 /// What the end of a call that neither creates nor frees needs from its beginning.
 #[derive(Default)]
-pub(super) struct BegunCall {
+pub(super) struct BegunDriverCall {
     /// The ticket of a launch that was reported to the ledger.
     launch: Option<Ticket>,
     // Dropped in this order, after everything has been reported.
@@ -108,10 +107,8 @@ pub(super) struct BegunCall {
     _turn: Option<PrimaryTurn>,
 }
 
-impl Intercepted for Call {
-    type Begun = BegunCall;
-
-    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunCall) {
+impl Intercepted<BegunDriverCall> for Call {
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunDriverCall) {
         match self {
             Self::Initialises => initialises(),
             Self::RetainsPrimary(_, device) => begun._turn = PrimaryTurn::at(*device),
@@ -131,7 +128,7 @@ impl Intercepted for Call {
         }
     }
 
-    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunCall, error: CuResult) {
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunDriverCall, error: CuResult) {
         match *self {
             Self::Launches(_) => {
                 if let Some(ticket) = begun.launch {

@@ -19,10 +19,8 @@ const AUTO_FREE: u64 = 1;
 /// end the capture.
 const WRONG_THREAD: CuResult = 908;
 
-impl Intercepted for Creates {
-    /// The graph into which the call is captured.
-    type Begun = Option<Key>;
-
+/// What the end needs is the graph into which the call is captured.
+impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
         // SAFETY: the caller's promise.
         *captured = unsafe { listener.captured(self.stream) };

@@ -24,9 +24,7 @@ pub(in crate::api::cuda) struct BegunRelease {
     _destruction: Option<Destruction>,
 }
 
-impl Intercepted for Releases {
-    type Begun = BegunRelease;
-
+impl Intercepted<BegunRelease> for Releases {
     unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
         // SAFETY: the caller's promise.
         unsafe { listener.release_began(self, begun) }

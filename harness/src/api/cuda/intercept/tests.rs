@@ -107,14 +107,14 @@ impl Scene {
     }
 
     /// A whole call that returns `error`, with what happens inside it.
-    fn call_with<C: Intercepted>(&self, call: C, error: u32, inside: impl FnOnce()) {
+    fn call_with<B: Default>(&self, call: impl Intercepted<B>, error: u32, inside: impl FnOnce()) {
         let listener = Listener {
             ledger: &self.ledger,
             contexts: &self.contexts,
             driver: Some(&self.driver),
             per_thread: false,
         };
-        let mut begun = C::Begun::default();
+        let mut begun = B::default();
         // SAFETY: what each test's call points to is there, and is written where `error` is 0.
         unsafe { call.began(&listener, &mut begun) };
         inside();
@@ -122,11 +122,11 @@ impl Scene {
         unsafe { call.ended(&listener, &begun, error) };
     }
 
-    fn fails(&self, call: impl Intercepted, error: u32) {
+    fn fails<B: Default>(&self, call: impl Intercepted<B>, error: u32) {
         self.call_with(call, error, || ());
     }
 
-    fn call(&self, call: impl Intercepted) {
+    fn call<B: Default>(&self, call: impl Intercepted<B>) {
         self.fails(call, 0);
     }
 
