@@ -64,7 +64,8 @@ impl Handle {
     ///
     /// # Safety
     ///
-    /// The claim must be the caller's own and end with `act`, and the handle must not be used afterwards.
+    /// The claim must be the caller's own and end with `act`, and the handle must not be used
+    /// afterwards.
     #[inline]
     unsafe fn give_up(&self, act: impl FnOnce(&Counted, &mut Caching)) {
         let counted = self.counted();
@@ -129,6 +130,7 @@ impl Deref for Handle {
 impl OwnedBlock {
     /// Allocates a block of at least `bytes`, which must not be 0, for work on `stream`, or from the
     /// private pool of the graph that this thread captures.
+    #[inline]
     pub(crate) fn new(
         device: &Device,
         bytes: usize,
@@ -160,6 +162,7 @@ impl OwnedBlock {
 }
 
 impl Drop for OwnedBlock {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: the block is handed out until this frees it, and is being dropped.
         unsafe {
