@@ -12,7 +12,7 @@ use super::pools::{PoolIndex, Pools};
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
 use super::snapshot::Snapshot;
 use super::source::{SegmentError, SegmentSource};
-use super::tally::{Family, Tallies};
+use super::tally::{StatFamily, Tallies};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
@@ -221,7 +221,7 @@ impl Caching {
     /// Whether any block is handed out.
     #[inline]
     pub(crate) fn has_handed_out(&self) -> bool {
-        self.tallies.current(Family::Allocation) > 0
+        self.tallies.current(StatFamily::Allocation) > 0
     }
 
     /// Merges an unused block with its inactive neighbours, and caches it.
@@ -304,12 +304,12 @@ impl Caching {
 
     /// Bytes handed out and not freed.
     pub(crate) fn allocated(&self) -> u64 {
-        self.tallies.current(Family::AllocatedBytes)
+        self.tallies.current(StatFamily::AllocatedBytes)
     }
 
     /// Bytes held from the layer below.
     pub(crate) fn reserved(&self) -> u64 {
-        self.tallies.current(Family::ReservedBytes)
+        self.tallies.current(StatFamily::ReservedBytes)
     }
 
     /// Opens a pool for the graph that is about to be captured.

@@ -8,9 +8,9 @@ use super::stats::{Stat, StatByPool, Stats};
 
 /// What is counted by pool: the families of [`Stats`].
 ///
-/// The first eight, which a request or a free can change, share a cache line of each [`Row`].
+/// The first eight, which a request or a free can change, share a cache line of each [`StatRow`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Family {
+pub(crate) enum StatFamily {
     Allocation,
     AllocatedBytes,
     RequestedBytes,
@@ -22,23 +22,23 @@ pub(crate) enum Family {
     Segment,
 }
 
-const FAMILIES: usize = 1 + Family::Segment as usize;
+const FAMILIES: usize = 1 + StatFamily::Segment as usize;
 
 /// A value of each family. Threads that take turns at the allocator wait for the cache lines that
 /// the one before has written, so values that are written together lie together.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Row([u64; FAMILIES]);
+struct StatRow([u64; FAMILIES]);
 
 /// The figures of one pool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
-    current: Row,
+    current: StatRow,
     /// All that was added since the totals began.
-    added: Row,
+    added: StatRow,
     /// What there was when the totals began.
-    start: Row,
-    peak: Row,
+    start: StatRow,
+    peak: StatRow,
 }
 
 /// What an allocator has counted; see [`Stats`].
@@ -47,7 +47,7 @@ pub(crate) struct Tallies {
     /// By [`PoolKind`].
     parts: [Part; 2],
     /// Of both together. Only this cannot be derived from the parts.
-    peak: Row,
+    peak: StatRow,
     /// Whether the families of active blocks are counted. Until a block may outlive its free, they
     /// are those of allocated blocks.
     counts_active: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Tallies {
 }
 
 impl Part {
-    fn stat(&self, family: Family) -> Stat {
+    fn stat(&self, family: StatFamily) -> Stat {
         let (current, added) = (self.current[family], self.added[family]);
         Stat {
             current,
@@ -68,7 +68,7 @@ impl Part {
         }
     }
 
-    fn rows(&mut self) -> [&mut Row; 4] {
+    fn rows(&mut self) -> [&mut StatRow; 4] {
         let Self {
             current,
             added,
@@ -83,29 +83,29 @@ impl Tallies {
     /// After a block was handed out.
     #[inline]
     pub(crate) fn handed_out(&mut self, kind: PoolKind, size: usize, requested: usize) {
-        self.increase(kind, Family::Allocation, 1);
-        self.increase(kind, Family::AllocatedBytes, size);
-        self.increase(kind, Family::RequestedBytes, requested);
+        self.increase(kind, StatFamily::Allocation, 1);
+        self.increase(kind, StatFamily::AllocatedBytes, size);
+        self.increase(kind, StatFamily::RequestedBytes, requested);
         if self.counts_active {
-            self.increase(kind, Family::Active, 1);
-            self.increase(kind, Family::ActiveBytes, size);
+            self.increase(kind, StatFamily::Active, 1);
+            self.increase(kind, StatFamily::ActiveBytes, size);
         }
     }
 
     /// After a block was freed.
     #[inline]
     pub(crate) fn freed(&mut self, kind: PoolKind, size: usize) {
-        self.decrease(kind, Family::Allocation, 1);
-        self.decrease(kind, Family::AllocatedBytes, size);
+        self.decrease(kind, StatFamily::Allocation, 1);
+        self.decrease(kind, StatFamily::AllocatedBytes, size);
     }
 
     /// After a freed block became unused: at its free, or when other streams no longer use it.
     #[inline]
     pub(crate) fn retired(&mut self, kind: PoolKind, size: usize, requested: usize) {
-        self.decrease(kind, Family::RequestedBytes, requested);
+        self.decrease(kind, StatFamily::RequestedBytes, requested);
         if self.counts_active {
-            self.decrease(kind, Family::Active, 1);
-            self.decrease(kind, Family::ActiveBytes, size);
+            self.decrease(kind, StatFamily::Active, 1);
+            self.decrease(kind, StatFamily::ActiveBytes, size);
         }
     }
 
@@ -115,8 +115,8 @@ impl Tallies {
             let [small, large] = &mut self.parts;
             let rows = [small, large].map(Part::rows).into_iter().flatten();
             for row in rows.chain([&mut self.peak]) {
-                row[Family::Active] = row[Family::Allocation];
-                row[Family::ActiveBytes] = row[Family::AllocatedBytes];
+                row[StatFamily::Active] = row[StatFamily::Allocation];
+                row[StatFamily::ActiveBytes] = row[StatFamily::AllocatedBytes];
             }
         }
     }
@@ -130,32 +130,32 @@ impl Tallies {
         before: (usize, usize),
         after: (usize, usize),
     ) {
-        self.change(kind, Family::InactiveSplit, before.0, after.0);
-        self.change(kind, Family::InactiveSplitBytes, before.1, after.1);
+        self.change(kind, StatFamily::InactiveSplit, before.0, after.0);
+        self.change(kind, StatFamily::InactiveSplitBytes, before.1, after.1);
     }
 
     /// After a segment was allocated from the layer below.
     pub(crate) fn segment_taken(&mut self, kind: PoolKind, bytes: usize) {
-        self.increase(kind, Family::Segment, 1);
-        self.increase(kind, Family::ReservedBytes, bytes);
+        self.increase(kind, StatFamily::Segment, 1);
+        self.increase(kind, StatFamily::ReservedBytes, bytes);
         self.num_device_alloc += 1;
     }
 
     /// After a segment was freed.
     pub(crate) fn segment_returned(&mut self, kind: PoolKind, bytes: usize) {
-        self.decrease(kind, Family::Segment, 1);
-        self.decrease(kind, Family::ReservedBytes, bytes);
+        self.decrease(kind, StatFamily::Segment, 1);
+        self.decrease(kind, StatFamily::ReservedBytes, bytes);
         self.num_device_free += 1;
     }
 
     /// The value now, of both pools.
     #[inline]
-    pub(crate) fn current(&self, family: Family) -> u64 {
+    pub(crate) fn current(&self, family: StatFamily) -> u64 {
         self.parts[0].current[family] + self.parts[1].current[family]
     }
 
     #[inline]
-    fn increase(&mut self, kind: PoolKind, family: Family, amount: usize) {
+    fn increase(&mut self, kind: PoolKind, family: StatFamily, amount: usize) {
         let part = &mut self.parts[kind as usize];
         part.current[family] += amount as u64;
         part.added[family] += amount as u64;
@@ -170,14 +170,14 @@ impl Tallies {
     }
 
     #[inline]
-    fn decrease(&mut self, kind: PoolKind, family: Family, amount: usize) {
+    fn decrease(&mut self, kind: PoolKind, family: StatFamily, amount: usize) {
         let current = &mut self.parts[kind as usize].current[family];
         debug_assert!(*current >= amount as u64, "a figure fell below zero");
         *current -= amount as u64;
     }
 
     #[inline]
-    fn change(&mut self, kind: PoolKind, family: Family, before: usize, after: usize) {
+    fn change(&mut self, kind: PoolKind, family: StatFamily, before: usize, after: usize) {
         if after > before {
             self.increase(kind, family, after - before);
         } else if before > after {
@@ -187,20 +187,20 @@ impl Tallies {
 
     pub(crate) fn stats(&self) -> Stats {
         let (active, active_bytes) = if self.counts_active {
-            (Family::Active, Family::ActiveBytes)
+            (StatFamily::Active, StatFamily::ActiveBytes)
         } else {
-            (Family::Allocation, Family::AllocatedBytes)
+            (StatFamily::Allocation, StatFamily::AllocatedBytes)
         };
         Stats {
-            allocation: self.stat(Family::Allocation),
-            segment: self.stat(Family::Segment),
+            allocation: self.stat(StatFamily::Allocation),
+            segment: self.stat(StatFamily::Segment),
             active: self.stat(active),
-            inactive_split: self.stat(Family::InactiveSplit),
-            allocated_bytes: self.stat(Family::AllocatedBytes),
-            reserved_bytes: self.stat(Family::ReservedBytes),
+            inactive_split: self.stat(StatFamily::InactiveSplit),
+            allocated_bytes: self.stat(StatFamily::AllocatedBytes),
+            reserved_bytes: self.stat(StatFamily::ReservedBytes),
             active_bytes: self.stat(active_bytes),
-            inactive_split_bytes: self.stat(Family::InactiveSplitBytes),
-            requested_bytes: self.stat(Family::RequestedBytes),
+            inactive_split_bytes: self.stat(StatFamily::InactiveSplitBytes),
+            requested_bytes: self.stat(StatFamily::RequestedBytes),
             num_alloc_retries: self.num_alloc_retries,
             num_ooms: self.num_ooms,
             num_device_alloc: self.num_device_alloc,
@@ -208,7 +208,7 @@ impl Tallies {
         }
     }
 
-    fn stat(&self, family: Family) -> StatByPool {
+    fn stat(&self, family: StatFamily) -> StatByPool {
         let [small, large] = [0, 1].map(|part: usize| self.parts[part].stat(family));
         StatByPool {
             all: Stat {
@@ -227,12 +227,12 @@ impl Tallies {
             part.peak = part.current;
         }
         let [small, large] = self.parts.map(|part| part.current.0);
-        self.peak = Row(std::array::from_fn(|family| small[family] + large[family]));
+        self.peak = StatRow(std::array::from_fn(|family| small[family] + large[family]));
     }
 
     pub(crate) fn reset_accumulated(&mut self) {
         for part in &mut self.parts {
-            (part.added, part.start) = (Row::default(), part.current);
+            (part.added, part.start) = (StatRow::default(), part.current);
         }
         self.num_alloc_retries = 0;
         self.num_ooms = 0;
@@ -241,18 +241,18 @@ impl Tallies {
     }
 }
 
-impl Index<Family> for Row {
+impl Index<StatFamily> for StatRow {
     type Output = u64;
 
     #[inline]
-    fn index(&self, family: Family) -> &u64 {
+    fn index(&self, family: StatFamily) -> &u64 {
         &self.0[family as usize]
     }
 }
 
-impl IndexMut<Family> for Row {
+impl IndexMut<StatFamily> for StatRow {
     #[inline]
-    fn index_mut(&mut self, family: Family) -> &mut u64 {
+    fn index_mut(&mut self, family: StatFamily) -> &mut u64 {
         &mut self.0[family as usize]
     }
 }
