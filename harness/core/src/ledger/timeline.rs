@@ -60,7 +60,7 @@ impl SampleLog {
             self.start = before;
         }
         match self.samples.last_mut() {
-            Some(last) if last.is_near(&sample, self.scale) => return last.take_in(&sample),
+            Some(last) if last.is_near(&sample, self.scale) => return last.merge(&sample),
             _ => self.samples.push(sample),
         }
         while self.samples.len() > MAX_SAMPLES {
@@ -80,7 +80,7 @@ impl Sample {
         self.at >> scale == next.at >> scale
     }
 
-    fn take_in(&mut self, next: &Self) {
+    fn merge(&mut self, next: &Self) {
         self.least = self.least.min(next.least);
         self.most = self.most.max(next.most);
         if next.until >= self.until {
@@ -94,7 +94,7 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
     samples.dedup_by(|next, last| {
         let is_near = last.is_near(next, scale);
         if is_near {
-            last.take_in(next);
+            last.merge(next);
         }
         is_near
     });

@@ -28,7 +28,7 @@ use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::{caller, caller_without_stack, freeing_caller, stack};
 use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
-use crate::device::quiet::{quiet, quiet_if_heard};
+use crate::device::quiet::{quiet, try_quiet};
 use crate::device::{captures, exit};
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
@@ -55,7 +55,7 @@ pub(super) fn heard(
     if exit::forked() || broken() {
         return forward();
     }
-    let Some(at_work) = quiet_if_heard() else {
+    let Some(at_work) = try_quiet() else {
         return forward();
     };
     state::prepare();
