@@ -109,14 +109,17 @@ impl Device {
         check(unsafe { sys::cuCtxSetCurrent(self.context) });
     }
 
-    /// Like [`Self::pool_pair`], ordered by the thread's own stream.
-    pub(crate) fn pair_of_thread(&self) {
+    /// Like [`Self::pool_pair`], ordered by the thread's own stream, with `before_call` before each
+    /// call.
+    pub(crate) fn pair_of_thread(&self, before_call: impl Fn()) {
         /// `CU_STREAM_PER_THREAD`
         const PER_THREAD: usize = 2;
         let (mut pointer, stream) = (0, ptr::without_provenance_mut(PER_THREAD));
         // SAFETY: writes an address to a local variable; the memory is freed and not used.
         unsafe {
+            before_call();
             check(sys::cuMemAllocAsync(&raw mut pointer, BYTES, stream));
+            before_call();
             check(sys::cuMemFreeAsync(pointer, stream));
         }
     }

@@ -75,6 +75,7 @@ fn measure(on_fake: bool) -> Result<(), String> {
     // This comes first, because the others are pinned to one processor each, and threads inherit
     // that.
     let of_threads = interleaved_anywhere(&mut workers, Order::ThreadPairs(PAIRS))?;
+    let paused = paused(&mut workers[0])?;
     let pool = interleaved(&mut workers, Order::PoolPairs(PAIRS))?;
     let event = interleaved(&mut workers, Order::EventPairs(PAIRS))?;
     let program = interleaved(&mut workers, Order::Program)?;
@@ -104,6 +105,7 @@ fn measure(on_fake: bool) -> Result<(), String> {
         pool: pool.map_each(|ns| ns / PAIRS as f64),
         event: event.map_each(|ns| ns / PAIRS as f64),
         of_threads: of_threads.map_each(|ns| ns / PAIRS as f64),
+        paused: paused.map_each(|ns| ns / PAIRS as f64),
         first_check: first_check.map_each(|ns| ns / 1e6),
         program: program.map_each(|ns| ns / 1e6),
         program_alone: program_alone.map_each(|ns| ns / 1e6),
@@ -142,6 +144,23 @@ fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>)
         .map(|findings| interleaved(&mut worker, Order::Report(findings)))
         .collect::<Result<_, _>>()?;
     Ok((first, later))
+}
+
+/// Measures the pairs of sixteen threads without a tool, and with a short pause before each call.
+fn paused(plain: &mut Worker) -> Result<Samples, String> {
+    let mut samples = Samples::new(2);
+    for block in 0..WARM_UP + BLOCKS {
+        for (index, order) in [Order::ThreadPairs(PAIRS), Order::PausedThreadPairs(PAIRS)]
+            .into_iter()
+            .enumerate()
+        {
+            let nanoseconds = plain.time(order)?;
+            if block >= WARM_UP {
+                samples.add(index, nanoseconds);
+            }
+        }
+    }
+    Ok(samples)
 }
 
 /// Gives the same order to each worker in turn, block by block, each block on one processor.

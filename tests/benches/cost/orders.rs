@@ -52,6 +52,8 @@ pub(crate) enum Order {
     Program,
     /// On sixteen threads at once, allocate from a pool and free, this number of times each.
     ThreadPairs(u64),
+    /// The same with a pause of [`PAUSE`](crate::worker::PAUSE) before each call.
+    PausedThreadPairs(u64),
     /// Begin and end a scope, this number of times.
     Scopes(u64),
     /// Do what the first check of a process does, with a body that does nothing.
@@ -73,6 +75,7 @@ impl fmt::Display for Order {
             Self::EventPairs(count) => write!(f, "event {count}"),
             Self::Program => write!(f, "program 0"),
             Self::ThreadPairs(count) => write!(f, "threads {count}"),
+            Self::PausedThreadPairs(count) => write!(f, "paused-threads {count}"),
             Self::Scopes(count) => write!(f, "scopes {count}"),
             Self::FirstCheck => write!(f, "first-check 0"),
             Self::Fill(count) => write!(f, "fill {count}"),
@@ -96,6 +99,7 @@ impl FromStr for Order {
             "event" => Ok(Self::EventPairs(count)),
             "program" => Ok(Self::Program),
             "threads" => Ok(Self::ThreadPairs(count)),
+            "paused-threads" => Ok(Self::PausedThreadPairs(count)),
             "scopes" => Ok(Self::Scopes(count)),
             "first-check" => Ok(Self::FirstCheck),
             "fill" => Ok(Self::Fill(count)),

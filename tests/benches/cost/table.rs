@@ -8,6 +8,7 @@
 
 use crate::samples::{Samples, Spread};
 use crate::threads::THREADS;
+use crate::worker::PAUSE;
 
 /// One run.
 #[derive(Debug)]
@@ -21,6 +22,8 @@ pub(crate) struct Results {
     pub(crate) event: Samples,
     /// Nanoseconds per pair, on sixteen threads at once.
     pub(crate) of_threads: Samples,
+    /// The same without a tool, and without one but with a pause before each call.
+    pub(crate) paused: Samples,
     /// Milliseconds in addition to a body that does nothing.
     pub(crate) first_check: Samples,
     /// Milliseconds, in long-running processes.
@@ -110,6 +113,12 @@ pub(crate) fn print(results: &Results) {
             ours / plain
         );
     }
+    let [none, paused] = [0, 1].map(|index| results.paused.spreads()[index].median);
+    println!(
+        "| 16 threads, pool pairs: no tool, a pause of {} ns before each call / no pause | {:.2} | |",
+        PAUSE.as_nanos(),
+        paused / none
+    );
     for (name, samples) in [
         ("loop", &results.program_alone),
         ("whole process", &results.process),

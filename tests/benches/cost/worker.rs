@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gpu_leak_check::ledger::{self, StackId};
 use gpu_leak_check::observe::Source;
@@ -25,6 +25,8 @@ use crate::processor;
 const DEPTH: usize = 24;
 /// The number of threads that call the driver at once.
 const THREADS: usize = 16;
+/// The pause before a call that shows what any tool costs: less than a look-up in a table takes.
+pub(crate) const PAUSE: Duration = Duration::from_nanos(25);
 /// The number of calls before those that are timed: the previous scope has emptied the pool, and
 /// the processor's caches are cold.
 const FIRST_CALLS: u64 = 500;
@@ -153,7 +155,11 @@ fn obey(variant: Variant, device: &Device, order: Order) -> Result<String, Strin
         Order::PoolPairs(count) => block(variant, device, count, || device.pool_pair()),
         Order::EventPairs(count) => block(variant, device, count, || device.event_pair()),
         Order::Program => block(variant, device, 1, || device.program()),
-        Order::ThreadPairs(count) => on_threads(variant, device, count),
+        Order::ThreadPairs(count) => on_threads(variant, count, device, || ()),
+        Order::PausedThreadPairs(count) => {
+            let steps = steps_of(PAUSE);
+            on_threads(variant, count, device, || pause(steps))
+        }
         Order::FirstCheck => {
             let start = Instant::now();
             __bench::start();
@@ -204,16 +210,21 @@ fn block(variant: Variant, device: &Device, count: u64, mut call: impl FnMut()) 
 
 /// Returns the nanoseconds of `count` pairs of calls, on as many threads as a typical training
 /// process has: the mean over the threads, each measured by its own clock.
-fn on_threads(variant: Variant, device: &Device, count: u64) -> String {
+fn on_threads(
+    variant: Variant,
+    count: u64,
+    device: &Device,
+    before_call: impl Fn() + Sync,
+) -> String {
     let mut mean = 0;
     in_scope(variant, || {
         let ready = Barrier::new(THREADS);
         let one = || {
             device.enter();
-            (0..FIRST_CALLS.min(count)).for_each(|_| device.pair_of_thread());
+            (0..FIRST_CALLS.min(count)).for_each(|_| device.pair_of_thread(&before_call));
             ready.wait();
             let start = Instant::now();
-            (0..count).for_each(|_| device.pair_of_thread());
+            (0..count).for_each(|_| device.pair_of_thread(&before_call));
             start.elapsed().as_nanos()
         };
         let sum: u128 = thread::scope(|scope| {
@@ -225,6 +236,21 @@ fn on_threads(variant: Variant, device: &Device, count: u64) -> String {
     });
     device.synchronize();
     mean.to_string()
+}
+
+/// Returns the number of steps of a [`pause`] that takes this long.
+fn steps_of(length: Duration) -> u64 {
+    const MANY: u64 = 10_000_000;
+    let start = Instant::now();
+    pause(MANY);
+    (length.as_nanos() as u64 * MANY).div_ceil(start.elapsed().as_nanos().max(1) as u64)
+}
+
+/// Does nothing for a while, without the memory of other threads and without the driver.
+fn pause(steps: u64) {
+    for step in 0..steps {
+        black_box(step);
+    }
 }
 
 /// Returns the nanoseconds of a scope in which this number of resources is left behind, each

@@ -55,6 +55,7 @@ impl Ledger {
     }
 
     /// Applies one event. The beginning of a free returns a ticket, which its end must name.
+    #[inline]
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
             return self.apply_and_notify(event);
@@ -62,6 +63,7 @@ impl Ledger {
         self.update(event)
     }
 
+    #[inline]
     pub(super) fn update(&self, event: &Event) -> Option<Ticket> {
         match event {
             Event::Created(made) => self.created(made),
@@ -173,6 +175,7 @@ impl Ledger {
         self.created_at(&Creation { place, ..*made });
     }
 
+    #[inline]
     fn created_at(&self, made: &Creation) {
         if made.key.space.is_shared() {
             return self.shared_created(*made);
@@ -210,8 +213,7 @@ impl Ledger {
         if key.space.is_shared() {
             return self.give_back_began(*key, ALL, None, caller);
         }
-        let can_be_quick = |record: &Record, caller| self.needs_no_end(record, caller);
-        let ticket = self.table.begin_free(key, caller, can_be_quick);
+        let ticket = self.table.begin_free(key, caller);
         if key.space.is_graph() {
             self.graph_end_began(ticket, *key, caller);
         }
@@ -219,15 +221,16 @@ impl Ledger {
     }
 
     fn free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
-        match self.table.end_free(ticket, succeeded(error)) {
-            FreeEnd::Quick => {}
+        let is_done = |record: &Record, caller| self.needs_no_end(record, caller);
+        match self.table.end_free(ticket, succeeded(error), is_done) {
+            FreeEnd::Done => {}
             FreeEnd::Elsewhere => self.shared_free_ended(ticket, error, stack),
-            FreeEnd::Slow(ended) => self.slow_free_ended(&ended, ticket, error, stack),
+            FreeEnd::Pending(ended) => self.finish_free(&ended, ticket, error, stack),
         }
     }
 
     #[inline(never)]
-    fn slow_free_ended(&self, ended: &EndedFree, ticket: Ticket, error: CuResult, stack: StackId) {
+    fn finish_free(&self, ended: &EndedFree, ticket: Ticket, error: CuResult, stack: StackId) {
         if ended.key.space.is_graph() {
             self.graph_end_ended(ticket, error);
         }
@@ -248,7 +251,7 @@ impl Ledger {
     }
 
     fn free_captured(&self, ticket: Ticket) {
-        if let FreeEnd::Slow(ended) = self.table.end_free(ticket, false) {
+        if let FreeEnd::Pending(ended) = self.table.end_free(ticket, false, |_, _| false) {
             ended.record.map(|record| self.end_if_too_late(&record));
         }
         self.put_back_shared(ticket);

@@ -63,6 +63,7 @@ impl ContextTable {
     }
 
     /// Returns how a context ended; `None` while it is live.
+    #[inline]
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
         // Numbers increase, so for a resource of the newest context this is one load.
         if uid.0 > self.last_ended.load(Ordering::Acquire) {

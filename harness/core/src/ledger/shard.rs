@@ -1,12 +1,12 @@
 //! The records of a part of all keys, with their counts.
 
+use std::iter;
 use std::sync::Arc;
-use std::{iter, mem};
 
 use rustc_hash::FxHashMap;
 
 pub(super) use self::in_flight::{
-    EndedFree, FreeEnd, InFlightFree, Successes, began, shard_of, ticket,
+    EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of, ticket,
 };
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId};
 use super::figures::Figures;
@@ -31,8 +31,6 @@ pub(super) struct Shard {
     free: usize,
     /// The frees in flight. There is at most one per thread, so a search is short.
     pub(super) in_flight: Vec<InFlightFree>,
-    /// The quick ones among them, as bits.
-    quick: u8,
     /// The number of records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// The number of records by open scope.
@@ -63,8 +61,6 @@ enum State {
     Live,
     /// A free in flight has removed it.
     InFlight,
-    /// The same, and its key has another entry by now.
-    Displaced,
     Free,
 }
 
@@ -96,7 +92,6 @@ impl Shard {
             unused: Vec::new(),
             free: 0,
             in_flight: Vec::new(),
-            quick: 0,
             kinds: [0; Kind::ALL.len()],
             scopes: FxHashMap::default(),
             unowned: 0,
@@ -106,11 +101,13 @@ impl Shard {
     }
 
     /// Returns the position of the live record under `key`.
+    #[inline]
     fn find(&self, key: &Key) -> Option<Index> {
         let index = *self.index.get(key)?;
         (self.entries[index as usize].state == State::Live).then_some(index)
     }
 
+    #[inline]
     pub(super) fn get(&self, key: &Key) -> Option<&Record> {
         self.find(key)
             .map(|index| &self.entries[index as usize].record)
@@ -132,6 +129,7 @@ impl Shard {
 
     /// Makes a record live, which no figure counts yet. Returns its position, and the live record that
     /// was under its key.
+    #[inline]
     pub(super) fn write(
         &mut self,
         figures: &Figures,
@@ -141,25 +139,20 @@ impl Shard {
         let usage = self.usage_of(figures, UsageKey::of(made));
         let mut old = None;
         let index = match self.index.get(&made.key).copied() {
-            Some(index) => match self.entries[index as usize].state {
-                State::Free => {
-                    self.free -= 1;
-                    index
-                }
-                // The driver uses an address again before the call that frees it has returned.
-                State::InFlight | State::Displaced => {
-                    self.entries[index as usize].state = State::Displaced;
-                    self.add(made)
-                }
-                State::Live => {
-                    if let Some(key) = self.free_copy(figures, made.key) {
-                        return self.write(figures, &Creation { key, ..*made }, sequence);
+            Some(index) => {
+                match self.entries[index as usize].state {
+                    State::Free => self.free -= 1,
+                    State::InFlight => self.reuse(index),
+                    State::Live => {
+                        if let Some(key) = self.free_copy(figures, made.key) {
+                            return self.write(figures, &Creation { key, ..*made }, sequence);
+                        }
+                        self.lose(figures, index, sequence);
+                        old = Some(Box::new(self.entries[index as usize].record));
                     }
-                    self.lose(figures, index, sequence);
-                    old = Some(Box::new(self.entries[index as usize].record));
-                    index
                 }
-            },
+                index
+            }
             None => self.add(made),
         };
         let entry = &mut self.entries[index as usize];
@@ -178,6 +171,7 @@ impl Shard {
     }
 
     /// Returns the key of the last live object with the handle of `key`.
+    #[inline]
     pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Key {
         if !figures.has_copies.load(Ordering::Relaxed) {
             return *key;
@@ -228,16 +222,16 @@ impl Shard {
     }
 
     /// Ends the use of a record that no figure counts any more.
+    #[inline]
     fn release(&mut self, index: Index) -> &Record {
         let entry = &mut self.entries[index as usize];
-        match mem::replace(&mut entry.state, State::Free) {
-            State::Displaced => self.unused.push(index),
-            _ => self.free += 1,
-        }
+        entry.state = State::Free;
+        self.free += 1;
         &entry.record
     }
 
     /// Adds a record to every figure.
+    #[inline]
     pub(super) fn gain(&mut self, figures: &Figures, entry: Index, at: u64, entering: Entering) {
         let Entry { record, usage, .. } = &self.entries[entry as usize];
         let made = &record.made;
@@ -261,6 +255,7 @@ impl Shard {
     }
 
     /// Removes a record from every figure.
+    #[inline]
     fn lose(&mut self, figures: &Figures, entry: Index, at: u64) {
         let Entry { record, usage, .. } = &self.entries[entry as usize];
         let made = &record.made;
@@ -281,6 +276,7 @@ impl Shard {
     }
 
     /// Returns the position of the figure `key`.
+    #[inline]
     fn usage_of(&mut self, figures: &Figures, key: UsageKey) -> Index {
         let known = self.usage.iter().position(|usage| usage.key == key);
         known.unwrap_or_else(|| {
@@ -294,6 +290,7 @@ impl Shard {
     }
 
     /// Counts an allocation at the backtrace of `caller`.
+    #[inline]
     pub(super) fn allocated(&mut self, caller: Caller) {
         if caller.stack == StackId::default() {
             return;
@@ -324,20 +321,11 @@ impl Shard {
         self.index.len()
     }
 
-    /// Panics unless each entry is known in one way: under its key, as unused, or as displaced.
+    /// Panics unless each entry is known in one way: under its key, or as unused.
     pub(super) fn assert_consistent(&self) {
-        let of = |state| {
-            let indexed = self.index.values();
-            indexed
-                .filter(|it| self.entries[**it as usize].state == state)
-                .count()
-        };
-        assert_eq!(self.free, of(State::Free));
-        assert_eq!(of(State::Displaced), 0);
-        let all = self.entries.iter();
-        let displaced = all.filter(|it| it.state == State::Displaced).count();
-        let known = self.index.len() + self.unused.len() + displaced;
-        assert_eq!(known, self.entries.len());
-        assert!(self.quick.count_ones() as usize <= self.in_flight.len());
+        let indexed = self.index.values();
+        let free = indexed.filter(|it| self.entries[**it as usize].state == State::Free);
+        assert_eq!(self.free, free.count());
+        assert_eq!(self.index.len() + self.unused.len(), self.entries.len());
     }
 }

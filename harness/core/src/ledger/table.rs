@@ -10,7 +10,7 @@ use crate::sync::{Lock, LockGuard};
 
 use super::event::{Caller, Creation, Key, Record, ScopeId, Ticket};
 use super::figures::{Figures, Padded};
-use super::shard::{Entering, FreeEnd, InFlightFree, SHARDS, Shard, Successes, shard_of, ticket};
+use super::shard::{Entering, FreeEnd, InFlightFree, NO_SHARD, SHARDS, Shard, shard_of, ticket};
 use super::usage::{Counted, UsageKey};
 
 /// All live records, by key.
@@ -18,29 +18,7 @@ use super::usage::{Counted, UsageKey};
 pub(super) struct Table {
     pub(super) figures: Figures,
     /// Always `SHARDS` of them.
-    shards: Box<[Padded<LockedShard>]>,
-}
-
-#[derive(Debug)]
-#[repr(C)]
-struct LockedShard {
-    successes: Successes,
-    shard: Lock<Shard>,
-}
-
-impl LockedShard {
-    fn new() -> Self {
-        Self {
-            successes: Successes::default(),
-            shard: Lock::new(Shard::new()),
-        }
-    }
-
-    fn lock(&self) -> LockGuard<'_, Shard> {
-        let mut shard = self.shard.lock();
-        shard.collect(&self.successes);
-        shard
-    }
+    shards: Box<[Padded<Lock<Shard>>]>,
 }
 
 /// While it is alive, the curves since its beginning can be read.
@@ -58,13 +36,16 @@ impl Default for Table {
         Self {
             figures: Figures::default(),
             // Created one by one: all at once need more space than a small stack has.
-            shards: (0..SHARDS).map(|_| Padded(LockedShard::new())).collect(),
+            shards: (0..SHARDS)
+                .map(|_| Padded(Lock::new(Shard::new())))
+                .collect(),
         }
     }
 }
 
 impl Table {
     /// The highest bits of a product depend on all bits of a factor, however addresses are aligned.
+    #[inline]
     fn shard_of(key: &Key) -> usize {
         /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
         const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -82,10 +63,11 @@ impl Table {
 
     /// Returns the ticket of a free that began outside the table.
     pub(super) fn ticket(&self) -> Ticket {
-        ticket(self.figures.number(), 0)
+        ticket(self.figures.number(), NO_SHARD)
     }
 
     /// Adds a new resource. Returns its sequence number and key, and the record that was under its key.
+    #[inline]
     pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
         let mut shard = self.lock(&made.key);
         let sequence = self.figures.number();
@@ -156,19 +138,13 @@ impl Table {
     }
 
     /// Begins a free of the resource under `key`.
-    ///
-    /// `can_be_quick`: whether nothing else is to be done when it succeeds.
-    pub(super) fn begin_free(
-        &self,
-        key: &Key,
-        caller: Caller,
-        can_be_quick: impl Fn(&Record, Caller) -> bool,
-    ) -> Ticket {
+    pub(super) fn begin_free(&self, key: &Key, caller: Caller) -> Ticket {
         let number = Self::shard_of(key);
         let mut shard = self.shards[number].0.lock();
         let ticket = ticket(self.figures.number(), number);
         let key = shard.last_copy(&self.figures, key);
-        shard.begin_free(&self.figures, ticket, &key, caller, can_be_quick)
+        shard.begin_free(&self.figures, ticket, &key, caller);
+        ticket
     }
 
     /// Begins a free of the resource under `key` by the call with this ticket, if `wanted` holds
@@ -182,18 +158,25 @@ impl Table {
     ) {
         let mut shard = self.lock(key);
         if shard.get(key).is_some_and(wanted) {
-            shard.begin_free(&self.figures, ticket, key, caller, |_, _| false);
+            shard.begin_free(&self.figures, ticket, key, caller);
         }
     }
 
     /// Ends the free with this ticket.
-    pub(super) fn end_free(&self, ticket: Ticket, succeeded: bool) -> FreeEnd {
-        let shard = &self.shards[shard_of(ticket)].0;
-        if succeeded && shard.successes.end(ticket) {
-            return FreeEnd::Quick;
-        }
+    ///
+    /// `is_done`: whether nothing else is to be done if it has freed this record.
+    pub(super) fn end_free(
+        &self,
+        ticket: Ticket,
+        succeeded: bool,
+        is_done: impl Fn(&Record, Caller) -> bool,
+    ) -> FreeEnd {
+        let Some(shard) = self.shards.get(shard_of(ticket)) else {
+            return FreeEnd::Elsewhere;
+        };
         let is_it = |_: &Shard, free: &InFlightFree| free.ticket == ticket;
-        shard.lock().end_free(&self.figures, succeeded, is_it)
+        let mut shard = shard.0.lock();
+        shard.end_free(&self.figures, succeeded, is_it, is_done)
     }
 
     /// Ends a free that [`Self::begin_free_if`] began, and returns its record.
@@ -201,9 +184,10 @@ impl Table {
         let is_it = |shard: &Shard, free: &InFlightFree| {
             free.ticket == ticket && shard.key_of(free) == *key
         };
-        match self.lock(key).end_free(&self.figures, succeeded, is_it) {
-            FreeEnd::Slow(ended) => ended.record,
-            FreeEnd::Elsewhere | FreeEnd::Quick => None,
+        let mut shard = self.lock(key);
+        match shard.end_free(&self.figures, succeeded, is_it, |_, _| false) {
+            FreeEnd::Pending(ended) => ended.record,
+            FreeEnd::Elsewhere | FreeEnd::Done => None,
         }
     }
 
@@ -237,9 +221,6 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-    use std::sync::mpsc;
-    use std::thread;
-    use std::time::Duration;
 
     use super::{FreeEnd, SHARDS, Table};
     use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, Ticket};
@@ -266,6 +247,14 @@ mod tests {
     }
 
     impl Table {
+        fn begin(&self, address: u64) -> Ticket {
+            self.begin_free(&key(address), Caller::default())
+        }
+
+        fn end(&self, ticket: Ticket, succeeded: bool) -> FreeEnd {
+            self.end_free(ticket, succeeded, |_, _| true)
+        }
+
         fn assert_consistent(&self) {
             self.lock_all().iter().for_each(|it| it.assert_consistent());
         }
@@ -290,8 +279,8 @@ mod tests {
         let table = Table::default();
         for address in 1..=100_000 {
             table.create(&made(address));
-            let ticket = table.begin_free(&key(address), Caller::default(), |_, _| true);
-            assert!(matches!(table.end_free(ticket, true), FreeEnd::Quick));
+            let ticket = table.begin(address);
+            assert!(matches!(table.end(ticket, true), FreeEnd::Done));
         }
         let entries = |table: &Table| -> usize {
             let all = table.lock_all();
@@ -302,38 +291,35 @@ mod tests {
         assert_eq!(table.select(|_| true), []);
     }
 
-    /// The driver uses an address again before the call that frees it has returned, perhaps with an
-    /// error.
+    /// The driver uses an address again before the call that frees it has returned. That call may return
+    /// the error of something else, but the address had been free.
     #[test]
-    fn an_address_that_is_used_again_meanwhile_has_both_its_records() {
+    fn what_is_freed_is_gone_if_its_address_is_used_again_meanwhile() {
         for (second_lives, first_fails) in
             [(true, true), (true, false), (false, true), (false, false)]
         {
             let table = Table::default();
-            table.create(&made(1));
-            let first = table.begin_free(&key(1), Caller::default(), |_, _| true);
+            let (older, ..) = table.create(&made(1));
+            let first = table.begin(1);
             let (newer, _, old) = table.create(&made(1));
             assert_eq!(old, None, "the first is being freed");
             if !second_lives {
-                let second = table.begin_free(&key(1), Caller::default(), |_, _| true);
-                assert!(matches!(table.end_free(second, true), FreeEnd::Quick));
+                let second = table.begin(1);
+                assert!(matches!(table.end(second, true), FreeEnd::Done));
             }
-            let ended = table.end_free(first, !first_fails);
-            let live = table.select(|_| true);
-            match (second_lives, ended) {
-                (true, FreeEnd::Quick) if !first_fails => assert_eq!(live[0].sequence, newer),
-                (true, FreeEnd::Slow(ended)) if first_fails => {
-                    assert_eq!((ended.record, live[0].sequence), (None, newer));
-                }
-                (false, FreeEnd::Quick) if !first_fails => assert_eq!(live, []),
-                (false, FreeEnd::Slow(ended)) if first_fails => {
-                    assert_eq!(ended.record.as_slice(), live, "it is put back");
-                    assert!(live[0].sequence < newer);
-                }
-                (_, ended) => panic!("{ended:?}"),
-            }
+            let ended = table.end_free(first, !first_fails, |_, _| false);
+            let FreeEnd::Pending(ended) = ended else {
+                panic!("{ended:?}");
+            };
+            let freed = (!first_fails).then_some(older);
+            assert_eq!(ended.record.map(|record| record.sequence), freed);
+            let live: Vec<_> = table
+                .select(|_| true)
+                .iter()
+                .map(|it| it.sequence)
+                .collect();
+            assert_eq!(live, second_lives.then_some(newer).as_slice());
             assert_eq!(table.live(Kind::Linear), live.len() as u64);
-            assert_eq!(table.get(&key(1)).as_slice(), live);
             table.assert_consistent();
         }
     }
@@ -348,8 +334,8 @@ mod tests {
                 table.create(&made(key.value()));
             }
             for key in &keys[1..] {
-                let ticket = table.begin_free(key, Caller::default(), |_, _| true);
-                table.end_free(ticket, true);
+                let ticket = table.begin(key.value());
+                table.end(ticket, true);
             }
             table.create(&made(keys[0].value()));
             assert_eq!(table.lock(&keys[0]).keys(), kept);
@@ -359,55 +345,26 @@ mod tests {
 
     /// While an address has three records, two of them being freed.
     #[test]
-    fn an_address_that_is_used_again_and_again_keeps_the_record_whose_free_failed() {
+    fn an_address_that_is_used_again_and_again_has_its_last_record() {
         for second_first in [true, false] {
             let table = Table::default();
-            let begin = || table.begin_free(&key(1), Caller::default(), |_, _| false);
-            let (oldest, ..) = table.create(&made(1));
-            let first = begin();
             table.create(&made(1));
-            let second = begin();
-            let end = |ticket, succeeded| table.end_free(ticket, succeeded);
+            let first = table.begin(1);
+            let (second_made, ..) = table.create(&made(1));
+            let second = table.begin(1);
+            let end = |ticket, succeeded| table.end(ticket, succeeded);
             if second_first {
-                end(second, true);
-                end(first, false);
+                end(second, false);
+                end(first, true);
             } else {
-                end(first, false);
-                end(second, true);
+                end(first, true);
+                end(second, false);
             }
-            let live: Vec<u64> = table
-                .select(|_| true)
-                .iter()
-                .map(|it| it.sequence)
-                .collect();
-            assert_eq!(live, [oldest], "second first: {second_first}");
+            let live = table.select(|_| true);
+            let live: Vec<u64> = live.iter().map(|it| it.sequence).collect();
+            assert_eq!(live, [second_made], "second first: {second_first}");
             table.assert_consistent();
         }
-    }
-
-    #[test]
-    fn a_free_that_succeeded_waits_for_nobody() {
-        let table = Table::default();
-        table.create(&made(1));
-        let ticket = table.begin_free(&key(1), Caller::default(), |_, _| true);
-        let (locked, is_locked) = mpsc::channel();
-        let (ended, has_ended) = mpsc::channel();
-        let shards = &table;
-        thread::scope(|scope| {
-            let another = scope.spawn(move || {
-                let _shard = shards.lock(&key(1));
-                locked.send(()).unwrap();
-                has_ended.recv_timeout(Duration::from_secs(20))
-            });
-            is_locked.recv().unwrap();
-            assert!(matches!(table.end_free(ticket, true), FreeEnd::Quick));
-            // If it had waited, the other thread would have given up.
-            _ = ended.send(());
-            assert_eq!(another.join().unwrap(), Ok(()));
-        });
-        table.assert_consistent();
-        table.create(&made(1));
-        table.assert_consistent();
     }
 
     #[test]
@@ -418,12 +375,12 @@ mod tests {
             let keys: Vec<Key> = of_one_shard.take(20).collect();
             keys.iter()
                 .for_each(|key| _ = table.create(&made(key.value())));
-            let begin = |key| table.begin_free(key, Caller::default(), |_, _| true);
+            let begin = |key: &Key| table.begin(key.value());
             let tickets: Vec<Ticket> = keys.iter().map(begin).collect();
             let distinct: BTreeSet<u64> = tickets.iter().map(|ticket| ticket.0).collect();
             assert_eq!(distinct.len(), keys.len());
             for ticket in tickets {
-                table.end_free(ticket, succeeded);
+                table.end(ticket, succeeded);
             }
             assert!(!table.has_frees_in_flight());
             assert_eq!(table.select(|_| true).is_empty(), succeeded);

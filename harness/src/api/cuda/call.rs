@@ -6,15 +6,11 @@ use super::foreign::{AllocationNode, Argument, In, Node, Out, Properties};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
-/// What a call does.
+/// What a call does that neither [creates](Creates) a resource nor [releases](Releases) one.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
     /// Initialises the driver.
     Initialises,
-    /// Creates a resource.
-    Creates(Creates),
-    /// Frees or destroys a resource.
-    Releases(Releases),
     /// Retains and returns the primary context of this device, which it may create.
     RetainsPrimary(Out, i32),
     /// May end the primary context of this device.
@@ -32,19 +28,7 @@ pub(super) enum Call {
     /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
     /// Has this effect if it succeeds.
-    Tells(Event),
-}
-
-impl From<Creates> for Call {
-    fn from(create: Creates) -> Self {
-        Self::Creates(create)
-    }
-}
-
-impl From<Releases> for Call {
-    fn from(release: Releases) -> Self {
-        Self::Releases(release)
-    }
+    Causes(Event),
 }
 
 /// A call that creates a resource.
@@ -246,7 +230,7 @@ pub(super) fn captured(stream: u64, graph: Out) -> Creates {
 pub(super) fn updated(exec: u64, graph: u64) -> Call {
     let exec = named(Kind::ExecGraph, exec);
     let graph = named(Kind::GraphHandle, graph);
-    Call::Tells(Event::GraphUpdated { exec, graph })
+    Call::Causes(Event::GraphUpdated { exec, graph })
 }
 
 /// Frees or destroys the resource that its parameter names.

@@ -22,6 +22,8 @@ use std::mem;
 
 use gpu_leak_interpose::{Slot, WatchedFunction};
 
+#[cfg(test)]
+use self::tests::Row;
 use super::call::{
     AddedNode, At, Bytes, Call, Creates, Releases, Share, array, captured, context, copied,
     creates, destroys, device, gives_back, handle, imported, named, ordered, physical, pinned,
@@ -31,7 +33,7 @@ use super::foreign::{
     AllocationNode, ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, In,
     IpcHandle, Node, Out, Properties, of_levels,
 };
-use super::heard::heard;
+use super::intercept::intercept;
 use super::{look_up, state};
 #[cfg(test)]
 use crate::api::wrapper::with_zeros;
@@ -99,9 +101,9 @@ macro_rules! functions {
 
         /// What each row says about a call whose parameters are all zero.
         #[cfg(test)]
-        pub(super) fn calls() -> Vec<(&'static str, Call)> {
+        fn calls() -> Vec<(&'static str, Row)> {
             let mut calls = Vec::new();
-            $(let call = with_zeros!(Call, ($($parameter: $type),*), $does);
+            $(let call = with_zeros!(Row, ($($parameter: $type),*), $does);
             calls.extend([$(stringify!($name)),+].map(|name| (name, call)));)*
             calls
         }
@@ -131,7 +133,7 @@ macro_rules! wrapper {
             if DRIVER != 0 {
                 state::has_two_drivers();
             }
-            heard(&Call::from($does), const { is_per_thread(stringify!($name)) }, &mut forward)
+            intercept(&$does, const { is_per_thread(stringify!($name)) }, &mut forward)
         }
     };
 }
@@ -190,7 +192,7 @@ functions! {
     cuMemRetainAllocationHandle[11000] =
         |memory: Out, address: u64| Call::RetainsMapped(memory, address),
     cuMemMap[10020] = |address: u64, bytes: u64, offset: u64, memory: u64, flags: u64|
-        Call::Tells(Event::Mapped { address, bytes, handle: memory }),
+        Call::Causes(Event::Mapped { address, bytes, handle: memory }),
     cuMemUnmap[10020] = |address: u64, bytes: u64|
         Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) },
     cuMemAddressReserve[10020] =
@@ -327,11 +329,11 @@ functions! {
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
         Creates { references: references.into(), ..handle(Kind::UserObject, object) },
     cuUserObjectRetain[11030] = |object: u64, count: u32|
-        Call::Tells(Event::Retained { key: named(Kind::UserObject, object), count: count.into() }),
+        Call::Causes(Event::Retained { key: named(Kind::UserObject, object), count: count.into() }),
     cuUserObjectRelease[11030] =
         |object: u64, count: u32| gives_back(Space::Handle(Kind::UserObject), object, count, None),
     cuGraphRetainUserObject[11030] = |graph: u64, object: u64, count: u32, flags: u32|
-        Call::Tells(Event::GraphRetained {
+        Call::Causes(Event::GraphRetained {
             graph: named(Kind::GraphHandle, graph),
             key: named(Kind::UserObject, object),
             count: count.into(),

@@ -40,7 +40,7 @@ pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: Adde
         }
     };
     if let Some(event) = event {
-        listener.tell(event);
+        listener.report(event);
     }
 }
 

@@ -1,11 +1,17 @@
 //! Reports calls to the ledger, with what is known of the process's contexts.
 
-use super::call::place_of;
+#![expect(
+    unsafe_code,
+    reason = "the driver is asked about the program's handles"
+)]
+
+use super::call::{named, place_of};
 use super::contexts::{Context, Contexts};
 use crate::capture::{caller, caller_without_stack};
+use crate::device::captures;
 use crate::device::driver::Driver;
-use crate::ledger::event::{ContextEnd, ContextUid, Event, Ticket};
-use crate::ledger::{Ledger, Place};
+use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
+use crate::ledger::{Kind, Ledger, Place};
 
 /// The ledger to which a call is reported, and what can be asked about the call. Outside a capture,
 /// a call that allocates or frees memory asks the driver at most one thing, and no call waits for a
@@ -19,7 +25,8 @@ pub(super) struct Listener<'a> {
 
 impl Listener<'_> {
     /// Applies an event to the ledger.
-    pub(super) fn tell(&self, event: Event) -> Option<Ticket> {
+    #[inline]
+    pub(super) fn report(&self, event: Event) -> Option<Ticket> {
         self.ledger.apply(&event)
     }
 
@@ -33,7 +40,7 @@ impl Listener<'_> {
         };
         let (context, created) = self.contexts.seen(handle, place);
         if let Some(created) = created {
-            self.tell(created);
+            self.report(created);
         }
         context
     }
@@ -53,7 +60,7 @@ impl Listener<'_> {
         let (place, caller) = (place_of(device), caller_without_stack());
         self.primary_ended(place, cause);
         if cause != ContextEnd::Reset {
-            self.tell(Event::PrimaryReleased { place, caller });
+            self.report(Event::PrimaryReleased { place, caller });
         }
     }
 
@@ -70,11 +77,28 @@ impl Listener<'_> {
     /// Reports the end of a context, if its beginning was reported.
     pub(super) fn context_ended(&self, context: Option<ContextUid>, cause: ContextEnd) {
         if let Some(context) = context {
-            self.tell(Event::ContextDestroyed {
+            self.report(Event::ContextDestroyed {
                 context,
                 cause,
                 caller: caller(),
             });
         }
+    }
+
+    /// Returns the graph into which a call on `stream` is captured, or the stream if the graph has
+    /// no handle yet.
+    ///
+    /// # Safety
+    ///
+    /// The stream is a parameter of a call that is about to be made.
+    pub(super) unsafe fn captured(&self, stream: Option<u64>) -> Option<Key> {
+        let stream = stream.filter(|_| captures::active())?;
+        // SAFETY: as the caller promises, the stream lives as long as the program's own call needs
+        // it.
+        let into = unsafe { self.driver?.captured_into(stream, self.per_thread) };
+        into.ok()?.map(|into| match into {
+            0 => named(Kind::Stream, stream),
+            _ => named(Kind::GraphHandle, into),
+        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers of
 //! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
-//! reports it ([`heard`]), in the terms of [`call`]. The driver is asked for what a call does not
+//! reports it ([`intercept`]), in the terms of [`call`]. The driver is asked for what a call does not
 //! say.
 
 mod array;
@@ -11,7 +11,7 @@ mod contexts;
 mod foreign;
 mod functions;
 mod graphs;
-mod heard;
+mod intercept;
 mod listener;
 mod look_up;
 mod numbered;

@@ -8,7 +8,7 @@ use super::super::call::{
 };
 use super::super::contexts::{Contexts, forget};
 use super::super::foreign::{ArrayDescriptor3D, In, Node, Out, Properties};
-use super::Listener;
+use super::{Intercepted, Listener};
 use crate::device::captures;
 use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, Creation, Event, Space};
@@ -107,27 +107,26 @@ impl Scene {
     }
 
     /// A whole call that returns `error`, with what happens inside it.
-    fn call_with(&self, call: impl Into<Call>, error: u32, inside: impl FnOnce()) {
+    fn call_with<B: Default>(&self, call: impl Intercepted<B>, error: u32, inside: impl FnOnce()) {
         let listener = Listener {
             ledger: &self.ledger,
             contexts: &self.contexts,
             driver: Some(&self.driver),
             per_thread: false,
         };
-        let call = call.into();
-        let mut begun = super::Begun::default();
+        let mut begun = B::default();
         // SAFETY: what each test's call points to is there, and is written where `error` is 0.
-        unsafe { listener.began(&call, &mut begun) };
+        unsafe { call.began(&listener, &mut begun) };
         inside();
         // SAFETY: as above.
-        unsafe { listener.ended(&call, &begun, error) };
+        unsafe { call.ended(&listener, &begun, error) };
     }
 
-    fn fails(&self, call: impl Into<Call>, error: u32) {
+    fn fails<B: Default>(&self, call: impl Intercepted<B>, error: u32) {
         self.call_with(call, error, || ());
     }
 
-    fn call(&self, call: impl Into<Call>) {
+    fn call<B: Default>(&self, call: impl Intercepted<B>) {
         self.fails(call, 0);
     }
 
@@ -154,18 +153,18 @@ impl Scene {
     }
 }
 
-fn free(pointer: u64) -> Call {
-    releases(Space::DevicePointer, pointer).into()
+fn free(pointer: u64) -> Releases {
+    releases(Space::DevicePointer, pointer)
 }
 
 /// `cuMemAllocAsync` on `stream`, which answers `pointer`.
-fn in_order(pointer: &u64, stream: u64) -> Call {
-    ordered(Out::at(pointer), 64, stream, 0).into()
+fn in_order(pointer: &u64, stream: u64) -> Creates {
+    ordered(Out::at(pointer), 64, stream, 0)
 }
 
-fn free_in_order(pointer: u64, stream: u64) -> Call {
+fn free_in_order(pointer: u64, stream: u64) -> Releases {
     let free = releases(Space::DevicePointer, pointer);
-    free.on_stream(stream).into()
+    free.on_stream(stream)
 }
 
 #[test]
@@ -338,7 +337,7 @@ fn physical_memory_is_followed_through_handles_and_maps() {
     assert_eq!((made.key.space, made.bytes), (Space::PhysicalObject, PAGE));
     assert_eq!(made.place, Place::cuda(3));
     let address = 0x7000_0000;
-    let map = Call::Tells(Event::Mapped {
+    let map = Call::Causes(Event::Mapped {
         address,
         bytes: PAGE,
         handle: 0x11,
@@ -625,8 +624,8 @@ fn a_user_object_is_kept_by_the_graphs_it_was_given_to() {
         ..handle(Kind::UserObject, Out::at(&object))
     });
     let key = named(Kind::UserObject, object);
-    scene.call(Call::Tells(Event::Retained { key, count: 1 }));
-    scene.call(Call::Tells(Event::GraphRetained {
+    scene.call(Call::Causes(Event::Retained { key, count: 1 }));
+    scene.call(Call::Causes(Event::GraphRetained {
         graph: named(Kind::GraphHandle, graph),
         key,
         count: 2,

@@ -1,0 +1,179 @@
+//! Turns an intercepted call into events, in the order that keeps the ledger correct.
+//!
+//! Creations are reported after the call has returned success. Frees are reported before the call,
+//! because before it returns another thread may have got the same address; a free that fails is
+//! undone. What the end needs from the beginning is stored in the wrapper's own frame.
+//!
+//! Nothing here waits for a device or unwinds into C. It may wait for
+//!
+//! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
+//!   shard of the ledger and the lists beside the shards. Each is held for one look-up or change;
+//! - while recording, the lock that orders events, which comes before the ledger's own locks: a
+//!   check holds it while it reads what is left;
+//! - in a call that destroys something, with no lock held, a [reading](crate::device::exclusion) of
+//!   that object: for as long as the work that the reading itself waits for;
+//! - in a call that retains or releases a primary context, another such call on the same device.
+
+#![expect(
+    unsafe_code,
+    reason = "parameters point to what the caller and the driver have written"
+)]
+
+use super::call::{Call, key, named, place_of};
+use super::contexts::{CONTEXTS, PrimaryTurn};
+use super::listener::Listener;
+use super::{graphs, state};
+use crate::api::wrapper::{broken, initialises, unbroken};
+use crate::capture::caller_without_stack;
+use crate::device::driver;
+use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction};
+use crate::device::quiet::{quiet, try_quiet};
+use crate::device::{captures, exit};
+use crate::ledger::event::{CuResult, Event, Space, Ticket};
+use crate::ledger::{self, Kind};
+
+mod creation;
+mod release;
+
+/// A call that a row of the table describes.
+///
+/// `Begun` is what its end needs from its beginning. It is filled in place, because moving it would cost
+/// more than filling it.
+pub(super) trait Intercepted<Begun: Default> {
+    /// Reports that the call is about to be made. `begun` is empty.
+    ///
+    /// # Safety
+    ///
+    /// `self` is built from the call's parameters.
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut Begun);
+
+    /// Reports that the call has returned `error`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::began`], which filled `begun`.
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
+}
+
+/// Makes the program's call with `forward` and reports it. `per_thread`: whether its stream 0 is
+/// the thread's own.
+#[inline(never)]
+pub(super) fn intercept<Begun: Default>(
+    call: &impl Intercepted<Begun>,
+    per_thread: bool,
+    forward: &mut dyn FnMut() -> CuResult,
+) -> CuResult {
+    // In a forked child the locks below may be held by threads that do not exist there.
+    if exit::forked() || broken() {
+        return forward();
+    }
+    let Some(at_work) = try_quiet() else {
+        return forward();
+    };
+    state::prepare();
+    let mut listener = Listener {
+        ledger: ledger::live(),
+        contexts: &CONTEXTS,
+        driver: driver::get(),
+        per_thread,
+    };
+    let mut begun = Begun::default();
+    // SAFETY: `call` is built from the parameters of a call that is about to be made.
+    let is_reported = unbroken(|| unsafe { call.began(&listener, &mut begun) });
+    // Calls from a tool's function to the driver are part of the same call, and what the tool needs
+    // for itself is not the program's: so the guard is held during the call.
+    let at_work = state::are_two_drivers().then_some(at_work);
+    let error = forward();
+    drop(at_work);
+    if is_reported {
+        let _at_work = quiet();
+        // The process may have begun to exit meanwhile.
+        listener.driver = driver::get();
+        // SAFETY: that call has returned `error`.
+        unbroken(|| unsafe { call.ended(&listener, &begun, error) });
+        // Its locks are released while this thread still holds the guard.
+        drop(begun);
+    }
+    error
+}
+
+/// What the end of a call that neither creates nor frees needs from its beginning.
+#[derive(Default)]
+pub(super) struct BegunDriverCall {
+    /// The ticket of a launch that was reported to the ledger.
+    launch: Option<Ticket>,
+    // Dropped in this order, after everything has been reported.
+    _destruction: Option<Destruction>,
+    _turn: Option<PrimaryTurn>,
+}
+
+impl Intercepted<BegunDriverCall> for Call {
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunDriverCall) {
+        match self {
+            Self::Initialises => initialises(),
+            Self::RetainsPrimary(_, device) => begun._turn = PrimaryTurn::at(*device),
+            Self::ReleasesPrimary(device, _) => {
+                begun._turn = PrimaryTurn::at(*device);
+                begun._destruction = Some(CONTEXTS_AND_POOLS.destroy());
+            }
+            // Most launches do not allocate or free memory, and cost one load.
+            Self::Launches(exec) if listener.ledger.knows_graph_memory() => {
+                begun.launch = listener.report(Event::LaunchBegan {
+                    exec: named(Kind::ExecGraph, *exec),
+                    caller: caller_without_stack(),
+                });
+            }
+            // The others are reported after the call.
+            _ => {}
+        }
+    }
+
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunDriverCall, error: CuResult) {
+        match *self {
+            Self::Launches(_) => {
+                if let Some(ticket) = begun.launch {
+                    listener.report(Event::LaunchEnded { ticket, error });
+                }
+            }
+            _ if error != 0 => {}
+            Self::Initialises => state::initialised(),
+            Self::RetainsPrimary(answer, device) => {
+                let (place, caller) = (place_of(device), caller_without_stack());
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { answer.read() } {
+                    listener.contexts.created(context, place, true);
+                }
+                listener.report(Event::PrimaryRetained { place, caller });
+            }
+            Self::ReleasesPrimary(device, cause) => listener.primary_released(device, cause),
+            Self::ConvertsGreen(answer, green) => {
+                // SAFETY: the call has returned success.
+                if let Some(context) = unsafe { answer.read() } {
+                    listener.contexts.converted(green, context);
+                }
+            }
+            Self::Attaches(answer) => {
+                let space = Space::Handle(Kind::Context);
+                // SAFETY: the call has returned success.
+                if let Some(key) = unsafe { answer.read() }.and_then(|it| key(space, it)) {
+                    listener.report(Event::Retained { key, count: 1 });
+                }
+            }
+            Self::RetainsMapped(answer, address) => {
+                // SAFETY: the call has returned success.
+                if let Some(handle) = unsafe { answer.read() } {
+                    listener.report(Event::HandleRetained { handle, address });
+                }
+            }
+            // SAFETY: the call has returned success.
+            Self::AddsNode(graph, node) => unsafe { graphs::node_added(listener, graph, node) },
+            Self::BeginsCapture(stream, into) => captures::began(stream, into),
+            Self::Causes(event) => {
+                listener.report(event);
+            }
+        }
+    }
+}
+
+#[cfg(all(test, target_pointer_width = "64"))]
+mod tests;

@@ -1,0 +1,198 @@
+//! Calls that create a resource.
+
+use super::Intercepted;
+use crate::api::cuda::call::{At, Bytes, Creates, key, named, place_of};
+use crate::api::cuda::contexts::Context;
+use crate::api::cuda::foreign::Argument;
+use crate::api::cuda::listener::Listener;
+use crate::api::cuda::{graphs, numbered};
+use crate::capture::caller;
+use crate::device::captures;
+use crate::ledger::event::{ContextUid, Creation, CuResult, Event, Key};
+use crate::ledger::{Kind, Layer, Place};
+
+/// `CUDA_ERROR_OUT_OF_MEMORY`: the driver has read the requested size.
+const OUT_OF_MEMORY: CuResult = 2;
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH`
+const AUTO_FREE: u64 = 1;
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the only error of `cuStreamEndCapture` that does not
+/// end the capture.
+const WRONG_THREAD: CuResult = 908;
+
+/// What the end needs is the graph into which the call is captured.
+impl Intercepted<Option<Key>> for Creates {
+    unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
+        // SAFETY: the caller's promise.
+        *captured = unsafe { listener.captured(self.stream) };
+    }
+
+    unsafe fn ended(&self, listener: &Listener<'_>, captured: &Option<Key>, error: CuResult) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match error {
+                0 => listener.created(self, *captured),
+                _ => listener.creation_failed(self, error),
+            }
+        }
+    }
+}
+
+impl Listener<'_> {
+    /// If `create` ends a capture, records that it has ended with `graph`. Returns the existing
+    /// graph that it added to, or 0 for a new one.
+    fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
+        let Some(stream) = create.ends_capture else {
+            return 0;
+        };
+        let into = captures::ended(stream);
+        self.report(Event::CaptureEnded {
+            stream: named(Kind::Stream, stream),
+            graph,
+            is_last: !captures::active(),
+        });
+        into
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` describes has returned `error`.
+    unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
+        if error != WRONG_THREAD {
+            self.capture_ended(create, None);
+        }
+        self.report(Event::CreationFailed {
+            kind: create.kind,
+            // SAFETY: the caller's promise.
+            bytes: unsafe { self.bytes(create, 0, error) },
+            error,
+            caller: caller(),
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The call that `create` describes has returned success, and it was captured into `captured`.
+    unsafe fn created(&self, create: &Creates, captured: Option<Key>) {
+        // `None` if the caller passed null for the result or the driver returned null: then nothing
+        // was created.
+        // SAFETY: the call has returned success.
+        let made = unsafe { create.identity.read() }.and_then(|it| key(create.space, it));
+        let added_to = match create.ends_capture {
+            Some(_) => self.capture_ended(create, made),
+            None => 0,
+        };
+        // A graph that a capture added to existed before and has its record.
+        let Some(key) = made.filter(|key| key.value() != added_to) else {
+            return;
+        };
+        match (create.kind, create.place) {
+            (Kind::Context, At::Device(device)) => {
+                self.contexts.created(key.value(), place_of(device), false);
+            }
+            (Kind::GreenContext, At::Device(device)) => {
+                self.contexts.green_created(key.value(), place_of(device));
+            }
+            _ => {}
+        }
+        let mut context = self.current();
+        let key = numbered::created(key, context.uid);
+        if create.may_answer_again && self.ledger.get(&key).is_some() {
+            return;
+        }
+        if create.kind == Kind::Stream {
+            // A stream ends with the green context that it was created for or in; nothing else
+            // does.
+            let green = self.contexts.green_of_stream(create.green, context.handle);
+            context.owner = green.unwrap_or(context.owner);
+        }
+        // SAFETY: the call has returned success.
+        let made = unsafe { self.creation(create, key, &context) };
+        if let Some(graph) = captured {
+            self.report(Event::GraphAllocates { graph, made });
+            return;
+        }
+        self.report(Event::Created(made));
+        if create.references > 1 {
+            let count = create.references - 1;
+            self.report(Event::Retained { key, count });
+        }
+        if let Some((from, flags)) = create.copies {
+            // SAFETY: the call has returned success.
+            let flags = unsafe { flags.read() }.unwrap_or(0);
+            self.report(Event::GraphCopied {
+                from: named(Kind::GraphHandle, from),
+                to: key,
+                auto_free: flags & AUTO_FREE != 0,
+            });
+        }
+    }
+
+    /// Returns the creation event of a resource with `key`.
+    ///
+    /// # Safety
+    ///
+    /// The call that `create` describes has returned success.
+    #[inline]
+    unsafe fn creation(&self, create: &Creates, key: Key, current: &Context) -> Creation {
+        let place = match create.place {
+            At::Context => Place::UNKNOWN,
+            At::Host => Place::HOST,
+            At::Device(device) => place_of(device),
+            At::Properties(properties) => {
+                // SAFETY: the call has returned success.
+                let properties = unsafe { properties.read() };
+                properties.map_or(Place::UNKNOWN, graphs::location)
+            }
+        };
+        // A context does not belong to the one that was current when it was created, and must not
+        // end with it.
+        let is_another = create.kind == Kind::Context && current.handle != key.value();
+        // Memory from an explicit pool is at the pool's place, which the ledger knows.
+        let is_in_context = place == Place::UNKNOWN && create.pool == 0;
+        Creation {
+            key,
+            kind: create.kind,
+            layer: Layer::DRIVER,
+            place: if is_in_context { current.place } else { place },
+            // SAFETY: the call has returned success.
+            bytes: unsafe { self.bytes(create, key.value(), 0) },
+            context: if is_another || create.outlives_context {
+                ContextUid::default()
+            } else {
+                current.owner
+            },
+            stream: create.stream.unwrap_or(0),
+            pool: create.pool,
+            caller: caller(),
+        }
+    }
+
+    /// Returns the size of the resource at `address`, which was created by a call that returned `error`.
+    ///
+    /// # Safety
+    ///
+    /// `create` is built from that call.
+    unsafe fn bytes(&self, create: &Creates, address: u64, error: CuResult) -> u64 {
+        // SAFETY: as the caller promises, results are read after success, and descriptors only after
+        // the driver has read them.
+        unsafe {
+            match create.bytes {
+                Bytes::Stated(Argument::Given(bytes)) => bytes,
+                Bytes::Stated(at) if matches!(error, 0 | OUT_OF_MEMORY) => at.read().unwrap_or(0),
+                Bytes::Rows {
+                    pitch,
+                    width,
+                    height,
+                } => {
+                    let pitch = (error == 0).then(|| pitch.read()).flatten();
+                    pitch.unwrap_or(width).saturating_mul(height)
+                }
+                Bytes::Asked if error == 0 => {
+                    let bytes = self.driver.map(|driver| driver.bytes_at(address));
+                    bytes.and_then(Result::ok).unwrap_or(0)
+                }
+                Bytes::Asked | Bytes::Stated(_) => 0,
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Calls that free or destroy a resource.
+
+use super::Intercepted;
+use crate::api::cuda::call::{Releases, Share, key};
+use crate::api::cuda::contexts::Context;
+use crate::api::cuda::listener::Listener;
+use crate::api::cuda::numbered;
+use crate::capture::{freeing_caller, stack};
+use crate::device::captures;
+use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREAMS};
+use crate::ledger::Kind;
+use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Ticket};
+
+/// What the end of a free needs from its beginning.
+#[derive(Default)]
+pub(in crate::api::cuda) struct BegunRelease {
+    /// The ticket of the free that was reported to the ledger.
+    ticket: Option<Ticket>,
+    /// The graph into which the call is captured.
+    captured: Option<Key>,
+    /// The context that the call is about to end.
+    ending: Option<Context>,
+    // Dropped after everything has been reported.
+    _destruction: Option<Destruction>,
+}
+
+impl Intercepted<BegunRelease> for Releases {
+    unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
+        // SAFETY: the caller's promise.
+        unsafe { listener.release_began(self, begun) }
+    }
+
+    unsafe fn ended(&self, listener: &Listener<'_>, begun: &BegunRelease, error: CuResult) {
+        listener.release_ended(self, begun, error);
+    }
+}
+
+impl Listener<'_> {
+    /// # Safety
+    ///
+    /// As for [`Intercepted::began`].
+    unsafe fn release_began(&self, release: &Releases, begun: &mut BegunRelease) {
+        let Some(key) = key(release.space, release.value) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        begun.captured = unsafe { self.captured(release.stream) };
+        begun.ticket = match release.share {
+            Share::Whole if numbered::is_numbered(key) => {
+                let key = numbered::released(self.ledger, key, self.current().uid);
+                let caller = freeing_caller();
+                self.report(Event::ReleaseBegan { key, caller })
+            }
+            Share::Whole => {
+                let caller = freeing_caller();
+                self.report(Event::ReleaseBegan { key, caller })
+            }
+            Share::References(count, graph) => self.report(Event::GiveBackBegan {
+                key,
+                count,
+                graph,
+                caller: freeing_caller(),
+            }),
+            Share::Maps(bytes) => self.report(Event::UnmapBegan {
+                address: key.value(),
+                bytes,
+                caller: freeing_caller(),
+            }),
+        };
+        // After the record has left the ledger, so that a later reading does not find it.
+        begun._destruction = exclusion(release.space).map(Exclusion::destroy);
+        if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
+            begun.ending = self.contexts.end(|it| it.handle == key.value());
+        }
+    }
+
+    fn release_ended(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
+        if let Some(ticket) = begun.ticket {
+            let captured = begun.captured.filter(|_| error == 0);
+            // A backtrace costs more than the rest of a free, and a free that succeeds does not
+            // need one.
+            let stack = if error == 0 {
+                StackId::default()
+            } else {
+                stack()
+            };
+            self.report(match captured {
+                Some(_) => Event::ReleaseCaptured { ticket },
+                None => Event::ReleaseEnded {
+                    ticket,
+                    error,
+                    stack,
+                },
+            });
+            if let Some(graph) = captured {
+                let address = release.value;
+                self.report(Event::GraphFrees { graph, address });
+            }
+        }
+        match release.space {
+            Space::Handle(Kind::Context) => self.context_released(release, begun, error),
+            Space::Handle(Kind::GreenContext) if error == 0 => self.green_ended(release.value),
+            // The capture ended with its stream.
+            Space::Handle(Kind::Stream) if error == 0 => {
+                captures::ended(release.value);
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles the end of a call that destroys a context or releases one use of it.
+    fn context_released(&self, release: &Releases, begun: &BegunRelease, error: CuResult) {
+        let ended = match begun.ending {
+            Some(context) if error != 0 => {
+                self.contexts.has_not_ended(context);
+                return;
+            }
+            Some(context) => Some(context),
+            // It was the last use, if the ledger does not know of another.
+            None => key(release.space, release.value)
+                .filter(|key| error == 0 && self.ledger.get(key).is_none())
+                .and_then(|key| self.contexts.end(|it| it.handle == key.value())),
+        };
+        self.context_ended(ended.and_then(Context::reported), ContextEnd::Destroyed);
+    }
+}
+
+/// Returns the lock that keeps readings and the destruction of such objects apart.
+fn exclusion(space: Space) -> Option<&'static Exclusion> {
+    match space {
+        Space::Handle(Kind::Context | Kind::GreenContext | Kind::Pool) => Some(&CONTEXTS_AND_POOLS),
+        Space::Handle(Kind::Stream) => Some(&STREAMS),
+        _ => None,
+    }
+}
