@@ -50,7 +50,7 @@
 //! compute                        the operations as traits, on the CPU (host/) and on CUDA (cuda/), over
 //!                                layouts of numbers in storages
 //! memory                         buffers of a device, and the figures of its allocator
-//! device                         a backend and its allocator
+//! device                         a backend and its allocator, which live as long as a handle or a block of theirs
 //! cuda embedded                  the two backends: context, streams, segments
 //! capturing probe                whether this thread captures a graph; the harness's probe of the allocators
 //! allocator                      the caching allocator, which handles streams but no device

@@ -53,15 +53,11 @@ impl Probe for Allocators {
     }
 
     fn allocated(&self, place: Place) -> u64 {
-        let all = self.at(place);
-        all.map(|it| it.lock().tallies().allocated_bytes.current())
-            .sum()
+        self.at(place).map(|it| it.lock().allocated()).sum()
     }
 
     fn reserved(&self, place: Place) -> u64 {
-        let all = self.at(place);
-        all.map(|it| it.lock().tallies().reserved_bytes.current())
-            .sum()
+        self.at(place).map(|it| it.lock().reserved()).sum()
     }
 
     fn segments(&self, place: Place) -> Vec<Segment> {

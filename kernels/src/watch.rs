@@ -20,7 +20,7 @@ const OWN_SOURCES: &[&str] = &[
     "kernels/src/compute/",
     "kernels/src/cuda/",
     "kernels/src/data/",
-    "kernels/src/device.rs",
+    "kernels/src/device/",
     "kernels/src/dispatch.rs",
     "kernels/src/embedded/",
     "kernels/src/graph/",

@@ -84,6 +84,32 @@ fn drops_its_device() {
     drop(take(&own, 1000));
 }
 
+/// The last buffer returns the memory and releases the context.
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn drops_its_device_before_a_buffer() {
+    let own = Device::embedded().expect("an embedded device");
+    let mut buffer = take(&own, 1000);
+    drop(own);
+    buffer.as_bytes_mut().expect("the host reaches it")[999] = 7;
+    assert_eq!(buffer.device().to_string(), "embedded:0");
+    drop(buffer);
+}
+
+#[gpu_leak_check]
+#[ignore = "run in a process of its own"]
+#[test]
+fn drops_its_device_before_a_buffer_on_cuda() {
+    let own = Device::cuda(0).expect("device 0");
+    let buffer = take(&own, 1000);
+    drop(own);
+    let again = buffer.device().clone();
+    drop(take(&again, 3 << 20));
+    drop(again);
+    drop(buffer);
+}
+
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
@@ -213,6 +239,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
 fn what_is_only_cached_is_no_leak() {
     run("keeps_nothing").assert_clean();
     run("drops_its_device").assert_clean();
+    run("drops_its_device_before_a_buffer").assert_clean();
 }
 
 /// For the driver, the whole segment is allocated; only its block is reported.
@@ -236,6 +263,7 @@ fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
 #[test]
 fn on_cuda_what_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
+    checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }
 
 /// No block is left, and nothing that a device could report.

@@ -22,6 +22,7 @@ pub struct RecursionGuard {
 }
 
 impl Drop for RecursionGuard {
+    #[inline]
     fn drop(&mut self) {
         DEPTH.with(|depth| depth.set(depth.get() - 1));
     }

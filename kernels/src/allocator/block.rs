@@ -33,8 +33,9 @@ pub enum BlockState {
     Inactive,
 }
 
-/// A part of a segment.
+/// A part of a segment, in a cache line of its own.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: usize,
@@ -45,8 +46,7 @@ pub(crate) struct Block {
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out. Boxed, because few blocks have any, so
-    /// that a block fits into one cache line.
+    /// Other streams that use it while it is handed out. Boxed, because few blocks have any.
     pub(crate) users: Option<Box<Users>>,
     /// The events in those streams that it waits for.
     pub(crate) events: u32,
@@ -56,7 +56,7 @@ pub(crate) struct Block {
 #[derive(Debug, Default)]
 pub(crate) struct Users(pub(crate) Vec<Stream>);
 
-const _: () = assert!(size_of::<Block>() <= 64);
+const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {
     /// A whole new segment.
@@ -72,6 +72,17 @@ impl Block {
             next: None,
             users: None,
             events: 0,
+        }
+    }
+
+    /// The number and bytes of parts of segments that it is while it is cached: none if it is a
+    /// whole segment.
+    #[inline]
+    pub(crate) fn split_part(&self) -> (usize, usize) {
+        if self.is_split() {
+            (1, self.size)
+        } else {
+            (0, 0)
         }
     }
 
@@ -94,19 +105,22 @@ pub(crate) struct Blocks {
 impl Blocks {
     #[inline]
     pub(crate) fn insert(&mut self, block: Block) -> BlockId {
-        let Some(id) = self.vacant else {
-            return self.grow(block);
-        };
-        let slot = &mut self[id];
-        let next = slot.next;
-        *slot = block;
-        self.vacant = next;
+        let id = self.take_vacant();
+        self[id] = block;
+        id
+    }
+
+    /// The slot of a new block, which is then stored there.
+    #[inline]
+    pub(crate) fn take_vacant(&mut self) -> BlockId {
+        let id = self.vacant.unwrap_or_else(|| self.grow());
+        self.vacant = self[id].next;
         id
     }
 
     #[cold]
-    fn grow(&mut self, block: Block) -> BlockId {
-        self.slots.push(block);
+    fn grow(&mut self) -> BlockId {
+        self.slots.push(Block::segment(0, 0, PoolIndex::default()));
         BlockId::at(self.slots.len() - 1)
     }
 

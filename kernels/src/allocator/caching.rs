@@ -12,7 +12,7 @@ use super::pools::{PoolIndex, Pools};
 use super::size::{Policy, PoolKind, REQUEST_LIMIT};
 use super::snapshot::Snapshot;
 use super::source::{SegmentError, SegmentSource};
-use super::tally::Tallies;
+use super::tally::{Family, Tallies};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
@@ -35,9 +35,6 @@ pub(crate) struct Caching {
 pub(crate) struct Allocation {
     pub(crate) block: BlockId,
     pub(crate) address: u64,
-    pub(crate) size: usize,
-    /// The private pool that it comes from.
-    pub(crate) private: Option<PoolId>,
 }
 
 impl Caching {
@@ -54,34 +51,19 @@ impl Caching {
         }
     }
 
-    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`.
+    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`: from a
+    /// private pool while work for its graph is captured. During a capture the driver can neither
+    /// query events nor free a segment.
     #[inline]
     pub(crate) fn allocate(
         &mut self,
         bytes: usize,
         stream: StreamId,
-    ) -> Result<Allocation, SegmentError> {
-        self.reclaim().map_err(SegmentError::Other)?;
-        self.allocate_from(None, bytes, stream)
-    }
-
-    /// Like [`Self::allocate`], from a private pool, while work for its graph is captured. During a
-    /// capture the driver can neither query events nor free a segment.
-    pub(crate) fn allocate_captured(
-        &mut self,
-        pool: PoolId,
-        bytes: usize,
-    ) -> Result<Allocation, SegmentError> {
-        self.allocate_from(Some(pool), bytes, StreamId::default())
-    }
-
-    #[inline]
-    fn allocate_from(
-        &mut self,
         private: Option<PoolId>,
-        bytes: usize,
-        stream: StreamId,
     ) -> Result<Allocation, SegmentError> {
+        if private.is_none() && !self.pending.is_empty() {
+            self.reclaim().map_err(SegmentError::Other)?;
+        }
         if bytes > REQUEST_LIMIT {
             self.tallies.num_ooms += 1;
             return Err(SegmentError::OutOfMemory);
@@ -118,16 +100,14 @@ impl Caching {
         }
         let address = address?;
         self.pools.segment_taken(private);
-        self.tallies.segment.increase(kind, 1);
-        self.tallies.reserved_bytes.increase(kind, bytes);
-        self.tallies.num_device_alloc += 1;
+        self.tallies.segment_taken(kind, bytes);
         let id = self.blocks.insert(Block::segment(address, bytes, pool));
         Ok((self.pools[pool].insert(id, &self.blocks[id]), id))
     }
 
     fn take_segment(&self, bytes: usize) -> Result<u64, SegmentError> {
-        let room = self.limit.unwrap_or(usize::MAX);
-        if self.reserved().saturating_add(bytes) > room {
+        let reserved = usize::try_from(self.reserved()).expect("bytes in address space");
+        if reserved.saturating_add(bytes) > self.limit.unwrap_or(usize::MAX) {
             return Err(SegmentError::OutOfMemory);
         }
         self.source.allocate(bytes)
@@ -138,36 +118,26 @@ impl Caching {
     fn hand_out(&mut self, place: Place, id: BlockId, size: usize, requested: usize) -> Allocation {
         let block = &self.blocks[id];
         let pool = &mut self.pools[block.pool];
-        let (kind, private) = (pool.kind, pool.private);
-        let was_piece = if block.is_split() { block.size } else { 0 };
-        let mut left = 0;
+        let kind = pool.kind;
+        let before = block.split_part();
+        let mut after = (0, 0);
         if self.policy == Policy::Caching && kind.splits_off(block.size - size) {
             let rest = self.blocks.split(id, size);
-            left = self.blocks[rest].size;
+            after = (1, self.blocks[rest].size);
             pool.replace(place, rest, &self.blocks[rest]);
         } else {
             pool.remove(place);
         }
-        let pieces = (usize::from(was_piece > 0), usize::from(left > 0));
-        self.tallies.inactive_split.change(kind, pieces.0, pieces.1);
-        self.tallies
-            .inactive_split_bytes
-            .change(kind, was_piece, left);
+        self.tallies.split_changed(kind, before, after);
 
         let block = &mut self.blocks[id];
         block.state = BlockState::Allocated;
         block.requested = requested;
         let size = block.size;
-        self.tallies.allocation.increase(kind, 1);
-        self.tallies.allocated_bytes.increase(kind, size);
-        self.tallies.active.increase(kind, 1);
-        self.tallies.active_bytes.increase(kind, size);
-        self.tallies.requested_bytes.increase(kind, requested);
+        self.tallies.handed_out(kind, size, requested);
         Allocation {
             block: id,
             address: block.address,
-            size,
-            private,
         }
     }
 
@@ -181,29 +151,27 @@ impl Caching {
         let users = &mut block.users.get_or_insert_default().0;
         if users.iter().all(|user| user.id() != id) {
             users.push(stream.clone());
+            self.tallies.count_active();
         }
     }
 
     /// Frees a block.
     #[inline]
-    pub(crate) fn free(&mut self, allocation: Allocation) {
+    pub(crate) fn free(&mut self, allocation: &Allocation) {
         let id = allocation.block;
         let block = &mut self.blocks[id];
         debug_assert_eq!(block.state, BlockState::Allocated);
-        let (kind, size) = (self.pools[block.pool].kind, block.size);
-        let users = block.users.take();
-        self.tallies.allocation.decrease(kind, 1);
-        self.tallies.allocated_bytes.decrease(kind, size);
-        if users.is_some_and(|users| self.waits_for(id, &users.0)) {
-            self.blocks[id].state = BlockState::AwaitingFree;
-        } else {
+        if let Some(users) = block.users.take() {
+            self.wait_for(id, &users.0);
+        }
+        if self.blocks[id].events == 0 {
             self.retire(id);
         }
     }
 
-    /// Records the end of the users' work so far. Returns whether there is anything to wait for.
+    /// Records the end of the users' work so far, if there is anything to wait for.
     #[cold]
-    fn waits_for(&mut self, id: BlockId, users: &[Stream]) -> bool {
+    fn wait_for(&mut self, id: BlockId, users: &[Stream]) {
         for stream in users {
             match self.source.record(stream) {
                 Ok(event) => {
@@ -214,7 +182,11 @@ impl Caching {
                 Err(_) => self.park(self.source.synchronize()),
             }
         }
-        self.blocks[id].events > 0
+        let block = &mut self.blocks[id];
+        if block.events > 0 {
+            block.state = BlockState::AwaitingFree;
+            self.tallies.freed(self.pools[block.pool].kind, block.size);
+        }
     }
 
     fn park(&mut self, result: Result<()>) {
@@ -224,16 +196,15 @@ impl Caching {
     }
 
     /// Frees the blocks that other streams no longer use.
-    #[inline]
+    #[cold]
     fn reclaim(&mut self) -> Result<()> {
-        while !self.pending.is_empty()
-            && let Some(id) = self.pending.next_done()?
-        {
+        while let Some(id) = self.pending.next_done()? {
             self.pass_event(id);
         }
         Ok(())
     }
 
+    #[cold]
     fn pass_event(&mut self, id: BlockId) {
         self.blocks[id].events -= 1;
         if self.blocks[id].events == 0 {
@@ -241,26 +212,39 @@ impl Caching {
         }
     }
 
+    /// The bytes of a block that is handed out.
+    #[inline]
+    pub(crate) fn size(&self, allocation: &Allocation) -> usize {
+        self.blocks[allocation.block].size
+    }
+
+    /// Whether any block is handed out.
+    #[inline]
+    pub(crate) fn has_handed_out(&self) -> bool {
+        self.tallies.current(Family::Allocation) > 0
+    }
+
     /// Merges an unused block with its inactive neighbours, and caches it.
     #[inline]
     fn retire(&mut self, mut id: BlockId) {
         let block = &mut self.blocks[id];
-        block.state = BlockState::Inactive;
+        let state = std::mem::replace(&mut block.state, BlockState::Inactive);
         let (size, requested) = (block.size, std::mem::take(&mut block.requested));
         let (previous, next) = (block.previous, block.next);
         let pool = &mut self.pools[block.pool];
         let kind = pool.kind;
-        self.tallies.active.decrease(kind, 1);
-        self.tallies.active_bytes.decrease(kind, size);
-        self.tallies.requested_bytes.decrease(kind, requested);
+        if state == BlockState::Allocated {
+            self.tallies.freed(kind, size);
+        }
+        self.tallies.retired(kind, size, requested);
 
         // Where a neighbour was cached.
         let mut place = None;
-        let (mut joined, mut joined_bytes) = (0, 0);
+        let mut joined = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
             let neighbour = &self.blocks[next];
             place = Some(pool.find(neighbour));
-            (joined, joined_bytes) = (1, neighbour.size);
+            joined = (1, neighbour.size);
             self.blocks.join_next(id);
         }
         if let Some(previous) = self.blocks.inactive(previous) {
@@ -269,7 +253,7 @@ impl Caching {
             }
             let neighbour = &self.blocks[previous];
             place = Some(pool.find(neighbour));
-            (joined, joined_bytes) = (joined + 1, joined_bytes + neighbour.size);
+            joined = (joined.0 + 1, joined.1 + neighbour.size);
             self.blocks.join_next(previous);
             id = previous;
         }
@@ -280,15 +264,8 @@ impl Caching {
                 pool.insert(id, block);
             }
         }
-        let (pieces, piece_bytes) = if block.is_split() {
-            (1, block.size)
-        } else {
-            (0, 0)
-        };
-        self.tallies.inactive_split.change(kind, joined, pieces);
-        self.tallies
-            .inactive_split_bytes
-            .change(kind, joined_bytes, piece_bytes);
+        let after = block.split_part();
+        self.tallies.split_changed(kind, joined, after);
         if self.policy == Policy::Direct {
             let released = self.release(id);
             self.park(released);
@@ -321,14 +298,18 @@ impl Caching {
         pool.remove(pool.find(block));
         self.blocks.remove(id);
         self.pools.segment_returned(private);
-        self.tallies.segment.decrease(kind, 1);
-        self.tallies.reserved_bytes.decrease(kind, size);
-        self.tallies.num_device_free += 1;
+        self.tallies.segment_returned(kind, size);
         Ok(())
     }
 
-    fn reserved(&self) -> usize {
-        usize::try_from(self.tallies.reserved_bytes.current()).expect("bytes in address space")
+    /// Bytes handed out and not freed.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.tallies.current(Family::AllocatedBytes)
+    }
+
+    /// Bytes held from the layer below.
+    pub(crate) fn reserved(&self) -> u64 {
+        self.tallies.current(Family::ReservedBytes)
     }
 
     /// Opens a pool for the graph that is about to be captured.

@@ -17,7 +17,7 @@ mod stats;
 mod tally;
 
 pub use block::BlockState;
-pub(crate) use caching::Allocation;
+pub(crate) use caching::{Allocation, Caching};
 pub use pool_id::PoolId;
 pub(crate) use shared::Allocator;
 pub use size::{Policy, PoolKind};

@@ -112,9 +112,13 @@ impl Pool {
     #[inline]
     pub(crate) fn remove(&mut self, place: Place) {
         let bin = &mut self.bins[place.bin];
-        bin.remove(place.index);
-        if bin.is_empty() {
-            self.occupied &= !(1 << place.bin);
+        if place.index + 1 < bin.len() {
+            bin.remove(place.index);
+        } else {
+            bin.pop();
+            if bin.is_empty() {
+                self.occupied &= !(1 << place.bin);
+            }
         }
     }
 
@@ -123,20 +127,12 @@ impl Pool {
     #[inline]
     pub(crate) fn replace(&mut self, place: Place, id: BlockId, block: &Block) {
         let bin = &mut self.bins[place.bin];
-        let (before, after) = bin.split_at_mut(place.index);
-        let [old, after @ ..] = after else {
-            unreachable!("a cached block")
-        };
-        let (size, address) = (block.size, block.address);
-        if bin_of(size) == place.bin
-            && before
-                .last()
-                .is_none_or(|entry| entry.is_before(size, address))
-            && after
-                .first()
-                .is_none_or(|entry| !entry.is_before(size, address))
+        let is_before = |entry: &Entry| entry.is_before(block.size, block.address);
+        if bin_of(block.size) == place.bin
+            && (place.index == 0 || is_before(&bin[place.index - 1]))
+            && !bin.get(place.index + 1).is_some_and(is_before)
         {
-            *old = Entry::of(id, block);
+            bin[place.index] = Entry::of(id, block);
         } else {
             self.remove(place);
             self.insert(id, block);

@@ -19,8 +19,8 @@ pub(crate) struct Pools {
 }
 
 /// Which pool a block belongs to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolIndex(u32);
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PoolIndex(usize);
 
 /// Blocks that only one capture can get, because its graph reads and writes them at every replay,
 /// whether or not they are handed out at that moment.
@@ -64,15 +64,13 @@ impl Pools {
     ) -> PoolIndex {
         let serves =
             |pool: &Pool| pool.stream == stream && pool.kind == kind && pool.private == private;
-        let index = match self.all.iter().position(serves) {
-            Some(index) => index,
-            None => self.add(Pool::new(private, kind, stream)),
-        };
-        PoolIndex(u32::try_from(index).expect("fewer than 2^32 pools"))
+        let index = self.all.iter().position(serves);
+        PoolIndex(index.unwrap_or_else(|| self.add(private, kind, stream)))
     }
 
     #[cold]
-    fn add(&mut self, new: Pool) -> usize {
+    fn add(&mut self, private: Option<PoolId>, kind: PoolKind, stream: StreamId) -> usize {
+        let new = Pool::new(private, kind, stream);
         let forgotten = |pool: &Pool| {
             let known = |id| self.private.iter().any(|private| private.id == id);
             pool.private.is_some_and(|id| !known(id))
@@ -130,13 +128,13 @@ impl Index<PoolIndex> for Pools {
 
     #[inline]
     fn index(&self, index: PoolIndex) -> &Pool {
-        &self.all[index.0 as usize]
+        &self.all[index.0]
     }
 }
 
 impl IndexMut<PoolIndex> for Pools {
     #[inline]
     fn index_mut(&mut self, index: PoolIndex) -> &mut Pool {
-        &mut self.all[index.0 as usize]
+        &mut self.all[index.0]
     }
 }

@@ -7,7 +7,7 @@ use super::pool_id::PoolId;
 use super::size::Policy;
 use super::source::{SegmentError, SegmentSource};
 use crate::error::{Error, OutOfMemory, Result};
-use crate::stream::{Stream, StreamId};
+use crate::stream::StreamId;
 use crate::watch::Reporter;
 
 /// The allocator of one device: its state behind a lock, and its reports to the harness.
@@ -48,62 +48,47 @@ impl Allocator {
         self.caching.lock()
     }
 
-    #[inline]
-    pub(crate) fn allocate(&self, bytes: usize, stream: StreamId) -> Result<Allocation> {
-        let mut caching = self.lock();
-        let allocation = caching
-            .allocate(bytes, stream)
-            .map_err(|error| self.explain(&caching, error, bytes))?;
-        self.report(&allocation);
-        Ok(allocation)
-    }
-
-    /// Like [`Self::allocate`], for the graph that this thread captures.
+    /// Allocates a block; see [`Caching::allocate`]. It is reported with the lock held, as every
+    /// free is, so that a reader of the allocator's sum finds each block either counted and
+    /// reported, or neither.
     ///
     /// # Errors
     ///
-    /// Also if emptying the cache would have made room.
-    pub(crate) fn allocate_captured(&self, pool: PoolId, bytes: usize) -> Result<Allocation> {
+    /// In a capture also if emptying the cache would have made room.
+    #[inline]
+    pub(crate) fn allocate(
+        &self,
+        bytes: usize,
+        stream: StreamId,
+        private: Option<PoolId>,
+    ) -> Result<Allocation> {
         let mut caching = self.lock();
-        let allocation = caching.allocate_captured(pool, bytes).map_err(|error| {
-            match self.explain(&caching, error, bytes) {
-                Error::OutOfMemory(figures) => Error::Capture {
-                    detail: format!(
-                        "{figures}. A capture cannot empty the cache: call \
-                         `memory::empty_cache` before it"
-                    ),
-                },
-                other => other,
-            }
-        })?;
-        self.report(&allocation);
+        let allocation = caching
+            .allocate(bytes, stream, private)
+            .map_err(|error| self.explain(&caching, error, bytes, private.is_some()))?;
+        if let Some(reporter) = &self.reporter {
+            reporter.allocated(allocation.address, caching.size(&allocation));
+        }
         Ok(allocation)
     }
 
-    /// Called with the lock held, like every report, so that a reader of the allocator's sum finds
-    /// each block either counted and reported, or neither.
+    /// Frees a block, with the lock held.
     #[inline]
-    fn report(&self, allocation: &Allocation) {
-        if let Some(reporter) = &self.reporter {
-            reporter.allocated(allocation.address, allocation.size);
-        }
-    }
-
-    #[inline]
-    pub(crate) fn free(&self, allocation: Allocation) {
-        let mut caching = self.lock();
+    pub(crate) fn free(&self, caching: &mut Caching, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {
             reporter.freed(allocation.address);
         }
         caching.free(allocation);
     }
 
-    pub(crate) fn record_stream(&self, allocation: &Allocation, stream: &Stream) {
-        self.lock().record_stream(allocation, stream);
-    }
-
     #[cold]
-    fn explain(&self, caching: &Caching, error: SegmentError, requested: usize) -> Error {
+    fn explain(
+        &self,
+        caching: &Caching,
+        error: SegmentError,
+        requested: usize,
+        captured: bool,
+    ) -> Error {
         let memory = match (error, caching.source().memory()) {
             (SegmentError::OutOfMemory, Ok(memory)) => memory,
             (SegmentError::OutOfMemory, Err(error)) | (SegmentError::Other(error), _) => {
@@ -111,15 +96,23 @@ impl Allocator {
             }
         };
         let bytes = |stat: u64| usize::try_from(stat).expect("bytes in address space");
-        let tallies = caching.tallies();
-        Error::OutOfMemory(Box::new(OutOfMemory {
+        let figures = OutOfMemory {
             device: self.device.clone(),
             requested,
-            allocated: bytes(tallies.allocated_bytes.current()),
-            reserved: bytes(tallies.reserved_bytes.current()),
+            allocated: bytes(caching.allocated()),
+            reserved: bytes(caching.reserved()),
             capacity: memory.total,
             free: memory.free,
             limit: caching.limit(),
-        }))
+        };
+        if captured {
+            return Error::Capture {
+                detail: format!(
+                    "{figures}. A capture cannot empty the cache: call `memory::empty_cache` \
+                     before it"
+                ),
+            };
+        }
+        Error::OutOfMemory(Box::new(figures))
     }
 }

@@ -7,15 +7,14 @@ impl Blocks {
     /// rest is returned.
     #[inline]
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
+        let rest = self.take_vacant();
         let whole = &mut self[front];
         debug_assert!(size < whole.size, "nothing would be left");
-        let after = whole.next;
-        let mut rest = Block::segment(whole.address + size as u64, whole.size - size, whole.pool);
-        (rest.previous, rest.next) = (Some(front), after);
+        let after = whole.next.replace(rest);
+        let mut block = Block::segment(whole.address + size as u64, whole.size - size, whole.pool);
+        (block.previous, block.next) = (Some(front), after);
         whole.size = size;
-
-        let rest = self.insert(rest);
-        self[front].next = Some(rest);
+        self[rest] = block;
         if let Some(after) = after {
             self[after].previous = Some(rest);
         }

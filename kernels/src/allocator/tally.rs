@@ -1,77 +1,219 @@
 //! How an allocator counts: a request updates only what cannot be derived; the rest is computed
 //! when the statistics are read.
 
+use std::ops::{Index, IndexMut};
+
 use super::size::PoolKind;
 use super::stats::{Stat, StatByPool, Stats};
 
-/// One figure of each pool. For both together only the peak cannot be derived from them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tally {
-    /// By [`PoolKind`].
-    parts: [Part; 2],
-    peak: u64,
+/// What is counted by pool: the families of [`Stats`].
+///
+/// The first eight, which a request or a free can change, share a cache line of each [`Row`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Family {
+    Allocation,
+    AllocatedBytes,
+    RequestedBytes,
+    InactiveSplit,
+    InactiveSplitBytes,
+    Active,
+    ActiveBytes,
+    ReservedBytes,
+    Segment,
 }
 
-/// One figure of one pool.
+const FAMILIES: usize = 1 + Family::Segment as usize;
+
+/// A value of each family. Threads that take turns at the allocator wait for the cache lines that
+/// the one before has written, so values that are written together lie together.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Row([u64; FAMILIES]);
+
+/// The figures of one pool.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
-    current: u64,
-    peak: u64,
+    current: Row,
     /// All that was added since the totals began.
-    added: u64,
+    added: Row,
     /// What there was when the totals began.
-    start: u64,
+    start: Row,
+    peak: Row,
+}
+
+/// What an allocator has counted; see [`Stats`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tallies {
+    /// By [`PoolKind`].
+    parts: [Part; 2],
+    /// Of both together. Only this cannot be derived from the parts.
+    peak: Row,
+    /// Whether the families of active blocks are counted. Until a block may outlive its free, they
+    /// are those of allocated blocks.
+    counts_active: bool,
+    pub(crate) num_alloc_retries: u64,
+    pub(crate) num_ooms: u64,
+    pub(crate) num_device_alloc: u64,
+    pub(crate) num_device_free: u64,
 }
 
 impl Part {
-    fn stat(self) -> Stat {
+    fn stat(&self, family: Family) -> Stat {
+        let (current, added) = (self.current[family], self.added[family]);
         Stat {
-            current: self.current,
-            peak: self.peak,
-            allocated: self.added,
-            freed: self.start + self.added - self.current,
+            current,
+            peak: self.peak[family],
+            allocated: added,
+            freed: self.start[family] + added - current,
         }
+    }
+
+    fn rows(&mut self) -> [&mut Row; 4] {
+        let Self {
+            current,
+            added,
+            start,
+            peak,
+        } = self;
+        [current, added, start, peak]
     }
 }
 
-impl Tally {
+impl Tallies {
+    /// After a block was handed out.
     #[inline]
-    pub(crate) fn current(&self) -> u64 {
-        self.parts[0].current + self.parts[1].current
-    }
-
-    #[inline]
-    pub(crate) fn increase(&mut self, kind: PoolKind, amount: usize) {
-        let part = &mut self.parts[kind as usize];
-        part.current += amount as u64;
-        part.added += amount as u64;
-        part.peak = part.peak.max(part.current);
-        self.peak = self.peak.max(self.current());
-    }
-
-    #[inline]
-    pub(crate) fn decrease(&mut self, kind: PoolKind, amount: usize) {
-        let part = &mut self.parts[kind as usize];
-        debug_assert!(part.current >= amount as u64, "a figure fell below zero");
-        part.current -= amount as u64;
-    }
-
-    /// Goes from `before` to `after` in one step, without a peak in between.
-    #[inline]
-    pub(crate) fn change(&mut self, kind: PoolKind, before: usize, after: usize) {
-        if after > before {
-            self.increase(kind, after - before);
-        } else if before > after {
-            self.decrease(kind, before - after);
+    pub(crate) fn handed_out(&mut self, kind: PoolKind, size: usize, requested: usize) {
+        self.increase(kind, Family::Allocation, 1);
+        self.increase(kind, Family::AllocatedBytes, size);
+        self.increase(kind, Family::RequestedBytes, requested);
+        if self.counts_active {
+            self.increase(kind, Family::Active, 1);
+            self.increase(kind, Family::ActiveBytes, size);
         }
     }
 
-    fn stat(self) -> StatByPool {
-        let [small, large] = self.parts.map(Part::stat);
+    /// After a block was freed.
+    #[inline]
+    pub(crate) fn freed(&mut self, kind: PoolKind, size: usize) {
+        self.decrease(kind, Family::Allocation, 1);
+        self.decrease(kind, Family::AllocatedBytes, size);
+    }
+
+    /// After a freed block became unused: at its free, or when other streams no longer use it.
+    #[inline]
+    pub(crate) fn retired(&mut self, kind: PoolKind, size: usize, requested: usize) {
+        self.decrease(kind, Family::RequestedBytes, requested);
+        if self.counts_active {
+            self.decrease(kind, Family::Active, 1);
+            self.decrease(kind, Family::ActiveBytes, size);
+        }
+    }
+
+    /// Must be called before a block can outlive its free.
+    pub(crate) fn count_active(&mut self) {
+        if !std::mem::replace(&mut self.counts_active, true) {
+            let [small, large] = &mut self.parts;
+            let rows = [small, large].map(Part::rows).into_iter().flatten();
+            for row in rows.chain([&mut self.peak]) {
+                row[Family::Active] = row[Family::Allocation];
+                row[Family::ActiveBytes] = row[Family::AllocatedBytes];
+            }
+        }
+    }
+
+    /// After cached parts of segments were joined, split, or handed out: their number and bytes
+    /// before and afterwards, without a peak in between.
+    #[inline]
+    pub(crate) fn split_changed(
+        &mut self,
+        kind: PoolKind,
+        before: (usize, usize),
+        after: (usize, usize),
+    ) {
+        self.change(kind, Family::InactiveSplit, before.0, after.0);
+        self.change(kind, Family::InactiveSplitBytes, before.1, after.1);
+    }
+
+    /// After a segment was allocated from the layer below.
+    pub(crate) fn segment_taken(&mut self, kind: PoolKind, bytes: usize) {
+        self.increase(kind, Family::Segment, 1);
+        self.increase(kind, Family::ReservedBytes, bytes);
+        self.num_device_alloc += 1;
+    }
+
+    /// After a segment was freed.
+    pub(crate) fn segment_returned(&mut self, kind: PoolKind, bytes: usize) {
+        self.decrease(kind, Family::Segment, 1);
+        self.decrease(kind, Family::ReservedBytes, bytes);
+        self.num_device_free += 1;
+    }
+
+    /// The value now, of both pools.
+    #[inline]
+    pub(crate) fn current(&self, family: Family) -> u64 {
+        self.parts[0].current[family] + self.parts[1].current[family]
+    }
+
+    #[inline]
+    fn increase(&mut self, kind: PoolKind, family: Family, amount: usize) {
+        let part = &mut self.parts[kind as usize];
+        part.current[family] += amount as u64;
+        part.added[family] += amount as u64;
+        // Peaks are written only when they rise, so that their cache lines stay where they are.
+        if part.current[family] > part.peak[family] {
+            part.peak[family] = part.current[family];
+        }
+        let both = self.current(family);
+        if both > self.peak[family] {
+            self.peak[family] = both;
+        }
+    }
+
+    #[inline]
+    fn decrease(&mut self, kind: PoolKind, family: Family, amount: usize) {
+        let current = &mut self.parts[kind as usize].current[family];
+        debug_assert!(*current >= amount as u64, "a figure fell below zero");
+        *current -= amount as u64;
+    }
+
+    #[inline]
+    fn change(&mut self, kind: PoolKind, family: Family, before: usize, after: usize) {
+        if after > before {
+            self.increase(kind, family, after - before);
+        } else if before > after {
+            self.decrease(kind, family, before - after);
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let (active, active_bytes) = if self.counts_active {
+            (Family::Active, Family::ActiveBytes)
+        } else {
+            (Family::Allocation, Family::AllocatedBytes)
+        };
+        Stats {
+            allocation: self.stat(Family::Allocation),
+            segment: self.stat(Family::Segment),
+            active: self.stat(active),
+            inactive_split: self.stat(Family::InactiveSplit),
+            allocated_bytes: self.stat(Family::AllocatedBytes),
+            reserved_bytes: self.stat(Family::ReservedBytes),
+            active_bytes: self.stat(active_bytes),
+            inactive_split_bytes: self.stat(Family::InactiveSplitBytes),
+            requested_bytes: self.stat(Family::RequestedBytes),
+            num_alloc_retries: self.num_alloc_retries,
+            num_ooms: self.num_ooms,
+            num_device_alloc: self.num_device_alloc,
+            num_device_free: self.num_device_free,
+        }
+    }
+
+    fn stat(&self, family: Family) -> StatByPool {
+        let [small, large] = [0, 1].map(|part: usize| self.parts[part].stat(family));
         StatByPool {
             all: Stat {
                 current: small.current + large.current,
-                peak: self.peak,
+                peak: self.peak[family],
                 allocated: small.allocated + large.allocated,
                 freed: small.freed + large.freed,
             },
@@ -80,62 +222,37 @@ impl Tally {
         }
     }
 
-    fn reset_peak(&mut self) {
-        self.peak = self.current();
+    pub(crate) fn reset_peak(&mut self) {
         for part in &mut self.parts {
             part.peak = part.current;
         }
+        let [small, large] = self.parts.map(|part| part.current.0);
+        self.peak = Row(std::array::from_fn(|family| small[family] + large[family]));
     }
 
-    fn reset_accumulated(&mut self) {
+    pub(crate) fn reset_accumulated(&mut self) {
         for part in &mut self.parts {
-            (part.added, part.start) = (0, part.current);
+            (part.added, part.start) = (Row::default(), part.current);
         }
+        self.num_alloc_retries = 0;
+        self.num_ooms = 0;
+        self.num_device_alloc = 0;
+        self.num_device_free = 0;
     }
 }
 
-/// Makes the tallies of all families, which are those of [`Stats`].
-macro_rules! tallies {
-    ($($family:ident),+ ; $($count:ident),+) => {
-        /// What an allocator has counted; see [`Stats`].
-        #[derive(Clone, Copy, Debug, Default)]
-        pub(crate) struct Tallies {
-            $(pub(crate) $family: Tally,)+
-            $(pub(crate) $count: u64,)+
-        }
+impl Index<Family> for Row {
+    type Output = u64;
 
-        impl Tallies {
-            pub(crate) fn stats(&self) -> Stats {
-                Stats {
-                    $($family: self.$family.stat(),)+
-                    $($count: self.$count,)+
-                }
-            }
-
-            pub(crate) fn reset_peak(&mut self) {
-                $(self.$family.reset_peak();)+
-            }
-
-            pub(crate) fn reset_accumulated(&mut self) {
-                $(self.$family.reset_accumulated();)+
-                $(self.$count = 0;)+
-            }
-        }
-    };
+    #[inline]
+    fn index(&self, family: Family) -> &u64 {
+        &self.0[family as usize]
+    }
 }
 
-tallies!(
-    allocation,
-    segment,
-    active,
-    inactive_split,
-    allocated_bytes,
-    reserved_bytes,
-    active_bytes,
-    inactive_split_bytes,
-    requested_bytes;
-    num_alloc_retries,
-    num_ooms,
-    num_device_alloc,
-    num_device_free
-);
+impl IndexMut<Family> for Row {
+    #[inline]
+    fn index_mut(&mut self, family: Family) -> &mut u64 {
+        &mut self.0[family as usize]
+    }
+}

@@ -6,9 +6,9 @@
 
 use std::ptr;
 
-use crate::allocator::{Allocation, PoolId};
+use crate::allocator::PoolId;
 use crate::capturing;
-use crate::device::{Backend, Device};
+use crate::device::{Backend, Device, OwnedBlock};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
@@ -22,17 +22,18 @@ const ONE_STREAM: &str = "a graph is replayed only on the device's own stream";
 pub struct Buffer {
     memory: Backing,
     bytes: usize,
-    device: Device,
+    /// The private pool that they come from.
+    pool: Option<PoolId>,
 }
 
 /// Where a buffer's bytes are.
 #[derive(Debug)]
 enum Backing {
     /// No bytes.
-    None,
-    Owned(Allocation),
-    /// Owned by another buffer: at this address, in this pool.
-    Alias(u64, Option<PoolId>),
+    None(Device),
+    Owned(OwnedBlock),
+    /// Owned by another buffer, at this address.
+    Alias(u64, Device),
 }
 
 impl Buffer {
@@ -61,18 +62,21 @@ impl Buffer {
 
     #[inline]
     fn on(device: &Device, bytes: usize, stream: StreamId) -> Result<Self> {
-        let memory = match (bytes, capturing::pool_for(device.id())) {
-            (0, _) => Backing::None,
-            (_, None) => Backing::Owned(device.allocator().allocate(bytes, stream)?),
-            (_, Some(pool)) => {
-                let taken = device.allocator().allocate_captured(pool, bytes);
-                Backing::Owned(capturing::note(taken)?)
+        let (memory, pool) = match (bytes, capturing::pool_for(device.id())) {
+            (0, _) => (Backing::None(device.clone()), None),
+            (_, None) => {
+                let block = OwnedBlock::new(device, bytes, stream, None)?;
+                (Backing::Owned(block), None)
+            }
+            (_, pool) => {
+                let block = capturing::note(OwnedBlock::new(device, bytes, stream, pool))?;
+                (Backing::Owned(block), pool)
             }
         };
         Ok(Self {
             memory,
             bytes,
-            device: device.clone(),
+            pool,
         })
     }
 
@@ -84,22 +88,15 @@ impl Buffer {
     /// one buffer while they are written through the other.
     pub(crate) unsafe fn alias(&self) -> Self {
         Self {
-            memory: match self.bytes {
-                0 => Backing::None,
-                _ => Backing::Alias(self.address(), self.pool()),
-            },
+            memory: Backing::Alias(self.address(), self.device().clone()),
             bytes: self.bytes,
-            device: self.device.clone(),
+            pool: self.pool,
         }
     }
 
     /// The private pool that they come from, if a capture took them.
     pub(crate) fn pool(&self) -> Option<PoolId> {
-        match &self.memory {
-            Backing::None => None,
-            Backing::Owned(allocation) => allocation.private,
-            Backing::Alias(_, pool) => *pool,
-        }
+        self.pool
     }
 
     /// Declares that work on `stream` uses the buffer. When the buffer is dropped, its memory is
@@ -109,10 +106,10 @@ impl Buffer {
     ///
     /// When the stream is another device's, or this thread is in a capture of the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
-        require_same_device("Buffer::record_stream", &self.device, stream)?;
-        capturing::forbid(self.device.id(), "a use by another stream", ONE_STREAM)?;
-        if let Backing::Owned(allocation) = &self.memory {
-            self.device.allocator().record_stream(allocation, stream);
+        require_same_device("Buffer::record_stream", self.device(), stream)?;
+        capturing::forbid(self.device().id(), "a use by another stream", ONE_STREAM)?;
+        if let Backing::Owned(block) = &self.memory {
+            block.record_stream(stream);
         }
         Ok(())
     }
@@ -121,8 +118,8 @@ impl Buffer {
     #[must_use]
     pub fn address(&self) -> u64 {
         match &self.memory {
-            Backing::None => 0,
-            Backing::Owned(allocation) => allocation.address,
+            Backing::None(_) => 0,
+            Backing::Owned(block) => block.address(),
             Backing::Alias(address, _) => *address,
         }
     }
@@ -136,7 +133,10 @@ impl Buffer {
     /// Their origin.
     #[must_use]
     pub fn device(&self) -> &Device {
-        &self.device
+        match &self.memory {
+            Backing::None(device) | Backing::Alias(_, device) => device,
+            Backing::Owned(block) => block.device(),
+        }
     }
 
     /// The bytes themselves; none on CUDA, where the host cannot reach them, nor of a buffer that a
@@ -170,7 +170,7 @@ impl Buffer {
     }
 
     fn host_pointer(&self) -> Option<*mut u8> {
-        match (self.device.backend(), self.address()) {
+        match (self.device().backend(), self.address()) {
             (Backend::Cuda(_), _) => None,
             (Backend::Embedded(_), 0) => Some(ptr::NonNull::dangling().as_ptr()),
             (Backend::Embedded(_), address) => {
@@ -194,13 +194,4 @@ fn require_same_device(operation: &'static str, device: &Device, stream: &Stream
         operation,
         detail: format!("the stream belongs to a device other than {device}"),
     })
-}
-
-impl Drop for Buffer {
-    #[inline]
-    fn drop(&mut self) {
-        if let Backing::Owned(allocation) = std::mem::replace(&mut self.memory, Backing::None) {
-            self.device.allocator().free(allocation);
-        }
-    }
 }

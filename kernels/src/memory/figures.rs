@@ -9,18 +9,13 @@ use crate::error::Result;
 /// Bytes handed out and not freed.
 #[must_use]
 pub fn allocated(device: &Device) -> u64 {
-    device
-        .allocator()
-        .lock()
-        .tallies()
-        .allocated_bytes
-        .current()
+    device.allocator().lock().allocated()
 }
 
 /// Bytes held from the driver, handed out or cached.
 #[must_use]
 pub fn reserved(device: &Device) -> u64 {
-    device.allocator().lock().tallies().reserved_bytes.current()
+    device.allocator().lock().reserved()
 }
 
 /// The peak of bytes handed out since the device was created or [`reset_peak`].

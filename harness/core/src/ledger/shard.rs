@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 pub(super) use self::in_flight::{
     EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of, ticket,
 };
+use self::scope_counts::ScopeCounts;
 use super::event::{Caller, Creation, Key, Record, ScopeId, StackId};
 use super::figures::Figures;
 use super::kind::Kind;
@@ -34,7 +35,7 @@ pub(super) struct Shard {
     /// The number of records by kind.
     pub(super) kinds: [u64; Kind::ALL.len()],
     /// The number of records by open scope.
-    pub(super) scopes: FxHashMap<ScopeId, i32>,
+    pub(super) scopes: ScopeCounts,
     /// How many records were created outside every open scope.
     pub(super) unowned: u64,
     /// By backtrace: the latest scope that allocated there, and how many times.
@@ -93,7 +94,7 @@ impl Shard {
             free: 0,
             in_flight: Vec::new(),
             kinds: [0; Kind::ALL.len()],
-            scopes: FxHashMap::default(),
+            scopes: ScopeCounts::default(),
             unowned: 0,
             allocations: FxHashMap::default(),
             usage: Vec::new(),
@@ -137,30 +138,48 @@ impl Shard {
         sequence: u64,
     ) -> (Index, Option<Box<Record>>) {
         let usage = self.usage_of(figures, UsageKey::of(made));
-        let mut old = None;
         let index = match self.index.get(&made.key).copied() {
-            Some(index) => {
-                match self.entries[index as usize].state {
-                    State::Free => self.free -= 1,
-                    State::InFlight => self.reuse(index),
-                    State::Live => {
-                        if let Some(key) = self.free_copy(figures, made.key) {
-                            return self.write(figures, &Creation { key, ..*made }, sequence);
-                        }
-                        self.lose(figures, index, sequence);
-                        old = Some(Box::new(self.entries[index as usize].record));
-                    }
-                }
+            Some(index) if self.entries[index as usize].state == State::Free => {
+                self.free -= 1;
                 index
             }
+            Some(index) => return self.write_again(figures, made, sequence, index),
             None => self.add(made),
         };
+        self.fill(index, usage, made, sequence);
+        (index, None)
+    }
+
+    /// Like [`Self::write`], where there is a record at `index`, which is live or being freed.
+    #[cold]
+    fn write_again(
+        &mut self,
+        figures: &Figures,
+        made: &Creation,
+        sequence: u64,
+        index: Index,
+    ) -> (Index, Option<Box<Record>>) {
+        let mut old = None;
+        if self.entries[index as usize].state == State::InFlight {
+            self.reuse(index);
+        } else if let Some(key) = self.free_copy(figures, made.key) {
+            return self.write(figures, &Creation { key, ..*made }, sequence);
+        } else {
+            self.lose(figures, index, sequence);
+            old = Some(Box::new(self.entries[index as usize].record));
+        }
+        let usage = self.usage_of(figures, UsageKey::of(made));
+        self.fill(index, usage, made, sequence);
+        (index, old)
+    }
+
+    #[inline]
+    fn fill(&mut self, index: Index, usage: Index, made: &Creation, sequence: u64) {
         let entry = &mut self.entries[index as usize];
         entry.record.sequence = sequence;
         entry.record.made = *made;
         entry.usage = usage;
         entry.state = State::Live;
-        (index, old)
     }
 
     /// Returns a key for one more object with the handle of a live one.
@@ -173,9 +192,14 @@ impl Shard {
     /// Returns the key of the last live object with the handle of `key`.
     #[inline]
     pub(super) fn last_copy(&self, figures: &Figures, key: &Key) -> Key {
-        if !figures.has_copies.load(Ordering::Relaxed) {
-            return *key;
+        match figures.has_copies.load(Ordering::Relaxed) {
+            true => self.last_of_copies(key),
+            false => *key,
         }
+    }
+
+    #[cold]
+    fn last_of_copies(&self, key: &Key) -> Key {
         let copies = iter::successors(Some(*key), |key| key.next_copy());
         let live = copies.take_while(|key| self.get(key).is_some());
         live.last().unwrap_or(*key)
@@ -237,7 +261,7 @@ impl Shard {
         let made = &record.made;
         self.kinds[made.kind as usize] += 1;
         let is_new = entering == Entering::New;
-        match self.scopes.get_mut(&made.caller.scope) {
+        match self.scopes.get_mut(made.caller.scope) {
             Some(count) => *count += 1,
             None => self.unowned += u64::from(is_new),
         }
@@ -260,7 +284,7 @@ impl Shard {
         let Entry { record, usage, .. } = &self.entries[entry as usize];
         let made = &record.made;
         self.kinds[made.kind as usize] -= 1;
-        if let Some(count) = self.scopes.get_mut(&made.caller.scope) {
+        if let Some(count) = self.scopes.get_mut(made.caller.scope) {
             *count -= 1;
         }
         let usage = &mut self.usage[*usage as usize];
@@ -279,14 +303,17 @@ impl Shard {
     #[inline]
     fn usage_of(&mut self, figures: &Figures, key: UsageKey) -> Index {
         let known = self.usage.iter().position(|usage| usage.key == key);
-        known.unwrap_or_else(|| {
-            self.usage.push(ShardUsage {
-                key,
-                gauge: Arc::clone(figures.gauges().entry(key).or_default()),
-                log: SampleLog::default(),
-            });
-            self.usage.len() - 1
-        }) as Index
+        known.unwrap_or_else(|| self.add_usage(figures, key)) as Index
+    }
+
+    #[cold]
+    fn add_usage(&mut self, figures: &Figures, key: UsageKey) -> usize {
+        self.usage.push(ShardUsage {
+            key,
+            gauge: Arc::clone(figures.gauges().entry(key).or_default()),
+            log: SampleLog::default(),
+        });
+        self.usage.len() - 1
     }
 
     /// Counts an allocation at the backtrace of `caller`.
@@ -313,6 +340,7 @@ impl Shard {
 }
 
 mod in_flight;
+mod scope_counts;
 
 #[cfg(test)]
 impl Shard {

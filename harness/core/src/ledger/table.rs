@@ -116,7 +116,7 @@ impl Table {
         let record = shard.get_mut(key)?;
         let before = *record;
         record.made.caller.scope = ScopeId::NOBODY;
-        if let Some(count) = shard.scopes.get_mut(&before.made.caller.scope) {
+        if let Some(count) = shard.scopes.get_mut(before.made.caller.scope) {
             *count -= 1;
         }
         if let Some(mut meters) = self.figures.meters.of(&before) {

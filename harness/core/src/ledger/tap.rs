@@ -33,6 +33,7 @@ impl fmt::Debug for Tap {
 
 impl Tap {
     /// Whether there is a listener: the only cost of an event without one.
+    #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)
     }

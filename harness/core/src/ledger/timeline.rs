@@ -48,21 +48,22 @@ pub(super) struct SampleLog {
 
 impl SampleLog {
     /// Logs that the event with number `at` changed the figure from `before` to `live`.
+    #[inline]
     pub(super) fn add(&mut self, at: u64, before: u64, live: u64) {
-        let sample = Sample {
-            at,
-            until: at,
-            least: live,
-            most: live,
-            last: live,
-        };
+        match self.samples.last_mut() {
+            Some(last) if last.is_near(at, self.scale) => {
+                last.merge(&Sample::at(at, live));
+            }
+            _ => self.push(before, Sample::at(at, live)),
+        }
+    }
+
+    #[inline(never)]
+    fn push(&mut self, before: u64, sample: Sample) {
         if self.samples.is_empty() {
             self.start = before;
         }
-        match self.samples.last_mut() {
-            Some(last) if last.is_near(&sample, self.scale) => return last.merge(&sample),
-            _ => self.samples.push(sample),
-        }
+        self.samples.push(sample);
         while self.samples.len() > MAX_SAMPLES {
             self.scale += 1;
             join(&mut self.samples, self.scale);
@@ -76,8 +77,20 @@ impl SampleLog {
 }
 
 impl Sample {
-    fn is_near(&self, next: &Self, scale: u32) -> bool {
-        self.at >> scale == next.at >> scale
+    /// The value that one event gave a figure.
+    fn at(at: u64, value: u64) -> Self {
+        Self {
+            at,
+            until: at,
+            least: value,
+            most: value,
+            last: value,
+        }
+    }
+
+    /// Whether an event at `next` is so close that it belongs to this sample.
+    fn is_near(&self, next: u64, scale: u32) -> bool {
+        self.at >> scale == next >> scale
     }
 
     fn merge(&mut self, next: &Self) {
@@ -92,7 +105,7 @@ impl Sample {
 /// Merges samples that are close in time; they are ordered by their first events.
 fn join(samples: &mut Vec<Sample>, scale: u32) {
     samples.dedup_by(|next, last| {
-        let is_near = last.is_near(next, scale);
+        let is_near = last.is_near(next.at, scale);
         if is_near {
             last.merge(next);
         }

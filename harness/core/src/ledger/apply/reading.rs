@@ -50,7 +50,7 @@ impl Ledger {
         let is_opened = self.scopes.open(scope, since);
         if is_opened {
             for mut shard in self.table.lock_all() {
-                shard.scopes.insert(scope, 0);
+                shard.scopes.open(scope);
             }
         }
         is_opened
@@ -61,7 +61,7 @@ impl Ledger {
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
-            shard.scopes.remove(&scope);
+            shard.scopes.close(scope);
         }
         self.scopes.close(scope)
     }
@@ -127,8 +127,8 @@ impl Ledger {
     pub fn live_in(&self, scope: ScopeId) -> u32 {
         let _quiet = quiet();
         let all = self.table.lock_all();
-        let counts = all.iter().filter_map(|shard| shard.scopes.get(&scope));
-        let live: i64 = counts.map(|count| i64::from(*count)).sum();
+        let counts = all.iter().filter_map(|shard| shard.scopes.get(scope));
+        let live: i64 = counts.map(i64::from).sum();
         u32::try_from(live.max(0)).unwrap_or(u32::MAX)
     }
 

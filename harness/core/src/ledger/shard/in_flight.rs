@@ -50,23 +50,26 @@ pub(in crate::ledger) struct EndedFree {
 
 /// The number of a shard that no key belongs to: that of a free that began outside the table.
 pub(in crate::ledger) const NO_SHARD: usize = SHARDS;
+/// A ticket has the number of its shard in its low bits, of which there are these many, and above them that
+/// of the event with which the free began.
+const SHARD_BITS: u32 = NO_SHARD.ilog2() + 1;
 
 /// Returns the ticket of a free that began with the event `sequence` in the shard `number`.
 #[inline]
 pub(in crate::ledger) fn ticket(sequence: u64, number: usize) -> Ticket {
-    Ticket(sequence * (SHARDS as u64 + 1) + number as u64)
+    Ticket(sequence << SHARD_BITS | number as u64)
 }
 
 /// Returns the number of the event with which a free began.
 #[inline]
 pub(in crate::ledger) fn began(ticket: Ticket) -> u64 {
-    ticket.0 / (SHARDS as u64 + 1)
+    ticket.0 >> SHARD_BITS
 }
 
 /// Returns the number of its shard.
 #[inline]
 pub(in crate::ledger) fn shard_of(ticket: Ticket) -> usize {
-    (ticket.0 % (SHARDS as u64 + 1)) as usize
+    (ticket.0 % (1 << SHARD_BITS)) as usize
 }
 
 impl Shard {

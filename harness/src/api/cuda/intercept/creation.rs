@@ -40,6 +40,7 @@ impl Intercepted<Option<Key>> for Creates {
 impl Listener<'_> {
     /// If `create` ends a capture, records that it has ended with `graph`. Returns the existing
     /// graph that it added to, or 0 for a new one.
+    #[cold]
     fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
         let Some(stream) = create.ends_capture else {
             return 0;
@@ -56,6 +57,7 @@ impl Listener<'_> {
     /// # Safety
     ///
     /// The call that `create` describes has returned `error`.
+    #[cold]
     unsafe fn creation_failed(&self, create: &Creates, error: CuResult) {
         if error != WRONG_THREAD {
             self.capture_ended(create, None);
@@ -85,14 +87,8 @@ impl Listener<'_> {
         let Some(key) = made.filter(|key| key.value() != added_to) else {
             return;
         };
-        match (create.kind, create.place) {
-            (Kind::Context, At::Device(device)) => {
-                self.contexts.created(key.value(), place_of(device), false);
-            }
-            (Kind::GreenContext, At::Device(device)) => {
-                self.contexts.green_created(key.value(), place_of(device));
-            }
-            _ => {}
+        if matches!(create.kind, Kind::Context | Kind::GreenContext) {
+            self.context_created(create, key);
         }
         let mut context = self.current();
         let key = numbered::created(key, context.uid);
@@ -124,6 +120,18 @@ impl Listener<'_> {
                 to: key,
                 auto_free: flags & AUTO_FREE != 0,
             });
+        }
+    }
+
+    /// Records that a context with `key` was created.
+    #[cold]
+    fn context_created(&self, create: &Creates, key: Key) {
+        let At::Device(device) = create.place else {
+            return;
+        };
+        match create.kind {
+            Kind::GreenContext => self.contexts.green_created(key.value(), place_of(device)),
+            _ => self.contexts.created(key.value(), place_of(device), false),
         }
     }
 

@@ -1,7 +1,14 @@
 //! A device: where tensors live and operations run.
 
+mod lifetime;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::sync::Arc;
+
+use self::lifetime::Handle;
+pub(crate) use self::lifetime::OwnedBlock;
 
 use crate::allocator::{Allocator, Policy, SegmentSource};
 use crate::capturing;
@@ -17,7 +24,7 @@ use crate::stream::StreamId;
 /// Each call to [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
 /// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
 #[derive(Clone)]
-pub struct Device(Arc<DeviceState>);
+pub struct Device(Handle);
 
 struct DeviceState {
     id: DeviceId,
@@ -101,7 +108,7 @@ impl Device {
         let name = backend.to_string();
         let allocator = Arc::new(Allocator::new(name, source, policy));
         probe::register(&allocator);
-        Self(Arc::new(DeviceState {
+        Self(Handle::new(DeviceState {
             id,
             allocator,
             backend,

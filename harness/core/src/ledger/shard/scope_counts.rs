@@ -1,0 +1,52 @@
+//! A shard's counts of live records by open scope.
+
+use rustc_hash::FxHashMap;
+
+use crate::ledger::event::ScopeId;
+
+/// The counts. That of the scope that was last looked for is beside the map, because most events of a
+/// program belong to one scope.
+#[derive(Debug, Default)]
+pub(in crate::ledger) struct ScopeCounts {
+    last: Option<(ScopeId, i32)>,
+    others: FxHashMap<ScopeId, i32>,
+}
+
+impl ScopeCounts {
+    /// Begins to count for a scope.
+    pub(in crate::ledger) fn open(&mut self, scope: ScopeId) {
+        self.others.insert(scope, 0);
+    }
+
+    /// Ends the count for a scope.
+    pub(in crate::ledger) fn close(&mut self, scope: ScopeId) {
+        self.last.take_if(|(last, _)| *last == scope);
+        self.others.remove(&scope);
+    }
+
+    /// Returns the count of a scope; `None` if it is not open.
+    pub(in crate::ledger) fn get(&self, scope: ScopeId) -> Option<i32> {
+        match self.last {
+            Some((last, count)) if last == scope => Some(count),
+            _ => self.others.get(&scope).copied(),
+        }
+    }
+
+    /// Returns the count of a scope; `None` if it is not open.
+    #[inline]
+    pub(in crate::ledger) fn get_mut(&mut self, scope: ScopeId) -> Option<&mut i32> {
+        if self.last.is_none_or(|(last, _)| last != scope) {
+            self.look_up(scope)?;
+        }
+        self.last.as_mut().map(|(_, count)| count)
+    }
+
+    /// Makes a scope, which is not the last one, the last one; `None` if it is not open.
+    #[inline(never)]
+    fn look_up(&mut self, scope: ScopeId) -> Option<()> {
+        let count = self.others.remove(&scope)?;
+        let before = self.last.replace((scope, count));
+        self.others.extend(before);
+        Some(())
+    }
+}

@@ -1,0 +1,174 @@
+//! How long a device lives: for as long as there is a handle of it, or a block of its memory that is
+//! handed out.
+//!
+//! Handles are counted here. Blocks are counted by the allocator anyway, under its lock: if each
+//! also had a handle, that would cost as much as the lock, and more when several threads do it.
+#![expect(
+    unsafe_code,
+    reason = "shares a value between two kinds of owners, of which it counts one"
+)]
+
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Device, DeviceState};
+use crate::allocator::{Allocation, Caching, PoolId};
+use crate::error::Result;
+use crate::stream::{Stream, StreamId};
+
+/// A handle of a device, like an [`Arc`](std::sync::Arc) of its state.
+///
+/// Its count becomes 0 only under the allocator's lock, and so does the allocator's count of blocks.
+/// Whoever finds both at 0 under the lock has given up the last claim, and destroys the state.
+pub(super) struct Handle(NonNull<Counted>);
+
+struct Counted {
+    handles: AtomicU64,
+    state: DeviceState,
+}
+
+/// A block of a device's memory, freed when dropped. It keeps its device alive.
+#[derive(Debug)]
+pub(crate) struct OwnedBlock {
+    allocation: Allocation,
+    /// Not counted, because the block is.
+    device: ManuallyDrop<Device>,
+}
+
+// SAFETY: like an `Arc`, it gives shared access to the state from any thread, and any thread may
+// destroy the state.
+unsafe impl Send for Handle where DeviceState: Send + Sync {}
+// SAFETY: as above.
+unsafe impl Sync for Handle where DeviceState: Send + Sync {}
+
+impl Handle {
+    pub(super) fn new(state: DeviceState) -> Self {
+        let handles = AtomicU64::new(1);
+        Self(NonNull::from(Box::leak(Box::new(Counted {
+            handles,
+            state,
+        }))))
+    }
+
+    #[inline]
+    fn counted(&self) -> &Counted {
+        // SAFETY: a handle is counted, or belongs to a block that is handed out; the state is
+        // destroyed only when there is neither.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Gives up a claim to the state by a change that `act` makes under the allocator's lock, and
+    /// destroys the state if that was the last claim.
+    ///
+    /// # Safety
+    ///
+    /// The claim must be the caller's own and end with `act`, and the handle must not be used
+    /// afterwards.
+    #[inline]
+    unsafe fn give_up(&self, act: impl FnOnce(&Counted, &mut Caching)) {
+        let counted = self.counted();
+        let mut caching = counted.state.allocator.lock();
+        act(counted, &mut caching);
+        let last = !caching.has_handed_out() && counted.handles.load(Ordering::Acquire) == 0;
+        // If it was not the last claim, another thread may destroy the state from here on.
+        drop(caching);
+        if last {
+            // SAFETY: no claim is left, and a new one can only be derived from another, so that
+            // nothing refers to the state and nobody else gets here.
+            unsafe { self.destroy() };
+        }
+    }
+
+    /// # Safety
+    ///
+    /// There must be no claim to the state.
+    #[cold]
+    #[inline(never)]
+    unsafe fn destroy(&self) {
+        // SAFETY: `new` leaked the box, and the caller guarantees that nothing refers to it.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+impl Clone for Handle {
+    #[inline]
+    fn clone(&self) -> Self {
+        // Cannot overflow within a lifetime. Relaxed is enough, as in `Arc`: there is a claim already.
+        self.counted().handles.fetch_add(1, Ordering::Relaxed);
+        Self(self.0)
+    }
+}
+
+impl Drop for Handle {
+    #[inline]
+    fn drop(&mut self) {
+        let unless_last = |handles| (handles > 1).then(|| handles - 1);
+        let handles = &self.counted().handles;
+        let given_up = handles.fetch_update(Ordering::Release, Ordering::Relaxed, unless_last);
+        if given_up.is_err() {
+            // SAFETY: this handle is counted, and is being dropped.
+            unsafe {
+                self.give_up(|counted, _| {
+                    counted.handles.fetch_sub(1, Ordering::Release);
+                });
+            }
+        }
+    }
+}
+
+impl Deref for Handle {
+    type Target = DeviceState;
+
+    #[inline]
+    fn deref(&self) -> &DeviceState {
+        &self.counted().state
+    }
+}
+
+impl OwnedBlock {
+    /// Allocates a block of at least `bytes`, which must not be 0, for work on `stream`, or from the
+    /// private pool of the graph that this thread captures.
+    #[inline]
+    pub(crate) fn new(
+        device: &Device,
+        bytes: usize,
+        stream: StreamId,
+        private: Option<PoolId>,
+    ) -> Result<Self> {
+        Ok(Self {
+            allocation: device.allocator().allocate(bytes, stream, private)?,
+            device: ManuallyDrop::new(Device(Handle(device.0.0))),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Its first byte.
+    #[inline]
+    pub(crate) fn address(&self) -> u64 {
+        self.allocation.address
+    }
+
+    /// Notes that work on `stream` uses it.
+    pub(crate) fn record_stream(&self, stream: &Stream) {
+        let mut caching = self.device.allocator().lock();
+        caching.record_stream(&self.allocation, stream);
+    }
+}
+
+impl Drop for OwnedBlock {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the block is handed out until this frees it, and is being dropped.
+        unsafe {
+            self.device.0.give_up(|counted, caching| {
+                counted.state.allocator.free(caching, &self.allocation);
+            });
+        }
+    }
+}
