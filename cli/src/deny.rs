@@ -411,13 +411,14 @@ fn slack(run: &Run, entry: &Suppression) -> Option<String> {
         .filter(|pattern| !its_tests(pattern).iter().any(has_its))
         .collect();
     let place = escape::name(&entry.stands_in);
-    let clean = match &clean[..] {
-        [] => None,
-        clean => Some(format!(
-            "left nothing in {}: remove it from `tests`",
-            test_names(clean, 3)
-        )),
+    let these = match clean.len() {
+        1 => "it",
+        _ => "these names",
     };
+    let clean = (!clean.is_empty()).then(|| {
+        let names = test_names(&clean, clean.len());
+        format!("left nothing in {names}: remove {these} from the `tests` of {place}")
+    });
     match (&allowed[..], clean) {
         ([], clean) => clean.map(|clean| format!("what {place} allows {clean}")),
         (_, clean) => Some(format!(

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use gpu_leak_check::__command::{is_recording, renew_fingerprints};
+use gpu_leak_check::__command::is_recording;
 use gpu_leak_check::ledger::Place;
 use gpu_leak_check::recording;
 use gpu_leak_check::report::check_report::{CheckStatus, Reason, Report};
@@ -191,7 +191,6 @@ impl Run {
         {
             file.reports.push(last_snapshot(snapshot));
         }
-        file.reports.iter_mut().for_each(renew_fingerprints);
         self.processes.push(Process {
             binary: binary(path),
             header: file.header,

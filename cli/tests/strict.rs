@@ -186,11 +186,15 @@ fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
         assert_eq!(notes(keeps, bounds, &[]), "");
     }
     let both = "'planted::keeps_a_tensor', 'planted::gives_back'";
-    let clean = "left nothing in planted::gives_back: remove it from `tests`";
+    let remedy = "from the `tests` of gpu-leak-check.toml:1";
+    let clean = format!("left nothing in planted::gives_back: remove it {remedy}");
     let noted = notes(both, (1, 1024), &[]);
     assert!(noted.ends_with(&format!("allows {clean}")), "{noted}");
     let noted = notes(both, (7, 8192), &[]);
     assert!(noted.ends_with(&format!("{slack}; it {clean}")), "{noted}");
+    let noted = notes(&format!("{both}, '*::gives_back'"), (1, 1024), &[]);
+    let clean = "left nothing in planted::gives_back, *::gives_back: remove these names";
+    assert!(noted.ends_with(&format!("{clean} {remedy}")), "{noted}");
     // A part of the suite proves nothing, and neither does a test that did not run.
     assert_eq!(notes(keeps, (7, 8192), &["-p", "optim"]), "");
     assert_eq!(

@@ -1,40 +1,34 @@
-//! Decides which symbols this crate defines: `interpose` for any at all, which is `pthread_create`;
-//! `lookups` for `dlsym` as well, which is written for two processors.
+//! Decides whether this crate defines symbols: `cfg(interpose)`.
 
 use std::env;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rustc-check-cfg=cfg(interpose, lookups, gpu_leak_interpose_off)");
+    println!("cargo::rustc-check-cfg=cfg(interpose, gpu_leak_interpose_off)");
     if interposes() {
         println!("cargo::rustc-cfg=interpose");
-        if matches!(cfg("TARGET_ARCH").as_str(), "x86_64" | "aarch64")
-            && cfg("TARGET_POINTER_WIDTH") == "64"
-            && cfg("TARGET_ENDIAN") == "little"
-        {
-            println!("cargo::rustc-cfg=lookups");
-        }
     }
-}
-
-fn cfg(name: &str) -> String {
-    env::var(format!("CARGO_CFG_{name}")).unwrap_or_default()
 }
 
 /// Only if the next definition can be found behind ours, and nothing else must be the first to see
 /// a thread begin.
 fn interposes() -> bool {
-    let is_set = |name: &str| env::var_os(format!("CARGO_CFG_{name}")).is_some();
-    let features = cfg("TARGET_FEATURE");
+    let cfg = |name: &str| env::var(format!("CARGO_CFG_{name}"));
+    let is = |name: &str, value: &str| cfg(name).is_ok_and(|known| known == value);
+    let features = cfg("TARGET_FEATURE").unwrap_or_default();
 
-    cfg("TARGET_OS") == "linux"
-        && cfg("TARGET_ENV") == "gnu"
-        // A static libc has one definition of each, and no next one.
+    is("TARGET_OS", "linux")
+        && is("TARGET_ENV", "gnu")
+        // `dlsym` and the trampolines are in assembler.
+        && (is("TARGET_ARCH", "x86_64") || is("TARGET_ARCH", "aarch64"))
+        && is("TARGET_POINTER_WIDTH", "64")
+        && is("TARGET_ENDIAN", "little")
+        // A static C library has one definition of each, and no next one.
         && !features.split(',').any(|name| name == "crt-static")
         // Sanitizers intercept `pthread_create` themselves, and some of them call through
         // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.
-        && !is_set("SANITIZE")
-        && !is_set("MIRI")
+        && cfg("SANITIZE").is_err()
+        && cfg("MIRI").is_err()
         // The switch: RUSTFLAGS="--cfg gpu_leak_interpose_off".
-        && !is_set("GPU_LEAK_INTERPOSE_OFF")
+        && cfg("GPU_LEAK_INTERPOSE_OFF").is_err()
 }

@@ -10,7 +10,7 @@ use crate::check::blind;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
 use crate::check::outcome::weigh;
-use crate::config::Policy;
+use crate::config::CheckSettings;
 pub use crate::config::{RunSettings, allow_entries, run_settings, unmatched_overrides, variables};
 use crate::device::contexts;
 use crate::device::driver::{self, Driver};
@@ -86,9 +86,9 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
     // Every check reports a wrong setting.
-    let policy = Policy::of(name, None, &Options::DEFAULT).unwrap_or_default();
+    let settings = CheckSettings::of(name, None, &Options::DEFAULT).unwrap_or_default();
     Report {
-        outcome: Some(weigh(&report, &policy, None)),
+        outcome: Some(weigh(&report, &settings.policy, None)),
         ..report
     }
 }
@@ -101,22 +101,6 @@ pub fn is_recording(path: &Path) -> bool {
     let read = file.and_then(|file| file.take(256).read_to_end(&mut start));
     let schema = format!("\"schema\":\"{}\"", crate::capture::recording::SCHEMA);
     read.is_ok() && String::from_utf8_lossy(&start).contains(&schema)
-}
-
-/// Recomputes the fingerprints of a report that an older release wrote, from the backtraces in the
-/// report, so that two runs can be compared although fingerprints were computed differently.
-pub fn renew_fingerprints(report: &mut Report) {
-    for finding in &mut report.findings {
-        let Some(kind) = finding.resource else {
-            continue;
-        };
-        let failed = finding.failed.as_mut().map(|failed| &mut failed.site);
-        for site in std::iter::once(&mut finding.site).chain(failed) {
-            if let Some(renewed) = crate::call_site::renewed_fingerprint(kind, site) {
-                site.fingerprint = renewed;
-            }
-        }
-    }
 }
 
 /// What checks can see on this machine.

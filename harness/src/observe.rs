@@ -31,7 +31,7 @@ use crate::capture;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
-use crate::recursion_guard::{RecursionGuard, quiet, quiet_if_heard};
+use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -179,7 +179,7 @@ pub(crate) fn allocated(
     address: u64,
     bytes: u64,
 ) {
-    let Some(_quiet) = heard() else {
+    let Some(_quiet) = begin_report() else {
         return;
     };
     let Some(layer) = layer(source) else {
@@ -209,7 +209,7 @@ pub(crate) fn freed(
     place: impl FnOnce() -> Option<Place>,
     address: u64,
 ) {
-    let Some(_quiet) = heard() else {
+    let Some(_quiet) = begin_report() else {
         return;
     };
     let Some(layer) = layer(source) else {
@@ -238,12 +238,12 @@ fn key(source: &gpu_leak_hooks::Source, layer: Layer, place: Option<Place>, addr
 
 /// Sets the recursion guard on this thread, or returns `None` if a report from this thread must not
 /// reach the ledger.
-pub(crate) fn heard() -> Option<RecursionGuard> {
+pub(crate) fn begin_report() -> Option<RecursionGuard> {
     // In a forked child the ledger's locks may be held by threads that no longer exist.
     if exit::forked() {
         return None;
     }
-    quiet_if_heard()
+    try_quiet()
 }
 
 /// Starts taking reports. This is never turned off: a record that outlived its memory would be

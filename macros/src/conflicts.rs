@@ -5,13 +5,9 @@ use proc_macro2::{Ident, Span};
 use crate::args::Args;
 use crate::value::Value;
 
-/// The options to which `layer` applies.
-const BUDGETS: [&str; 4] = [
-    "max_allocated",
-    "max_total_allocated",
-    "max_reserved",
-    "max_allocation_count",
-];
+macro_rules! names {
+    ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => { [$(stringify!($option)),*] };
+}
 
 /// Returns the error for each contradicting pair of options in one attribute, at the later option.
 pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
@@ -30,13 +26,19 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
 /// Returns the error for a test with a layer and no budget, its own or its module's.
 pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     match args.value("layer") {
-        Some(Value::Text(layer)) if !BUDGETS.iter().any(|budget| args.has(budget)) => {
+        Some(Value::Text(layer)) if !has_budget(args) => {
             let what = "`layer` selects the allocator that a budget applies to, but there is no \
                         budget: add one, such as `max_allocated = \"64 MiB\"`, or remove `layer`";
             Err(syn::Error::new(layer.span(), what))
         }
         _ => Ok(()),
     }
+}
+
+/// Whether there is an option to which `layer` applies.
+fn has_budget(args: &Args) -> bool {
+    let budgets = gpu_leak_check_options::budgets!(names);
+    budgets.iter().any(|budget| args.has(budget))
 }
 
 /// Whether an option is set to something other than its default.

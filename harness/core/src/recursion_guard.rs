@@ -44,7 +44,7 @@ pub fn quiet() -> RecursionGuard {
 /// Takes the guard unless this thread already holds it.
 #[must_use = "the mark ends with the guard"]
 #[inline]
-pub fn quiet_if_heard() -> Option<RecursionGuard> {
+pub fn try_quiet() -> Option<RecursionGuard> {
     DEPTH.with(|depth| {
         if depth.get() != 0 {
             return None;
@@ -65,26 +65,22 @@ pub fn is_quiet() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{quiet, quiet_if_heard};
+    use super::{quiet, try_quiet};
 
     #[test]
     fn guards_nest_and_end_with_the_last() {
-        assert!(quiet_if_heard().is_some());
+        assert!(try_quiet().is_some());
         let outer = quiet();
         let inner = quiet();
         drop(outer);
-        assert!(quiet_if_heard().is_none());
+        assert!(try_quiet().is_none());
         drop(inner);
-        assert!(quiet_if_heard().is_some());
+        assert!(try_quiet().is_some());
     }
 
     #[test]
     fn one_thread_s_mark_is_not_another_s() {
         let _mine = quiet();
-        assert!(
-            std::thread::spawn(|| quiet_if_heard().is_some())
-                .join()
-                .unwrap()
-        );
+        assert!(std::thread::spawn(|| try_quiet().is_some()).join().unwrap());
     }
 }

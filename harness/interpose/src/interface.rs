@@ -9,13 +9,13 @@
 )]
 
 use std::ffi::{CStr, c_char, c_void};
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
 /// Stores the real function behind a wrapper: one per row of a table.
 #[repr(transparent)]
 #[derive(Debug)]
-pub struct Slot(AtomicPtr<()>);
+pub struct Slot(pub(crate) AtomicPtr<()>);
 
 impl Slot {
     /// Creates an empty slot.
@@ -42,29 +42,8 @@ impl Slot {
     }
 
     /// Returns its content; null before the function was looked up.
-    #[cfg(lookups)]
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
-    }
-
-    /// Stores `target`, which is or forwards to `real`, unless the slot holds something that does
-    /// not forward to `real`. Returns whether it holds `target` now.
-    #[cfg(lookups)]
-    pub(crate) fn fill(&self, target: *const (), real: *const ()) -> bool {
-        let mut before = self.get();
-        while before.is_null() || before == real {
-            let put = self.0.compare_exchange(
-                before.cast_mut(),
-                target.cast_mut(),
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            );
-            match put {
-                Ok(_) => return true,
-                Err(now) => before = now,
-            }
-        }
-        before == target
     }
 }
 
@@ -113,13 +92,9 @@ impl WatchedFunction {
     /// [`real_symbol`](crate::real_symbol).
     #[must_use]
     pub fn is_looked_up(&self) -> bool {
-        #[cfg(lookups)]
-        return self.slot().is_some_and(|slot| !slot.get().is_null());
-        #[cfg(not(lookups))]
-        false
+        self.slot().is_some_and(|slot| !slot.get().is_null())
     }
 
-    #[cfg(lookups)]
     pub(crate) fn slot(&self) -> Option<&'static Slot> {
         // SAFETY: null, or from a static reference.
         unsafe { self.slot.as_ref() }
@@ -227,31 +202,51 @@ pub const CLEARED: usize = 1 << 20;
 
 /// A heap block that is about to be freed.
 #[derive(Debug)]
-pub struct FreedBlock(*mut c_void);
+pub struct FreedBlock {
+    /// Its readable words.
+    pub(crate) words: *const [u64],
+}
 
 impl FreedBlock {
-    #[cfg(lookups)]
-    pub(crate) fn new(block: *mut c_void) -> Self {
-        Self(block)
-    }
-
     /// Returns its address.
     #[must_use]
     pub fn address(&self) -> usize {
-        self.0.addr()
+        self.words.addr()
     }
 
     /// Returns the words in its first `bytes` bytes.
     pub fn words(&self, bytes: usize) -> impl Iterator<Item = u64> {
-        #[cfg(lookups)]
-        let bytes = bytes.min(crate::heap::usable_size(self.0));
-        #[cfg(not(lookups))]
-        let bytes = bytes.min(0);
-        let words = self.0.cast_const().cast::<u64>();
+        let words = self.words.cast::<u64>();
+        let count = self.words.len().min(bytes / size_of::<u64>());
         // SAFETY: inside the block, which is not freed before the watcher returns. Volatile, because it
         // may not have been written to.
-        (0..bytes / size_of::<u64>()).map(move |at| unsafe { words.add(at).read_volatile() })
+        (0..count).map(move |at| unsafe { words.add(at).read_volatile() })
     }
+}
+
+/// A live thread that inherited a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkedThread {
+    /// The kernel's id of it.
+    pub id: i32,
+    /// The mark of the moment when it was started; 0 for none.
+    pub started: u64,
+    /// The mark of the moment when it was detached, so that nobody can join it; 0 if it was not.
+    pub detached: u64,
+}
+
+/// Returns an address as the function pointer `F`; `None` if it is null.
+///
+/// # Safety
+///
+/// `F` is a function pointer type, with the signature of the function at this address.
+#[must_use]
+pub unsafe fn function<F: Copy>(address: *mut c_void) -> Option<F> {
+    const {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+    }
+    // SAFETY: the sizes are equal, and the caller guarantees the signature.
+    (!address.is_null()).then(|| unsafe { mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
 /// Which look-ups of a process are intercepted.

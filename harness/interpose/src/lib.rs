@@ -30,48 +30,28 @@
 //!
 //! # Where
 //!
-//! Linux with a dynamic glibc, on x86-64 and `AArch64`; threads also inherit on other processors.
-//! Nothing is built in for other targets, for a static C library, under a sanitizer or Miri, or
-//! with `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then returns [`Reach::Nothing`].
+//! Linux with a dynamic glibc, on x86-64 and `AArch64`. Nothing is built in for other targets, for a
+//! static C library, under a sanitizer or Miri, or with `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then returns [`Reach::Nothing`].
 //!
 //! Another crate that defines `dlsym` or `pthread_create` cannot be linked into the same program:
 //! the linker's error `duplicate symbol: dlsym` names both.
 
-#[cfg(lookups)]
-mod bindings;
-#[cfg(lookups)]
-mod dlsym;
-#[cfg(lookups)]
-mod flagging;
-#[cfg(lookups)]
-mod heap;
+#[cfg_attr(not(interpose), path = "nowhere.rs")]
+mod glibc;
 mod interface;
 #[cfg(target_os = "linux")]
 mod loader;
-#[cfg(lookups)]
-mod objects;
-#[cfg_attr(not(lookups), path = "nowhere.rs")]
-mod process;
-#[cfg(lookups)]
-mod registry;
 mod threads;
-#[cfg(lookups)]
-mod trampoline;
 
-#[cfg(lookups)]
-pub use heap::{is_heap_watched, watch_heap};
+pub use glibc::{
+    before_next_thread, bindings_past_us, is_heap_watched, is_starting, libraries_elsewhere, live,
+    mark_threads, marked_threads, real_symbol, register, started_without_token, unheard_calls,
+    watch_heap, wrapper_by_address,
+};
 pub use interface::{
-    BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, OnLookup, Reach, Registration,
-    Slot, Trampoline, Trampolines, UnheardCalls, WatchedFunction,
+    BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, MarkedThread, OnLookup, Reach,
+    Registration, Slot, Trampoline, Trampolines, UnheardCalls, WatchedFunction, function,
 };
 #[cfg(target_os = "linux")]
-pub use loader::{object_changes, visit_objects};
-pub use process::{
-    bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
-};
-#[cfg(not(lookups))]
-pub use process::{is_heap_watched, watch_heap};
-pub use threads::{
-    MarkedThread, before_next_thread, inherits, is_starting, live, mark_threads, marked_threads,
-    set_token, started_without_token, threads_with_token, token,
-};
+pub use loader::{object_changes, segments, symbol_of, visit_objects, while_open};
+pub use threads::{inherits, set_token, threads_with_token, token};

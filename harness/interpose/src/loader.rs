@@ -1,7 +1,10 @@
 //! Visits the program and its libraries, as the loader lists them.
 #![expect(unsafe_code, reason = "the loader's interface is C")]
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ops::Range;
+use std::{ptr, slice};
 
 /// Calls `visit` for the program and for each library until it returns false. None is loaded or unloaded
 /// meanwhile.
@@ -31,4 +34,43 @@ pub fn object_changes() -> (u64, u64) {
         false
     });
     changes
+}
+
+/// Returns the type, the flags and the addresses of each program header of a visited object.
+pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, Range<usize>)> {
+    // SAFETY: the loader passes the object's own headers.
+    let headers =
+        unsafe { slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
+    headers.iter().map(|header| {
+        let from = (object.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
+        let range = from..from.wrapping_add(header.p_memsz as usize);
+        (header.p_type, header.p_flags, range)
+    })
+}
+
+/// Returns the library that contains an address and the exported symbol to which it belongs, which may be
+/// null. The names are C strings, valid while the library is loaded.
+#[must_use]
+pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
+    let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());
+    // SAFETY: the result is writable, and a call that finds something writes all fields; any address may
+    // be queried.
+    unsafe { (libc::dladdr(address, info.as_mut_ptr()) != 0).then(|| info.assume_init()) }
+}
+
+/// Calls `body` with a handle of the loaded object with this name, which stays loaded meanwhile.
+/// Returns `None` if there is no such object. A `link_map` is a handle as well, but for an object
+/// that was loaded at program start the C library has no search list until somebody opens it.
+pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
+    // SAFETY: only asks for what is already loaded; the name is a C string.
+    let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if handle.is_null() {
+        // SAFETY: takes this thread's message, which nothing keeps.
+        unsafe { libc::dlerror() };
+        return None;
+    }
+    let answer = body(handle);
+    // SAFETY: it was opened above.
+    unsafe { libc::dlclose(handle) };
+    Some(answer)
 }

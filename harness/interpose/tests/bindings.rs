@@ -1,5 +1,5 @@
 //! Tests libraries that are bound to a driver, or to the C library's `dlsym`, bypassing us.
-#![cfg(lookups)]
+#![cfg(interpose)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;

@@ -1,6 +1,6 @@
 //! Tests programs that were linked by different linkers, and other programs that contain this
 //! crate.
-#![cfg(lookups)]
+#![cfg(interpose)]
 #![expect(clippy::print_stderr, reason = "names what could not be tried")]
 
 mod support;

@@ -1,6 +1,6 @@
 //! Tests what `dlsym` returns when a table is registered, and that the result for all other names
 //! is unchanged.
-#![cfg(lookups)]
+#![cfg(interpose)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;

@@ -1,5 +1,5 @@
 //! Tests a library that is preloaded into unmodified programs, and one that is loaded late.
-#![cfg(lookups)]
+#![cfg(interpose)]
 #![expect(unsafe_code, reason = "calls what was looked up")]
 
 mod support;

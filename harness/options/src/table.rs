@@ -90,3 +90,21 @@ macro_rules! options {
         }
     };
 }
+
+/// Passes the table of budgets to the macro with the given name: the [option](crate::options) that sets
+/// each, and what the judgement calls it.
+#[macro_export]
+macro_rules! budgets {
+    ($table:ident) => {
+        $table! {
+            /// Bytes allocated at once.
+            max_allocated: MaxAllocated,
+            /// Bytes allocated in total, freed or not.
+            max_total_allocated: MaxTotalAllocated,
+            /// Bytes reserved beyond the baseline.
+            max_reserved: MaxReserved,
+            /// Allocations made.
+            max_allocation_count: MaxAllocationCount,
+        }
+    };
+}

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::device::exit;
 use crate::ledger::{self, StackId};
-use crate::recursion_guard::{quiet, quiet_if_heard};
+use crate::recursion_guard::{quiet, try_quiet};
 use crate::sync::{Mutex, locked};
 
 /// How many allocations, and how many frees, are noted in a run.
@@ -163,7 +163,7 @@ fn is_unnoted() -> bool {
 
 /// Returns whether the block is noted.
 fn allocated(address: usize, bytes: usize) -> bool {
-    let Some(_quiet) = quiet_if_heard() else {
+    let Some(_quiet) = try_quiet() else {
         return false;
     };
     // Only on threads of a check.
@@ -193,7 +193,7 @@ fn allocated(address: usize, bytes: usize) -> bool {
 
 /// Returns whether the block was noted.
 fn freed(block: &FreedBlock, is_moved: bool) -> bool {
-    let Some(_quiet) = quiet_if_heard() else {
+    let Some(_quiet) = try_quiet() else {
         return false;
     };
     let mut addresses = Vec::new();

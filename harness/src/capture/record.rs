@@ -278,9 +278,9 @@ impl RecorderState {
     }
 }
 
-fn now_us() -> Option<u64> {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
-    u64::try_from(since_1970.as_micros()).ok()
+fn now_us() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    since_1970.map_or(0, |since| since.as_micros() as u64)
 }
 
 fn line(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {

@@ -72,10 +72,8 @@ pub(crate) struct RecordedEvent<E> {
     /// What the end of this release will name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ticket: Option<Ticket>,
-    /// When, in microseconds since 1970 in UTC; none in files of releases before this field. No
-    /// judgement looks at it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) at_us: Option<u64>,
+    /// When, in microseconds since 1970 in UTC. No judgement looks at it.
+    pub(crate) at_us: u64,
 }
 
 /// A return address, as this process knows it.

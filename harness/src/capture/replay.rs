@@ -30,15 +30,15 @@ pub(crate) struct Wrong {
 
 /// An item of a recording, in the order of the file.
 #[derive(Debug)]
-pub(crate) enum Heard<'a> {
+pub(crate) enum Replayed<'a> {
     /// A line of a check.
     Line(Line<Value>),
     /// An event that the ledger has just applied, and its time in the recording.
-    Event(&'a Event, Option<u64>),
+    Event(&'a Event, u64),
 }
 
 /// Applies the events in `recording` to `ledger`, which must be empty. They and the lines of the
-/// checks are passed to `hear` in order.
+/// checks are passed to `visit` in order.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(crate) enum Heard<'a> {
 pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
-    mut hear: impl FnMut(Heard<'_>) -> Result<(), String>,
+    mut visit: impl FnMut(Replayed<'_>) -> Result<(), String>,
 ) -> Result<ReplayedRecording, Wrong> {
     let mut header = None;
     let mut torn = false;
@@ -76,9 +76,9 @@ pub(crate) fn replay(
             (Line::Event(recorded_event), Some(_)) => {
                 let at_us = recorded_event.at_us;
                 let event = events.event(ledger, recorded_event).map_err(wrong)?;
-                hear(Heard::Event(&event, at_us)).map_err(wrong)?;
+                visit(Replayed::Event(&event, at_us)).map_err(wrong)?;
             }
-            (line, Some(_)) => hear(Heard::Line(line)).map_err(wrong)?,
+            (line, Some(_)) => visit(Replayed::Line(line)).map_err(wrong)?,
         }
     }
     match header {

@@ -10,13 +10,14 @@ use super::outcome;
 use super::process::exit_summary;
 use super::process::listen::record_from_here;
 use super::scopes::open::is_inside_a_check;
-use super::session::{Session, check, subject_of};
+use super::session::{Session, check};
+use super::subject::subject_of;
 use super::turn::concurrency;
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
 use crate::__inject;
 use crate::case::Case;
-use crate::config::{self, Mode, Policy, WithoutGpu};
+use crate::config::{self, CheckSettings, Mode, TestFacts, WithoutGpu};
 use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
@@ -56,27 +57,27 @@ pub(super) enum Caller {
 
 fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     isolate::report_to_parent(|| {
-        let policy = policy(case);
+        let settings = settings(case);
         let nested = is_inside_a_check();
-        if policy.mode != Mode::Off && !nested && entry::is_second(case) {
+        if settings.policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
         // A library that the command preloaded judges this process as a whole.
         let is_crowded = __inject::is_here();
-        if !nested && (is_crowded || (policy.isolate && !concurrency::is_isolated())) {
+        if !nested && (is_crowded || (settings.test.isolate && !concurrency::is_isolated())) {
             return isolate::run(case);
         }
-        if policy.mode == Mode::Off || is_unchecked(case) {
+        if settings.policy.mode == Mode::Off || is_unchecked(case) {
             let end = body::run(case.name(), ScopeId::NONE, case.body);
             return outcome::end_unjudged(case, end);
         }
         record_from_here(case.origin.manifest_dir, case.origin.file);
-        if is_left_out(case, &policy) {
+        if is_left_out(case, &settings) {
             return ExitCode::SUCCESS;
         }
-        let turn = (!nested).then(|| take_turn(&policy, caller));
+        let turn = (!nested).then(|| take_turn(&settings.test, caller));
         let body = |scope| body::run(case.name(), scope, case.body);
-        let checked = check(session_of(case, policy, turn), body);
+        let checked = check(session_of(case, settings, turn), body);
         let report = |checked| outcome::conclude(&subject_of(case), checked).0;
         outcome::end_unjudged(case, checked.map_or_else(|end| end, report))
     })
@@ -85,23 +86,23 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
 /// Creates the session of an annotated test or of a program's `main`.
 pub(super) fn session_of<'gate>(
     case: &'static Case,
-    policy: Policy,
+    settings: CheckSettings,
     turn: Option<Turn<'gate>>,
 ) -> Session<'gate> {
     let manifest_dir = case.origin.manifest_dir;
     let suppressions = config::suppressions(case.options.allow, manifest_dir)
         .unwrap_or_else(|error| outcome::fail(case, error, ""));
-    Session::new(subject_of(case), policy, suppressions, turn)
+    Session::new(subject_of(case), settings, suppressions, turn)
         .of_test(case.should_panic, manifest_dir)
 }
 
-fn policy(case: &Case) -> Policy {
-    Policy::of(case.name(), case.origin.manifest_dir, &case.options)
+fn settings(case: &Case) -> CheckSettings {
+    CheckSettings::of(case.name(), case.origin.manifest_dir, &case.options)
         .unwrap_or_else(|error| outcome::fail(case, error, ""))
 }
 
-pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
-    let manner = if policy.parallel {
+pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {
+    let manner = if test.parallel {
         Manner::Parallel
     } else {
         Manner::Exclusive
@@ -116,8 +117,9 @@ pub(super) fn take_turn(policy: &Policy, caller: Caller) -> Turn<'static> {
 }
 
 /// Whether the run's settings skip the test on this machine.
-pub(super) fn is_left_out(case: &Case, policy: &Policy) -> bool {
-    let skip = policy.needs_gpu && policy.without_gpu == WithoutGpu::Skip && blind::no_gpu();
+pub(super) fn is_left_out(case: &Case, settings: &CheckSettings) -> bool {
+    let may_skip = settings.policy.without_gpu == WithoutGpu::Skip;
+    let skip = settings.test.needs_gpu && may_skip && blind::no_gpu();
     if skip {
         exit_summary::skipped(case.name());
     }

@@ -31,7 +31,7 @@ use crate::__inject::Settings;
 use crate::api::before_initialisation;
 use crate::api::cuda::{self, Reach};
 use crate::case::Case;
-use crate::config::{self, Policy};
+use crate::config::{self, CheckSettings};
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::{Amount, ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
@@ -113,7 +113,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
     // Errors in the run's settings are reported with the suppressions.
-    let policy = Policy::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
+    let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
     if cuda::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
@@ -123,12 +123,12 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         };
         report.outcome = settings
             .is_test
-            .then(|| outcome::weigh(&report, &policy, None));
+            .then(|| outcome::weigh(&report, &run.policy, None));
         sink.finished(&report);
         return None;
     }
-    let log = policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
-    let session = Session::new(subject, policy, suppressions, None).of_process(settings.is_test);
+    let log = run.policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
+    let session = Session::new(subject, run, suppressions, None).of_process(settings.is_test);
     let attached = Attached {
         log,
         every: settings.every_ms.map(Duration::from_millis),

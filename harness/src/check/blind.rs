@@ -1,7 +1,7 @@
 //! Determines what a check could not see, and which test broke a context. A check that could not
 //! see everything is never clean.
 
-use crate::api::cuda::{self, Hearing, Missed, Reach, UnheardBefore};
+use crate::api::cuda::{self, Interception, Missed, MissedBefore, Reach};
 use crate::api::vulkan;
 use crate::device::{contexts, dl};
 use crate::judge::Untraced;
@@ -15,7 +15,7 @@ pub(crate) fn no_gpu() -> bool {
 
 /// Returns what the check that just ran could not see; `before` is from its beginning.
 /// `saw_events`: whether any source reported anything while it ran.
-pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untraced> {
+pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {
             lost,
@@ -23,22 +23,24 @@ pub(crate) fn untraced(saw_events: bool, before: &UnheardBefore) -> Option<Untra
             driver_in_use,
         })
     };
-    let vulkan = partly_heard(
+    let vulkan = partly_intercepted(
         &before.missed(vulkan::is_named_so),
         "more drivers and layers have these functions of Vulkan than this release tells apart",
         "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
         "libraries were bound to Vulkan past the harness while the check ran",
     );
     match cuda::hearing(before) {
-        Hearing::Whole | Hearing::Unused if vulkan.is_some() => untraced(true, vulkan?, true),
-        Hearing::Whole => None,
-        // The program uses another API, whose calls are heard.
-        Hearing::Unused if saw_events || vulkan::is_heard() => None,
-        Hearing::Unused => untraced(false, other_api().or_else(missing)?, false),
-        Hearing::None => untraced(false, unheard(), true),
-        Hearing::Broken => untraced(true, broken(), true),
-        Hearing::Partly(missed) => {
-            let reason = partly_heard(
+        Interception::Whole | Interception::Unused if vulkan.is_some() => {
+            untraced(true, vulkan?, true)
+        }
+        Interception::Whole => None,
+        // The program uses another API, whose calls are intercepted.
+        Interception::Unused if saw_events || vulkan::is_intercepted() => None,
+        Interception::Unused => untraced(false, other_api().or_else(missing)?, false),
+        Interception::None => untraced(false, unheard(), true),
+        Interception::Broken => untraced(true, broken(), true),
+        Interception::Partly(missed) => {
+            let reason = partly_intercepted(
                 &missed,
                 "the program called driver functions in variants that this release does not know, so \
                  what these calls allocated or freed was not seen",
@@ -61,7 +63,7 @@ pub(crate) fn missing() -> Option<Reason> {
     ))
 }
 
-/// Returns why nothing was heard of a program that uses another graphics API; `None` if it uses none.
+/// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it uses none.
 fn other_api() -> Option<Reason> {
     const LIBRARIES: [&str; 4] = ["libEGL.so", "libGL.so", "libGLESv2.so", "libOpenGL.so"];
     let modules = dl::modules();
@@ -109,7 +111,12 @@ fn broken() -> Reason {
 /// Returns why not all calls were intercepted; `None` if they were. `functions` says what the
 /// functions are that were missed, `remedy` what to do about them, and `libraries` what the libraries
 /// are.
-fn partly_heard(missed: &Missed, functions: &str, remedy: &str, libraries: &str) -> Option<Reason> {
+fn partly_intercepted(
+    missed: &Missed,
+    functions: &str,
+    remedy: &str,
+    libraries: &str,
+) -> Option<Reason> {
     let load_early =
         "load them before the check begins, or run the program under `cargo gpu-leak exec`";
     let (code, what, names, remedy) = match missed.functions.is_empty() {

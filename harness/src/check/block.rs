@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use super::annotated::{Caller, take_turn};
 use super::body::{End, run_here, run_here_async};
-use super::outcome;
+use super::outcome::{self, Checked};
 use super::scopes::open::is_inside_a_check;
-use super::session::{Checked, Session, check, check_async, subject_at};
-use crate::config::{self, Mode, Policy};
+use super::session::{Session, check, check_async};
+use super::subject::subject_at;
+use crate::config::{self, CheckSettings, Mode};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::check_report::{CheckStatus, Report};
@@ -158,19 +159,19 @@ impl Check {
     ///
     /// Like [`run`](Self::run).
     pub fn run_once<T>(self, block: impl FnOnce() -> T) -> T {
-        let once = |policy: &mut Policy| {
-            policy.facts.confirm = false;
-            (policy.facts.rounds, policy.warmup) = (1, 0);
+        let once = |settings: &mut CheckSettings| {
+            settings.test.judged.confirm = false;
+            (settings.test.judged.rounds, settings.test.warmup) = (1, 0);
         };
         let mut block = Some(block);
         self.run_by(once, || block.take().expect("it runs once")())
             .0
     }
 
-    /// Runs the block by a policy that `adapt` may change. Without a report if checks are switched off.
+    /// Runs the block with settings that `adapt` may change. Without a report if checks are switched off.
     fn run_by<T>(
         self,
-        adapt: impl FnOnce(&mut Policy),
+        adapt: impl FnOnce(&mut CheckSettings),
         mut block: impl FnMut() -> T,
     ) -> (T, Option<Report>) {
         let mut returned = None;
@@ -208,20 +209,20 @@ impl Check {
         returned.expect("a block that did not panic has returned")
     }
 
-    /// Begins a session for this block, with a policy that `adapt` may change. Returns `None` if
+    /// Begins a session for this block, with settings that `adapt` may change. Returns `None` if
     /// checks are switched off.
-    fn begin(&self, adapt: impl FnOnce(&mut Policy)) -> Option<(Subject, Session<'static>)> {
+    fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
-        let mut policy = Policy::of(&self.name, None, &self.options)
+        let mut settings = CheckSettings::of(&self.name, None, &self.options)
             .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
-        adapt(&mut policy);
+        adapt(&mut settings);
         let suppressions = config::suppressions(&self.allow, None)
             .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
-        if policy.mode == Mode::Off {
+        if settings.policy.mode == Mode::Off {
             return None;
         }
-        let turn = (!is_inside_a_check()).then(|| take_turn(&policy, Caller::Program));
-        let session = Session::new(subject.clone(), policy, suppressions, turn);
+        let turn = (!is_inside_a_check()).then(|| take_turn(&settings.test, Caller::Program));
+        let session = Session::new(subject.clone(), settings, suppressions, turn);
         Some((subject, session))
     }
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use super::body;
 use super::outcome;
 use super::process::exit_summary;
-use super::session::subject_of;
+use super::subject::subject_of;
 use super::turn::child;
 use crate::__inject;
 use crate::capture::record;

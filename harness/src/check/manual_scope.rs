@@ -13,9 +13,10 @@ use super::process::exit_summary;
 use super::run::Run;
 use super::scopes::open::current;
 use super::scopes::token::Token;
-use super::session::{Session, subject_at};
+use super::session::Session;
 use super::settle_with;
-use crate::config::{self, Policy};
+use super::subject::subject_at;
+use crate::config::{self, CheckSettings};
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
 use crate::report::check_report::{Finding, Report};
@@ -97,16 +98,16 @@ impl Scope {
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let name = name.into();
-        let policy = Policy::of(&name, None, &Options::DEFAULT);
-        let settings = policy.and_then(|it| Ok((it, config::suppressions(&[], None)?)));
-        let (mut policy, suppressions) = match settings {
-            Ok(settings) => settings,
+        let settings = CheckSettings::of(&name, None, &Options::DEFAULT);
+        let rules = settings.and_then(|it| Ok((it, config::suppressions(&[], None)?)));
+        let (mut settings, suppressions) = match rules {
+            Ok(rules) => rules,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
         // There is no body that could run again.
-        (policy.facts.confirm, policy.facts.rounds) = (false, 1);
+        (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
         let subject = subject_at(&name, Location::caller());
-        let mut session = Session::new(subject, policy, suppressions, None).unfiled();
+        let mut session = Session::new(subject, settings, suppressions, None).unfiled();
         session.listen();
         let run = session.begin_run();
         OpenScope {

@@ -15,14 +15,15 @@
 //! replay movements               judges a recording again with the same code; its allocations and frees
 //! figures                        what is held now, for a test's own assertions
 //! isolate                        a test in its own process
-//! session outcome process        the whole flow; pass, warn or fail, and how that is reported; what a process
-//!                                does before and after its checks: listening, warm-up, summary
+//! session process                the whole flow; what a process does before and after its checks: listening, warm-up,
+//!                                summary
+//! outcome                        pass, warn or fail, and how that is reported
 //! assertion settled              a test that failed through an assertion of this crate; what a nested check
 //!                                keeps from the checks around it
 //! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
 //! allocators_own                 which statics are the program's allocators' own, and hold nothing for it
 //! run                            one run of a body, between its baseline and its end
-//! naming                         the names of things in a report
+//! naming subject                 the names of things in a report; what a check is called
 //! sources                        reads every figure
 //! body settle_with               a body, on its own thread or on the current one; what it does at its end, before
 //!                                anything is read
@@ -65,6 +66,7 @@ mod session;
 mod settle_with;
 mod settled;
 mod sources;
+mod subject;
 mod turn;
 
 pub use annotated::{run, run_test};

@@ -7,7 +7,7 @@ use std::{fs, io};
 use super::replay::{error_at, frames_of};
 use crate::call_site::site_of;
 use crate::capture::recording::Line;
-use crate::capture::replay::{Heard, replay};
+use crate::capture::replay::{Replayed, replay};
 use crate::ledger::event::{Event, Key};
 use crate::ledger::{Kind, Layer, Ledger, Place, Record, StackId};
 use crate::report::check_report::{Frame, Site};
@@ -51,8 +51,7 @@ pub struct Step {
     pub taken: usize,
     /// The event.
     pub did: Did,
-    /// The time in microseconds since 1970 or, in recordings of releases without times, the number
-    /// of the event.
+    /// The time in microseconds since 1970.
     pub at_us: u64,
 }
 
@@ -76,14 +75,14 @@ pub fn movements(path: &Path) -> io::Result<Movements> {
     let recording = fs::read(path)?;
     let ledger = Ledger::new();
     let mut reader = MovementsReader::new(&ledger);
-    replay(&recording, &ledger, |heard| match heard {
-        Heard::Line(line) => {
+    replay(&recording, &ledger, |item| match item {
+        Replayed::Line(line) => {
             if let Line::Symbol(symbol) = line {
                 reader.symbols.insert(symbol.address, symbol.frames);
             }
             Ok(())
         }
-        Heard::Event(event, at_us) => {
+        Replayed::Event(event, at_us) => {
             reader.event(event, at_us);
             Ok(())
         }
@@ -122,8 +121,8 @@ impl<'ledger> MovementsReader<'ledger> {
     }
 
     /// Adds what changed with `event`, which the ledger has just applied.
-    fn event(&mut self, event: &Event, at_us: Option<u64>) {
-        self.now = at_us.unwrap_or(self.now + 1);
+    fn event(&mut self, event: &Event, at_us: u64) {
+        self.now = at_us;
         match event {
             Event::Created(made) => self.look_at(made.key),
             // The record has left the table, and may come back.

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use std::process::ExitCode;
 
 use super::body::{self, End};
-use super::session::{Checked, subject_of};
+use super::subject::subject_of;
 use crate::case::Case;
 use crate::config::{Mode, Policy};
 use crate::judge::{Subject, Untraced};
@@ -17,6 +17,20 @@ use crate::report::check_report::{CheckStatus, Finding, FindingKind, Report};
 use crate::report::headline;
 use crate::report::text::{self, Rendering};
 use crate::sync::{Mutex, locked};
+
+/// The result of a check.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    /// How the test itself ends.
+    pub(crate) end: End,
+    /// The report.
+    pub(crate) report: Report,
+    /// The outcome by the policy.
+    pub(crate) outcome: Outcome,
+    /// The message with which the check fails its test; `None` if it does not, or if the body
+    /// itself has failed.
+    pub(crate) failed: Option<String>,
+}
 
 /// Decides the outcome of a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {

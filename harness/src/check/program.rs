@@ -8,7 +8,7 @@ use super::outcome;
 use super::session::check;
 use super::turn::concurrency;
 use crate::case::Case;
-use crate::config::{Mode, Policy};
+use crate::config::{CheckSettings, Mode};
 
 /// The exit code for wrong settings.
 const USAGE: u8 = 2;
@@ -23,22 +23,22 @@ const FINDINGS: u8 = 1;
 ///
 /// With the program's own panic.
 pub fn run_program(case: &'static Case) -> ExitCode {
-    let policy = match Policy::of(case.name(), case.origin.manifest_dir, &case.options) {
-        Ok(policy) => policy,
+    let settings = match CheckSettings::of(case.name(), case.origin.manifest_dir, &case.options) {
+        Ok(settings) => settings,
         Err(error) => {
             outcome::tell(&format!("gpu-leak-check: {error}"));
             return ExitCode::from(USAGE);
         }
     };
-    if policy.mode == Mode::Off || is_unchecked(case) {
+    if settings.policy.mode == Mode::Off || is_unchecked(case) {
         return (case.body)();
     }
-    if is_left_out(case, &policy) {
+    if is_left_out(case, &settings) {
         return ExitCode::SUCCESS;
     }
     concurrency::is_one_program();
     let body = |scope| body::run_main(scope, case.body);
-    let checked = match check(session_of(case, policy, None), body) {
+    let checked = match check(session_of(case, settings, None), body) {
         Ok(checked) => checked,
         Err(end) => return outcome::end_unjudged(case, end),
     };

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::capture::recording::{Line, RecordingHeader};
-use crate::capture::replay::{self as events, Heard, Wrong};
+use crate::capture::replay::{self as events, Replayed, Wrong};
 use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
 use crate::report::check_report::{Frame, Owner, Report};
@@ -50,9 +50,9 @@ pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Res
     let ledger = Ledger::new();
     let mut reports = Vec::new();
     let mut unfinished = Vec::new();
-    let source = events::replay(recording, &ledger, |heard| match heard {
-        Heard::Line(line) => add(line, suppressions, &mut reports, &mut unfinished),
-        Heard::Event(..) => Ok(()),
+    let source = events::replay(recording, &ledger, |item| match item {
+        Replayed::Line(line) => add(line, suppressions, &mut reports, &mut unfinished),
+        Replayed::Event(..) => Ok(()),
     })?;
     Ok(Replay {
         header: source.header,

@@ -116,7 +116,7 @@ impl Run {
                 ledger.restart_peaks();
             }
         }
-        if budget.reserved.is_some() {
+        if budget.max_reserved.is_some() {
             sources::restart_most_reserved();
         }
         let others = ProcessAtBegin::now(turn);
@@ -199,18 +199,17 @@ impl Run {
 
     fn body_ended(&self) -> BodyEnd {
         capture::take_stacks_of_frees(false);
-        let reserved = match self.budget.reserved {
+        let reserved = match self.budget.max_reserved {
             Some(_) => sources::read_most_reserved(),
             None => sources::read_probed(),
         };
         let ledger = ledger::live();
         ledger.between_events(|| {
-            let mut over_budget = self.budget.passed_by(ledger.metered(self.scope()));
-            over_budget.extend(self.budget.passed_by_reserve(&self.baseline, &reserved));
+            let metered = ledger.metered(self.scope());
             BodyEnd {
                 at: ledger.now(),
+                over_budget: self.budget.exceeded(metered, &self.baseline, &reserved),
                 reserved,
-                over_budget,
             }
         })
     }
@@ -255,7 +254,6 @@ impl Run {
             scope: self.scope(),
             began: self.began,
             ended: body.at,
-            calls: Some(body.at - self.began),
             as_expected: end.as_expected,
             baseline: self.baseline.clone(),
             end: usage,

@@ -11,7 +11,7 @@ use super::blind;
 use super::body::End;
 use super::holders;
 use super::naming;
-use super::outcome::{self, Outcome};
+use super::outcome::{self, Checked, Outcome};
 use super::process::exit_summary::{self, UnderWay};
 use super::process::listen::{listen, record_from_here};
 use super::process::{late, warmup};
@@ -23,10 +23,10 @@ use super::settle_with::settle_after;
 use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
 use super::{settled, sources};
-use crate::api::cuda::UnheardBefore;
+use crate::api::cuda::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
-use crate::config::{self, Mode, Policy};
+use crate::config::{self, CheckSettings, Mode, Policy};
 use crate::judge::{
     Amount, CheckInput, CheckResult, Facts, RunInput, Subject, Trend, held, judge,
     needs_another_run,
@@ -41,8 +41,10 @@ use crate::suppressions::{Date, Suppression};
 pub(crate) struct Session<'gate> {
     input: CheckInput,
     policy: Policy,
+    /// How many times the body runs before it is measured.
+    warmup: u32,
     /// Which use of the driver had been missed when it began.
-    unheard: UnheardBefore,
+    unheard: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
     turn: Option<Turn<'gate>>,
@@ -62,20 +64,6 @@ pub(crate) struct Session<'gate> {
     heap: Option<holders::Watching>,
     /// Until its verdict is in the run file, if it gets there.
     under_way: Option<UnderWay>,
-}
-
-/// The result of a session.
-#[derive(Debug)]
-pub(crate) struct Checked {
-    /// How the test itself ends.
-    pub(crate) end: End,
-    /// The report.
-    pub(crate) report: Report,
-    /// The outcome by the policy.
-    pub(crate) outcome: Outcome,
-    /// The message with which the check fails its test; `None` if it does not, or if the body
-    /// itself has failed.
-    pub(crate) failed: Option<String>,
 }
 
 /// Runs a check: the body, as often as necessary, and the judgement. Returns an error with the end
@@ -116,14 +104,14 @@ impl<'gate> Session<'gate> {
     /// Creates a check of `subject` with its rules.
     pub(crate) fn new(
         subject: Subject,
-        policy: Policy,
+        CheckSettings { policy, test }: CheckSettings,
         suppressions: Vec<Suppression>,
         turn: Option<Turn<'gate>>,
     ) -> Self {
         let is_confirming = current().is_some_and(tree::is_confirming);
         let facts = Facts {
-            confirm: policy.facts.confirm && !is_confirming,
-            ..policy.facts
+            confirm: test.judged.confirm && !is_confirming,
+            ..test.judged
         };
         Self {
             input: CheckInput {
@@ -133,7 +121,7 @@ impl<'gate> Session<'gate> {
                 today: today(),
                 ..CheckInput::default()
             },
-            unheard: UnheardBefore::default(),
+            unheard: MissedBefore::default(),
             should_panic: None,
             manifest_dir: None,
             turn,
@@ -142,10 +130,11 @@ impl<'gate> Session<'gate> {
             began: Instant::now(),
             body_time: Duration::ZERO,
             end: None,
-            is_confirming: is_confirming && policy.facts.confirm,
+            is_confirming: is_confirming && test.judged.confirm,
             heap: None,
             is_filed: true,
             policy,
+            warmup: test.warmup,
             under_way: None,
         }
     }
@@ -213,7 +202,7 @@ impl<'gate> Session<'gate> {
     /// Makes the warm-up runs of the body, which are not judged.
     async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
         let is_well = |scope| sources::synchronise(scope).is_empty();
-        for _ in 0..self.policy.warmup {
+        for _ in 0..self.warmup {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);
             let scope = open.scope();
@@ -398,31 +387,4 @@ impl Drop for Session<'_> {
 fn today() -> Date {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     Date::from_days(since.map_or(0, |since| since.as_secs() / 86_400))
-}
-
-/// Returns the subject of an annotated test.
-pub(crate) fn subject_of(case: &crate::case::Case) -> Subject {
-    Subject {
-        test: case.name().to_owned(),
-        file: case.origin.file.to_owned(),
-        line: case.origin.line,
-        column: case.origin.column,
-        again: crate::report::again::command(case),
-    }
-}
-
-/// Returns the subject of a block called `name` at this location. Inside a check it has that check's
-/// name before its own (`optim::trains: step`), and that check's command runs it alone.
-pub(crate) fn subject_at(name: &str, at: &std::panic::Location<'_>) -> Subject {
-    let around = current().and_then(tree::check_around);
-    Subject {
-        test: around.as_ref().map_or_else(
-            || name.to_owned(),
-            |check| format!("{}: {name}", check.test),
-        ),
-        file: at.file().to_owned(),
-        line: at.line(),
-        column: at.column(),
-        again: around.and_then(|check| check.again.clone()),
-    }
 }

@@ -11,8 +11,8 @@ use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
-    // Contexts whose end was not heard may be gone.
-    if !cuda::is_heard() {
+    // Contexts whose end was not intercepted may be gone.
+    if !cuda::is_intercepted() {
         return Vec::new();
     }
     synchronise::contexts(|record| record.made.caller.scope == scope)
@@ -51,7 +51,7 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let layers = probes().map(|(probe, place)| layer(probe, place));
     usage.layers.extend(layers);
     usage.layers.extend(pools_at_rest());
-    if cuda::is_heard() {
+    if cuda::is_intercepted() {
         usage.whole_devices = memory::readings();
     }
     usage
@@ -81,7 +81,7 @@ pub(crate) fn read_counters(probed: &[String]) -> Usage {
 
 /// Resets the peaks that [`read_most_reserved`] returns.
 pub(crate) fn restart_most_reserved() {
-    if cuda::is_heard() {
+    if cuda::is_intercepted() {
         pools::restart_most_reserved();
     }
 }
@@ -90,7 +90,7 @@ pub(crate) fn restart_most_reserved() {
 /// be read before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
     let mut usage = read_probed();
-    if cuda::is_heard() {
+    if cuda::is_intercepted() {
         usage.layers.extend(pools::most_reserved());
     }
     usage
@@ -107,7 +107,7 @@ pub(crate) fn read_probed() -> Usage {
 /// Reads the driver's pools. If its calls are not intercepted, it is unknown which contexts to
 /// synchronise, and the reserve of an unsynchronised pool means nothing.
 fn pools_at_rest() -> Vec<LayerUsage> {
-    if cuda::is_heard() {
+    if cuda::is_intercepted() {
         pools::readings()
     } else {
         Vec::new()

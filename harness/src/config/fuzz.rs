@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::Policy;
+use super::CheckSettings;
 use super::file::File;
 use super::variables::Variables;
 use crate::options::Options;
@@ -24,8 +24,12 @@ pub fn config(input: &[u8]) {
                 assert!(line.is_some_and(|line| is_line(&text, line)), "{entry:?}");
             }
             for test in ["", "train::step", "*"] {
-                let _ =
-                    Policy::combine(&Variables::default(), &Options::DEFAULT, Some(&file), test);
+                let _ = CheckSettings::combine(
+                    &Variables::default(),
+                    &Options::DEFAULT,
+                    Some(&file),
+                    test,
+                );
             }
         }
         Err(message) => {
@@ -60,7 +64,7 @@ pub fn variables(input: &[u8]) {
     let given = pairs().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     match Variables::read(given) {
         Ok(read) => {
-            let _ = Policy::combine(&read, &Options::DEFAULT, None, "train::step");
+            let _ = CheckSettings::combine(&read, &Options::DEFAULT, None, "train::step");
         }
         Err(message) => assert!(pairs().any(|(name, _)| message.contains(name)), "{message}"),
     }

@@ -28,6 +28,13 @@ use crate::suppressions::{Pattern, Suppression};
 
 /// The settings of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CheckSettings {
+    pub(crate) policy: Policy,
+    pub(crate) test: TestFacts,
+}
+
+/// What a run does with its checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) mode: Mode,
     pub(crate) ci: bool,
@@ -37,14 +44,19 @@ pub(crate) struct Policy {
     pub(crate) settle: Duration,
     /// How long to search for what still holds a leak.
     pub(crate) held_by: Duration,
+    /// Whether the report says what was live at each peak.
+    pub(crate) peaks: bool,
+}
+
+/// What a test states about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TestFacts {
     /// The facts that the judgement uses.
-    pub(crate) facts: Facts,
+    pub(crate) judged: Facts,
     pub(crate) parallel: bool,
     pub(crate) isolate: bool,
     pub(crate) needs_gpu: bool,
     pub(crate) warmup: u32,
-    /// Whether the report says what was live at each peak.
-    pub(crate) peaks: bool,
 }
 
 /// The configuration file of this process.
@@ -57,14 +69,14 @@ struct Found {
 }
 
 /// The settings if nothing is configured.
-impl Default for Policy {
+impl Default for CheckSettings {
     fn default() -> Self {
         Self::combine(&Variables::default(), &Options::DEFAULT, None, "")
             .expect("only the name of a layer can be refused, and none is given")
     }
 }
 
-impl Policy {
+impl CheckSettings {
     /// Returns the settings for `test`, of the package at `manifest_dir`, whose attribute has
     /// `options`.
     ///
@@ -80,15 +92,15 @@ impl Policy {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
         let file = file.map(|found| &found.file);
-        let policy = Self::combine(variables, options, file, test)?;
-        if policy.facts.rounds == 2 {
+        let settings = Self::combine(variables, options, file, test)?;
+        if settings.test.judged.rounds == 2 {
             return Err(
                 "two rounds cannot show growth: set `rounds` to 3 or more, or to 1 for a single \
                  run"
                 .to_owned(),
             );
         }
-        Ok(policy)
+        Ok(settings)
     }
 
     fn combine(
@@ -107,7 +119,7 @@ impl Policy {
         };
         let run = variables.run.or(&own).or(&file.run);
         let options = options.or(file.facts_about(test));
-        Ok(Self {
+        let policy = Policy {
             ci: variables.ci,
             mode: run.mode.unwrap_or(Mode::Auto),
             on_leak: run.on_leak.unwrap_or(OnLeak::Fail),
@@ -115,33 +127,44 @@ impl Policy {
             without_gpu: run.without_gpu.unwrap_or(WithoutGpu::Run),
             settle: run.settle.unwrap_or(Duration::from_millis(250)),
             held_by: run.held_by.unwrap_or(Duration::from_millis(200)),
+            peaks: run.peaks.unwrap_or(false),
+        };
+        let judged = Facts {
+            tolerance: options.tolerance.unwrap_or(0),
+            reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
+            budget: Limits {
+                layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
+                ..limits(&options)
+            },
+            // The expected leak is known, so a second run would prove nothing.
+            confirm: options.confirm.unwrap_or(true) && options.expect.is_none(),
+            rounds: match options.expect {
+                Some(_) => 1,
+                None => variables.rounds.or(options.rounds).unwrap_or(1),
+            },
+            expect: options.expect,
+            whole_program: false,
+        };
+        let test = TestFacts {
+            judged,
             parallel: options.parallel.unwrap_or(false),
             isolate: options.isolate.unwrap_or(false),
             needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
-            peaks: run.peaks.unwrap_or(false),
-            facts: Facts {
-                tolerance: options.tolerance.unwrap_or(0),
-                reserved_tolerance: options.reserved_tolerance.unwrap_or(0),
-                budget: Limits {
-                    allocated: options.max_allocated,
-                    total: options.max_total_allocated,
-                    reserved: options.max_reserved,
-                    allocations: options.max_allocation_count,
-                    layer: options.layer.map_or(Ok(Layer::DRIVER), layer_called)?,
-                },
-                // The expected leak is known, so a second run would prove nothing.
-                confirm: options.confirm.unwrap_or(true) && options.expect.is_none(),
-                rounds: match options.expect {
-                    Some(_) => 1,
-                    None => variables.rounds.or(options.rounds).unwrap_or(1),
-                },
-                expect: options.expect,
-                whole_program: false,
-            },
-        })
+        };
+        Ok(Self { policy, test })
     }
 }
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
+        /// Returns the budgets that the options set.
+        fn limits(options: &Options) -> Limits {
+            Limits { $($option: options.$option,)* ..Limits::default() }
+        }
+    };
+}
+gpu_leak_check_options::budgets!(limits);
 
 /// Returns the layer with this name: `driver`, `allocator:NAME`, or an allocator's name alone.
 fn layer_called(name: &str) -> Result<Layer, String> {
@@ -314,22 +337,28 @@ fn file_of_this_process(
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables};
+    use super::{
+        CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,
+    };
+
+    fn settings(variables: &Variables, options: &Options, file: &str) -> CheckSettings {
+        let file: File = toml::from_str(file).unwrap();
+        CheckSettings::combine(variables, options, Some(&file), "train::step").unwrap()
+    }
 
     fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
-        let file: File = toml::from_str(file).unwrap();
-        Policy::combine(variables, options, Some(&file), "train::step").unwrap()
+        settings(variables, options, file).policy
     }
 
     #[test]
     fn silence_gives_the_defaults() {
-        let policy = policy(&Variables::default(), &Options::DEFAULT, "");
+        let CheckSettings { policy, test } = CheckSettings::default();
         assert_eq!(policy.mode, Mode::Auto);
         assert_eq!(policy.on_leak, OnLeak::Fail);
         assert_eq!(policy.first_use, OnLeak::Warn);
         assert_eq!(policy.settle, Duration::from_millis(250));
         assert_eq!(policy.held_by, Duration::from_millis(200));
-        assert!(policy.facts.confirm && !policy.ci);
+        assert!(test.judged.confirm && !policy.ci);
     }
 
     #[test]
@@ -349,15 +378,18 @@ mod tests {
             },
             ..Variables::default()
         };
-        let told = |policy: Policy| (policy.on_leak, policy.settle.as_secs());
+        let decided = |policy: Policy| (policy.on_leak, policy.settle.as_secs());
         let silent = Variables::default();
         assert_eq!(
-            told(policy(&silent, &Options::DEFAULT, file)),
+            decided(policy(&silent, &Options::DEFAULT, file)),
             (OnLeak::Warn, 1)
         );
-        assert_eq!(told(policy(&silent, &attribute, file)), (OnLeak::Fail, 2));
         assert_eq!(
-            told(policy(&environment, &attribute, file)),
+            decided(policy(&silent, &attribute, file)),
+            (OnLeak::Fail, 2)
+        );
+        assert_eq!(
+            decided(policy(&environment, &attribute, file)),
             (OnLeak::Warn, 3)
         );
     }
@@ -369,10 +401,9 @@ mod tests {
             tolerance: Some(2),
             ..Options::DEFAULT
         };
-        let policy = policy(&Variables::default(), &attribute, file);
-        assert_eq!(
-            (policy.facts.tolerance, policy.facts.reserved_tolerance),
-            (2, 1)
-        );
+        let facts = settings(&Variables::default(), &attribute, file)
+            .test
+            .judged;
+        assert_eq!((facts.tolerance, facts.reserved_tolerance), (2, 1));
     }
 }

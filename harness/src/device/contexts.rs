@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::driver::{self, Driver, error_name};
+use super::driver::{self, device_handle, error_name};
 use crate::judge::DeviceName;
 use crate::ledger::{self, Place};
 use crate::recursion_guard::quiet;
@@ -18,42 +18,33 @@ pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
     let device = place.cuda_ordinal()?;
     Some(DeviceName {
         name: driver.device_name(device).ok()?,
-        uuid: driver.device_uuid(device).ok().map(format_uuid),
+        uuid: driver
+            .device_uuid(device_handle(device))
+            .ok()
+            .map(format_uuid),
     })
 }
 
 /// Formats a UUID in groups of 4, 2, 2, 2 and 6 bytes, as nvidia-smi does.
 fn format_uuid(bytes: [u8; 16]) -> String {
-    let mut text = String::from("GPU");
-    for (index, byte) in bytes.iter().enumerate() {
-        if [0, 4, 6, 8, 10].contains(&index) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    text
+    let hex = bytes.map(|byte| format!("{byte:02x}")).concat();
+    let groups = [0..8, 8..12, 12..16, 16..20, 20..32].map(|group| &hex[group]);
+    format!("GPU-{}", groups.join("-"))
 }
 
 /// Returns the devices with a live context: those whose contexts the ledger has seen, and those
 /// whose primary context existed before the harness.
 pub(crate) fn devices_in_use() -> Vec<usize> {
     let _quiet = quiet();
-    let mut devices: Vec<usize> = ledger::live()
-        .contexts()
-        .iter()
-        .filter_map(|context| context.place.cuda_ordinal())
-        .collect();
+    let contexts = ledger::live().contexts();
+    let mut devices = Vec::from_iter(contexts.iter().filter_map(|it| it.place.cuda_ordinal()));
     if let Some(driver) = driver::get() {
-        devices.extend(active_primaries(driver));
+        let all = 0..driver.device_count().unwrap_or(0);
+        devices.extend(all.filter(|device| driver.primary_is_active(*device) == Ok(true)));
     }
     devices.sort();
     devices.dedup();
     devices
-}
-
-fn active_primaries(driver: &'static Driver) -> impl Iterator<Item = usize> {
-    let count = driver.device_count().unwrap_or(0);
-    (0..count).filter(|device| driver.primary_is_active(*device) == Ok(true))
 }
 
 /// Whether the program uses the CUDA driver.
@@ -72,21 +63,16 @@ fn is_initialised() -> bool {
 /// Returns why no device can be used on this machine; `None` if one can. Initialises the driver if
 /// necessary.
 pub(crate) fn missing() -> Option<&'static str> {
-    static MISSING: OnceLock<Option<String>> = OnceLock::new();
-    let missing = MISSING.get_or_init(|| {
+    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
         let _quiet = quiet();
-        let driver = match driver::load() {
-            Ok(driver) => driver,
-            Err(why) => return Some(why),
-        };
+        let driver = driver::load()?;
         let was_initialised = is_initialised();
-        if let Err(error) = driver.initialise() {
-            return Some(error_name(error));
-        }
+        driver.initialise(0).map_err(error_name)?;
         INITIALISED_BY_HARNESS.fetch_or(!was_initialised, Ordering::Relaxed);
-        None
+        Ok(())
     });
-    missing.as_deref()
+    found.as_ref().err().map(String::as_str)
 }
 
 #[cfg(test)]

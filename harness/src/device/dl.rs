@@ -7,8 +7,11 @@ use std::ffi::{CStr, CString, OsStr, c_int, c_void};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 
+#[cfg(feature = "holders")]
+use gpu_leak_interpose::segments;
+use gpu_leak_interpose::{function, real_symbol, symbol_of, while_open};
 pub(crate) use gpu_leak_interpose::{object_changes as changes, visit_objects as visit};
 
 /// Bind all symbols now, keep them private, and never unload.
@@ -55,44 +58,25 @@ impl Library {
     ///
     /// `F` is a function pointer type with the signature of the library's function `name`.
     pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
-        const {
-            assert!(size_of::<F>() == size_of::<*mut c_void>());
-        }
-        // SAFETY: the handle is open because it is never closed.
-        let found = unsafe { gpu_leak_interpose::real_symbol(self.0.as_ptr(), name) };
-        let address = NonNull::new(found.cast_mut())?;
-        // SAFETY: the sizes are equal, the address is that of the function, which stays for the
-        // life of the process, and the caller guarantees the signature.
-        Some(unsafe { std::mem::transmute_copy::<NonNull<()>, F>(&address) })
+        // SAFETY: the handle is open because it is never closed, and the caller guarantees the signature.
+        unsafe { function(real_symbol(self.0.as_ptr(), name).cast_mut().cast()) }
     }
 }
 
 /// Returns the function called `name` of the library that contains `function`, as the library
 /// exports it; null if there is none.
 pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address may be queried; if it is in a library, the result has its name.
-    unsafe {
-        if libc::dladdr(function.cast(), info.as_mut_ptr()) == 0 {
-            return std::ptr::null();
-        }
-        exported_by(CStr::from_ptr(info.assume_init().dli_fname), name)
-    }
+    let Some(info) = symbol_of(function.addr()) else {
+        return ptr::null();
+    };
+    // SAFETY: the library is loaded, and its name is a C string.
+    exported_by(unsafe { CStr::from_ptr(info.dli_fname) }, name)
 }
 
 /// Returns the function called `name` of a library, if the library is loaded; null if there is none.
 fn exported_by(file: &CStr, name: &CStr) -> *const () {
-    // SAFETY: the library is only asked for if it is loaded, and closed as often as it is opened.
-    unsafe {
-        let library = libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-        if library.is_null() {
-            last_error();
-            return std::ptr::null();
-        }
-        let found = gpu_leak_interpose::real_symbol(library, name);
-        libc::dlclose(library);
-        found
-    }
+    // SAFETY: the handle is that of an open library.
+    while_open(file, |library| unsafe { real_symbol(library, name) }).unwrap_or(ptr::null())
 }
 
 /// Makes every library that exports a function called `name` stay loaded.
@@ -144,15 +128,9 @@ pub(crate) fn modules() -> Vec<PathBuf> {
 pub(crate) fn writable_parts() -> Vec<Range<u64>> {
     let mut parts = Vec::new();
     visit(|object| {
-        // SAFETY: the loader passes the object's own headers.
-        let headers =
-            unsafe { std::slice::from_raw_parts(object.dlpi_phdr, usize::from(object.dlpi_phnum)) };
-        for header in headers {
-            if header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0 {
-                let start = object.dlpi_addr.wrapping_add(header.p_vaddr);
-                parts.push(start..start.saturating_add(header.p_memsz));
-            }
-        }
+        let writable = segments(object)
+            .filter(|(kind, flags, _)| *kind == libc::PT_LOAD && flags & libc::PF_W != 0);
+        parts.extend(writable.map(|(.., range)| range.start as u64..range.end as u64));
         true
     });
     parts
@@ -160,19 +138,13 @@ pub(crate) fn writable_parts() -> Vec<Range<u64>> {
 
 /// Returns the name of the exported function that the code at `address` belongs to.
 pub(crate) fn exported(address: usize) -> Option<String> {
-    // SAFETY: the structure has pointers, which may be null, and no references.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: the address is only compared with those of the libraries in the process; `info` is
-    // writable.
-    let found = unsafe { libc::dladdr(std::ptr::without_provenance(address), &raw mut info) };
-    if found == 0 || info.dli_sname.is_null() {
-        return None;
-    }
+    let info = symbol_of(address)?;
+    let name = NonNull::new(info.dli_sname.cast_mut())?;
     // SAFETY: a name in the symbol table of a library. It ends with a zero byte and is valid as
     // long as the library is loaded. CUDA's libraries are not unloaded while they are in use; a
     // caller that resolves a backtrace while a library in it is being closed has lost the backtrace
     // as well.
-    let name = unsafe { CStr::from_ptr(info.dli_sname) };
+    let name = unsafe { CStr::from_ptr(name.as_ptr()) };
     Some(name.to_string_lossy().into_owned())
 }
 

@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// A shared library, of which there is none.
 #[derive(Debug)]
-pub(crate) struct NoLibrary(Infallible);
+pub(crate) struct Library(Infallible);
 
-pub(crate) use self::NoLibrary as Library;
-
-impl NoLibrary {
+impl Library {
     /// Always fails.
     ///
     /// # Errors
@@ -44,13 +42,13 @@ pub(crate) fn beside(_function: *const (), _name: &CStr) -> *const () {
 /// Does nothing, because no library is open.
 pub(crate) fn keep_loaded_with(_name: &CStr) {}
 
-/// How many libraries have been loaded and unloaded so far, which is not counted here.
-pub(crate) type UncountedChanges = ();
+/// How many libraries have been loaded and unloaded so far.
+pub(crate) type Changes = (u64, u64);
 
-pub(crate) use self::UncountedChanges as Changes;
-
-/// Returns the unit value.
-pub(crate) fn changes() -> UncountedChanges {}
+/// Always returns zeros.
+pub(crate) fn changes() -> Changes {
+    (0, 0)
+}
 
 /// Always returns `None`.
 pub(crate) fn exported(_address: usize) -> Option<String> {

@@ -24,18 +24,28 @@ use gpu_leak_core::ledger::sticky_error;
 pub(crate) const NOT_FOUND: CuResult = 500;
 
 /// Defines [`Driver`] from a table of its functions: what each is called here, its symbol and its
-/// parameters.
+/// parameters. A first or last one that is a reference is what the method returns: the function
+/// writes it.
 macro_rules! functions {
-    ($($(#[$what:meta])* $name:ident = $symbol:literal($($parameter:ty),*),)*) => {
+    ($(
+        $(#[$what:meta])*
+        $([$unsafe:tt])? $name:ident = $symbol:literal(
+            $(&$first:ty;)? $($parameter:ident: $type:ty),* $(; &$last:ty)?
+        );
+    )*) => {
         /// The driver's functions; an older driver lacks some of them.
         #[derive(Debug, Default)]
         pub(crate) struct Driver {
-            $(
-                $(#[$what])*
-                pub(crate) $name: Option<unsafe extern "C" fn($($parameter),*) -> CuResult>,
-            )*
+            $(pub(crate) $name: Option<
+                unsafe extern "C" fn($(*mut $first,)? $($type,)* $(*mut $last)?) -> CuResult
+            >,)*
         }
 
+        /// The methods return the driver's own result as their error.
+        ///
+        /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
+        /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
+        /// the driver does not define what happens if the object has been destroyed.
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
@@ -43,44 +53,106 @@ macro_rules! functions {
                 // another signature has another name (`_v2`).
                 unsafe { Self { $($name: library.function($symbol),)* } }
             }
+
+            $(
+                $(#[$what])*
+                pub(crate) $($unsafe)? fn $name(
+                    &self $(, $parameter: $type)*
+                ) -> Result<written!($($first)? $($last)?), CuResult> {
+                    // SAFETY: as the documentation of these methods says.
+                    written(self.$name, |function, _to| unsafe {
+                        function($(_to as *mut $first,)? $($parameter,)* $(_to as *mut $last)?)
+                    })
+                }
+            )*
         }
     };
 }
 
+/// The type of what a function writes.
+macro_rules! written {
+    () => {
+        ()
+    };
+    ($type:ty) => {
+        $type
+    };
+}
+
+/// Calls a function and returns what it writes to the pointer; a missing one returns [`NOT_FOUND`].
+fn written<F, T: Default>(
+    function: Option<F>,
+    call: impl FnOnce(F, *mut T) -> CuResult,
+) -> Result<T, CuResult> {
+    let mut written = T::default();
+    match call(function.ok_or(NOT_FOUND)?, &raw mut written) {
+        0 => Ok(written),
+        error => Err(error),
+    }
+}
+
 functions! {
-    initialise = c"cuInit"(c_uint),
-    version = c"cuDriverGetVersion"(*mut u32),
-    error_name = c"cuGetErrorName"(CuResult, *mut *const c_char),
-    device_count = c"cuDeviceGetCount"(*mut u32),
-    device_name = c"cuDeviceGetName"(*mut c_char, c_int, c_int),
-    device_uuid = c"cuDeviceGetUuid_v2"(*mut [u8; 16], c_int),
-    device_attribute = c"cuDeviceGetAttribute"(*mut c_int, c_int, c_int),
-    primary_state = c"cuDevicePrimaryCtxGetState"(c_int, *mut c_uint, *mut c_int),
-    current_context = c"cuCtxGetCurrent"(*mut u64),
-    current_device = c"cuCtxGetDevice"(*mut c_int),
-    push_context = c"cuCtxPushCurrent_v2"(u64),
-    pop_context = c"cuCtxPopCurrent_v2"(*mut u64),
-    synchronise_context = c"cuCtxSynchronize"(),
-    stream_is_capturing = c"cuStreamIsCapturing"(u64, *mut c_int),
-    synchronise_stream = c"cuStreamSynchronize"(u64),
-    /// Stream, status, id of the capture, graph, dependencies and their number.
-    capture = c"cuStreamGetCaptureInfo_v2"(
-        u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize
-    ),
+    /// Initialises the driver; creates no context. `flags` must be 0.
+    initialise = c"cuInit"(flags: c_uint);
+    /// Returns the supported CUDA version as 1000 × major + 10 × minor. Needs no initialisation.
+    version = c"cuDriverGetVersion"(&u32;);
+    [unsafe] name_of_error = c"cuGetErrorName"(error: CuResult, name: *mut *const c_char);
+    number_of_devices = c"cuDeviceGetCount"(&u32;);
+    [unsafe] name_of_device = c"cuDeviceGetName"(name: *mut c_char, length: c_int, device: c_int);
+    /// Returns the UUID of the device, or of the MIG slice that represents it.
+    device_uuid = c"cuDeviceGetUuid_v2"(&[u8; 16]; device: c_int);
+    /// Returns an attribute of the device by its `CUdevice_attribute`.
+    device_attribute = c"cuDeviceGetAttribute"(&c_int; attribute: c_int, device: c_int);
+    [unsafe] primary_state = c"cuDevicePrimaryCtxGetState"(device: c_int, flags: *mut c_uint; &c_int);
+    /// Returns the handle of the context current to this thread, or 0.
+    current_context = c"cuCtxGetCurrent"(&u64;);
+    /// Returns the device of that context.
+    current_device = c"cuCtxGetDevice"(&c_int;);
+    [unsafe] push_context = c"cuCtxPushCurrent_v2"(context: u64);
+    pop_context = c"cuCtxPopCurrent_v2"(&u64;);
+    /// Waits for the work of the current context.
+    synchronise_context = c"cuCtxSynchronize"();
+    [unsafe] is_capturing = c"cuStreamIsCapturing"(stream: u64; &c_int);
+    /// Waits for the work of a stream.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::stream_is_capturing`].
+    [unsafe] synchronise_stream = c"cuStreamSynchronize"(stream: u64);
+    [unsafe] capture = c"cuStreamGetCaptureInfo_v2"(
+        stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
+        count: *mut usize
+    );
     /// Like `capture`, where stream 0 is the thread's own.
-    capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
-        u64, *mut c_int, *mut u64, *mut u64, *mut u64, *mut usize
-    ),
-    address_range = c"cuMemGetAddressRange_v2"(*mut u64, *mut usize, u64),
-    default_pool = c"cuDeviceGetDefaultMemPool"(*mut u64, c_int),
-    current_pool = c"cuDeviceGetMemPool"(*mut u64, c_int),
-    pool_attribute = c"cuMemPoolGetAttribute"(u64, c_int, *mut u64),
-    set_pool_attribute = c"cuMemPoolSetAttribute"(u64, c_int, *mut u64),
-    trim_pool = c"cuMemPoolTrimTo"(u64, usize),
-    graph_attribute = c"cuDeviceGetGraphMemAttribute"(c_int, c_int, *mut u64),
-    trim_graphs = c"cuDeviceGraphMemTrim"(c_int),
-    memory_info = c"cuMemGetInfo_v2"(*mut usize, *mut usize),
-    limit = c"cuCtxGetLimit"(*mut usize, c_int),
+    [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
+        stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
+        count: *mut usize
+    );
+    [unsafe] address_range = c"cuMemGetAddressRange_v2"(base: *mut u64, size: *mut usize, address: u64);
+    /// Returns the handle of the device's default pool, which cannot be destroyed.
+    default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
+    /// Returns the handle of the pool that the device's stream-ordered allocations come from.
+    current_pool = c"cuDeviceGetMemPool"(&u64; device: c_int);
+    /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
+    ///
+    /// # Safety
+    ///
+    /// `pool` stays live during the call.
+    [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
+    [unsafe] set_pool_attribute = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int, value: *mut u64);
+    /// Returns the pool's unused memory to the system, except for `kept` bytes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::pool_attribute`].
+    [unsafe] trim_pool = c"cuMemPoolTrimTo"(pool: u64, kept: usize);
+    /// Returns an attribute of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
+    graph_attribute = c"cuDeviceGetGraphMemAttribute"(device: c_int, attribute: c_int; &u64);
+    /// Returns the device's unused graph memory to the system.
+    trim_graphs = c"cuDeviceGraphMemTrim"(device: c_int);
+    [unsafe] free_and_total = c"cuMemGetInfo_v2"(free: *mut usize, total: *mut usize);
+    /// Returns a limit of the current context by its `CUlimit`.
+    limit = c"cuCtxGetLimit"(&usize; limit: c_int);
 }
 
 /// The driver of this process, once it has been [found](find).
@@ -158,98 +230,43 @@ pub(crate) fn error_name(error: CuResult) -> String {
 }
 
 /// Converts an ordinal to a `CUdevice`.
-fn device_handle(ordinal: usize) -> c_int {
+pub(crate) fn device_handle(ordinal: usize) -> c_int {
     c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
-/// Calls a function; a missing one returns [`NOT_FOUND`].
-macro_rules! call {
-    ($driver:ident.$function:ident($($argument:expr),*)) => {
-        match $driver.$function {
-            // SAFETY: each method states why.
-            Some(function) => match unsafe { function($($argument),*) } {
-                0 => Ok(()),
-                error => Err(error),
-            },
-            None => Err(NOT_FOUND),
-        }
-    };
-}
-
-/// Returns what a call writes to the pointer that it gets.
-fn answer<T: Default>(call: impl FnOnce(*mut T) -> Result<(), CuResult>) -> Result<T, CuResult> {
-    let mut answer = T::default();
-    call(&raw mut answer)?;
-    Ok(answer)
-}
-
-/// The methods return the driver's own result as their error.
-///
-/// Safe methods pass only device ordinals, which the driver checks, and pointers to local
-/// variables. Methods that take the handle of a context, pool or stream are unsafe, because the
-/// driver does not define what happens if the object has been destroyed.
 impl Driver {
-    /// `cuInit`, which creates no context.
-    pub(crate) fn initialise(&self) -> Result<(), CuResult> {
-        call!(self.initialise(0))
-    }
-
-    /// Returns the supported CUDA version as 1000 × major + 10 × minor. Needs no initialisation.
-    pub(crate) fn version(&self) -> Result<u32, CuResult> {
-        answer(|version| call!(self.version(version)))
-    }
-
     /// Returns the name of an error; `None` if this driver does not know it.
     fn error_name(&self, error: CuResult) -> Option<&'static str> {
         let mut name = std::ptr::null();
-        call!(self.error_name(error, &raw mut name)).ok()?;
         // SAFETY: a successful call sets the address of a constant of the driver, which is never
-        // unloaded.
-        let name = (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) });
-        name?.to_str().ok()
+        // unloaded, or null.
+        unsafe {
+            self.name_of_error(error, &raw mut name).ok()?;
+            name.as_ref()
+                .and_then(|name| CStr::from_ptr(name).to_str().ok())
+        }
     }
 
     /// Returns the number of devices. Fails before `cuInit`.
     pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
-        Ok(answer(|count| call!(self.device_count(count)))? as usize)
+        Ok(self.number_of_devices()? as usize)
     }
 
     /// Returns the device's name for people.
     pub(crate) fn device_name(&self, device: usize) -> Result<String, CuResult> {
         let mut name = [0_u8; 256];
-        let length = name.len() as c_int;
-        call!(self.device_name(name.as_mut_ptr().cast(), length, device_handle(device)))?;
+        let (start, length) = (name.as_mut_ptr().cast(), name.len() as c_int);
+        // SAFETY: the call writes at most that many bytes.
+        unsafe { self.name_of_device(start, length, device_handle(device))? };
         let text = CStr::from_bytes_until_nul(&name).unwrap_or_default();
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// Returns the UUID of the device, or of the MIG slice that represents it.
-    pub(crate) fn device_uuid(&self, device: usize) -> Result<[u8; 16], CuResult> {
-        answer(|uuid| call!(self.device_uuid(uuid, device_handle(device))))
-    }
-
-    /// Returns an attribute of the device by its `CUdevice_attribute`; 0 if the driver does not
-    /// provide it.
-    pub(crate) fn device_attribute(&self, device: usize, attribute: c_int) -> u64 {
-        let device = device_handle(device);
-        let asked = answer(|value| call!(self.device_attribute(value, attribute, device)));
-        asked.map_or(0, |value| u64::try_from(value).unwrap_or(0))
-    }
-
     /// Whether the device's primary context is active. Does not create it.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
-        let (mut flags, device) = (0, device_handle(device));
-        Ok(answer(|active| call!(self.primary_state(device, &raw mut flags, active)))? != 0)
-    }
-
-    /// Returns the handle of the context current to this thread, or 0.
-    pub(crate) fn current_context(&self) -> Result<u64, CuResult> {
-        answer(|context| call!(self.current_context(context)))
-    }
-
-    /// Returns the device of that context.
-    pub(crate) fn current_device(&self) -> Result<i32, CuResult> {
-        answer(|device| call!(self.current_device(device)))
+        let mut flags = 0;
+        // SAFETY: the flags are a local variable.
+        Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 
     /// Returns the graph into which a stream of the current context is captured, 0 if it has no
@@ -264,21 +281,23 @@ impl Driver {
         stream: u64,
         per_thread: bool,
     ) -> Result<Option<u64>, CuResult> {
+        let call = match per_thread {
+            true => Self::capture_per_thread,
+            false => Self::capture,
+        };
         let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, 0, 0);
         let (status_out, id, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
         let (nodes, count) = (&raw mut nodes, &raw mut count);
-        if per_thread {
-            call!(self.capture_per_thread(stream, status_out, id, graph_out, nodes, count))?;
-        } else {
-            call!(self.capture(stream, status_out, id, graph_out, nodes, count))?;
-        }
+        // SAFETY: the caller keeps the contract, and the pointers are those of local variables.
+        unsafe { call(self, stream, status_out, id, graph_out, nodes, count)? };
         Ok((status != 0).then_some(graph))
     }
 
     /// Returns the size from the beginning of the allocation that contains `address`.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
-        call!(self.address_range(&raw mut base, &raw mut size, address))?;
+        // SAFETY: the pointers are those of local variables, and any address may be queried.
+        unsafe { self.address_range(&raw mut base, &raw mut size, address)? };
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
 
@@ -292,27 +311,18 @@ impl Driver {
         context: u64,
         body: impl FnOnce() -> Result<T, CuResult>,
     ) -> Result<T, CuResult> {
-        call!(self.push_context(context))?;
+        // SAFETY: the caller keeps the contract.
+        unsafe { self.push_context(context)? };
         let outcome = body();
-        answer(|popped| call!(self.pop_context(popped))).and(outcome)
-    }
-
-    /// Waits for the work of the current context.
-    pub(crate) fn synchronise_context(&self) -> Result<(), CuResult> {
-        call!(self.synchronise_context())
+        self.pop_context().and(outcome)
     }
 
     /// Returns the free and the total bytes of the current context's device.
     pub(crate) fn memory_info(&self) -> Result<(u64, u64), CuResult> {
         let (mut free, mut total) = (0, 0);
-        call!(self.memory_info(&raw mut free, &raw mut total))?;
+        // SAFETY: the pointers are those of local variables.
+        unsafe { self.free_and_total(&raw mut free, &raw mut total)? };
         Ok((free as u64, total as u64))
-    }
-
-    /// Returns a limit of the current context by its `CUlimit`; 0 if the driver does not provide
-    /// it.
-    pub(crate) fn limit(&self, limit: c_int) -> u64 {
-        answer(|value| call!(self.limit(value, limit))).unwrap_or(0) as u64
     }
 
     /// Whether a stream of the current context is being captured.
@@ -322,39 +332,8 @@ impl Driver {
     /// `stream` is 1 (`CU_STREAM_LEGACY`), 2 (`CU_STREAM_PER_THREAD`) or a stream that stays live
     /// during the call.
     pub(crate) unsafe fn stream_is_capturing(&self, stream: u64) -> Result<bool, CuResult> {
-        Ok(answer(|status| call!(self.stream_is_capturing(stream, status)))? != 0)
-    }
-
-    /// Waits for the work of a stream.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::stream_is_capturing`].
-    pub(crate) unsafe fn synchronise_stream(&self, stream: u64) -> Result<(), CuResult> {
-        call!(self.synchronise_stream(stream))
-    }
-
-    /// Returns the handle of the device's default pool, which cannot be destroyed.
-    pub(crate) fn default_pool(&self, device: usize) -> Result<u64, CuResult> {
-        answer(|pool| call!(self.default_pool(pool, device_handle(device))))
-    }
-
-    /// Returns the handle of the pool that the device's stream-ordered allocations come from.
-    pub(crate) fn current_pool(&self, device: usize) -> Result<u64, CuResult> {
-        answer(|pool| call!(self.current_pool(pool, device_handle(device))))
-    }
-
-    /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
-    ///
-    /// # Safety
-    ///
-    /// `pool` stays live during the call.
-    pub(crate) unsafe fn pool_attribute(
-        &self,
-        pool: u64,
-        attribute: c_int,
-    ) -> Result<u64, CuResult> {
-        answer(|value| call!(self.pool_attribute(pool, attribute, value)))
+        // SAFETY: the caller keeps the contract.
+        Ok(unsafe { self.is_capturing(stream)? } != 0)
     }
 
     /// Resets a pool's high-water mark.
@@ -365,26 +344,8 @@ impl Driver {
     pub(crate) unsafe fn restart(&self, pool: u64, attribute: c_int) -> Result<(), CuResult> {
         // The only value that the driver accepts.
         let mut zero = 0;
-        call!(self.set_pool_attribute(pool, attribute, &raw mut zero))
-    }
-
-    /// Returns the pool's unused memory to the system.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::pool_attribute`].
-    pub(crate) unsafe fn trim_pool(&self, pool: u64) -> Result<(), CuResult> {
-        call!(self.trim_pool(pool, 0))
-    }
-
-    /// Returns an attribute of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
-    pub(crate) fn graph_attribute(&self, device: usize, attribute: c_int) -> Result<u64, CuResult> {
-        answer(|value| call!(self.graph_attribute(device_handle(device), attribute, value)))
-    }
-
-    /// Returns the device's unused graph memory to the system.
-    pub(crate) fn trim_graphs(&self, device: usize) -> Result<(), CuResult> {
-        call!(self.trim_graphs(device_handle(device)))
+        // SAFETY: the caller keeps the contract, and the value is a local variable.
+        unsafe { self.set_pool_attribute(pool, attribute, &raw mut zero) }
     }
 }
 

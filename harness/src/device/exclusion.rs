@@ -10,7 +10,7 @@
 //! a context, and a thread that destroys a context or a pool meanwhile waits for that work too. If
 //! work on a device itself waits for that thread (a host function in a stream), both are delayed.
 
-use crate::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
 
 /// How long a reading waits for destroy calls. One that takes longer is itself waiting for
@@ -30,23 +30,20 @@ pub(crate) struct Exclusion {
     changed: Condvar,
 }
 
-/// A guard while which nothing that its [`Exclusion`] protects is destroyed.
+/// A guard of an [`Exclusion`], which adds `END` to its number when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Reading(&'static Exclusion);
+pub(crate) struct Guard<const END: i64>(&'static Exclusion);
+
+/// A guard while which nothing that its [`Exclusion`] protects is destroyed.
+pub(crate) type Reading = Guard<-1>;
 
 /// A guard while which nothing that its [`Exclusion`] protects is read.
-#[derive(Debug)]
-pub(crate) struct Destruction(&'static Exclusion);
+pub(crate) type Destruction = Guard<1>;
 
-impl Drop for Destruction {
+impl<const END: i64> Drop for Guard<END> {
     fn drop(&mut self) {
-        self.0.change(1);
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        self.0.change(-1);
+        *locked(&self.0.in_progress) += END;
+        self.0.changed.notify_all();
     }
 }
 
@@ -58,40 +55,30 @@ impl Exclusion {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, i64> {
-        let in_progress = self.in_progress.lock();
-        in_progress.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn change(&self, by: i64) {
-        *self.lock() += by;
-        self.changed.notify_all();
-    }
-
     /// Begins a reading; `None` if a destroy call does not end in time.
     ///
     /// Look up handles after this, never before: then those whose destruction began first are no
     /// longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
         let destroying = |in_progress: &mut i64| *in_progress < 0;
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), PATIENCE, destroying);
+        let waited =
+            self.changed
+                .wait_timeout_while(locked(&self.in_progress), PATIENCE, destroying);
         let (mut in_progress, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
         }
         *in_progress += 1;
-        Some(Reading(self))
+        Some(Guard(self))
     }
 
     /// Begins a destroy call, after waiting for the readings in progress.
     pub(crate) fn destroy(&'static self) -> Destruction {
         let waited = self
             .changed
-            .wait_while(self.lock(), |in_progress| *in_progress > 0);
+            .wait_while(locked(&self.in_progress), |in_progress| *in_progress > 0);
         *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
-        Destruction(self)
+        Guard(self)
     }
 }
 

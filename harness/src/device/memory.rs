@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::captures;
-use super::driver;
+use super::driver::{self, device_handle};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use crate::judge::{ContextLimits, DeviceUsage};
 use crate::ledger::{self, ContextEntry, Kind, Layer, Place};
@@ -44,10 +44,12 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
         }
         let read = || {
             let (free, total) = driver.memory_info()?;
+            // 0 if the driver does not provide it.
+            let limit = |limit| driver.limit(limit).unwrap_or(0) as u64;
             let limits = ContextLimits {
-                stack: driver.limit(0),
-                printf: driver.limit(1),
-                heap: driver.limit(2),
+                stack: limit(0),
+                printf: limit(1),
+                heap: limit(2),
             };
             Ok((total.saturating_sub(free), limits))
         };
@@ -92,5 +94,6 @@ pub(crate) fn resident_threads(place: Place) -> u64 {
         return 0;
     };
     // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT and …_MAX_THREADS_PER_MULTIPROCESSOR
-    driver.device_attribute(device, 16) * driver.device_attribute(device, 39)
+    let count = |attribute| driver.device_attribute(attribute, device_handle(device));
+    u64::try_from(count(16).unwrap_or(0) * count(39).unwrap_or(0)).unwrap_or(0)
 }

@@ -19,6 +19,7 @@ pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;
+#[cfg_attr(not(target_os = "linux"), path = "start_elsewhere.rs")]
 pub(crate) mod start;
 pub(crate) mod synchronise;
 

@@ -10,7 +10,7 @@ use std::ffi::c_int;
 
 use super::captures;
 use super::contexts::devices_in_use;
-use super::driver::{self, Driver};
+use super::driver::{self, Driver, device_handle};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use crate::judge::{LayerName, LayerUsage};
 use crate::ledger::event::{Key, Space};
@@ -30,6 +30,7 @@ const OF_GRAPHS: [c_int; 2] = [0, 2];
 struct LivePool {
     place: Place,
     name: PoolName,
+    /// The device's number for its graph memory.
     handle: u64,
 }
 
@@ -46,8 +47,8 @@ pub(crate) fn most_reserved() -> Vec<LayerUsage> {
 
 /// Resets the peak that each stream-ordered pool has reserved.
 pub(crate) fn restart_most_reserved() {
-    with_pools(|driver, _, pools| {
-        for pool in pools {
+    with_pools(|driver, pools| {
+        for pool in pools.iter().filter(|pool| pool.name != PoolName::Graph) {
             // A pool that keeps its old peak shows too much, never too little.
             // SAFETY: `with_pools` keeps the pool live.
             let _ = unsafe { driver.restart(pool.handle, MAX_RESERVED) };
@@ -56,27 +57,22 @@ pub(crate) fn restart_most_reserved() {
 }
 
 fn read_all(reserved: c_int) -> Vec<LayerUsage> {
-    let read = with_pools(|driver, devices, pools| {
-        let of_pools = pools.iter().map(|pool| {
-            // SAFETY: `with_pools` keeps the pool live.
-            let attribute = |attribute| unsafe { driver.pool_attribute(pool.handle, attribute) };
-            let figures = (attribute(USED), attribute(reserved));
-            (pool.place, pool.name, figures)
+    let read = with_pools(|driver, pools| {
+        let read = pools.iter().filter_map(|pool| {
+            let [allocated, reserved] = match pool.name {
+                PoolName::Graph => {
+                    OF_GRAPHS.map(|it| driver.graph_attribute(pool.handle as c_int, it))
+                }
+                // SAFETY: `with_pools` keeps the pool live.
+                _ => [USED, reserved].map(|it| unsafe { driver.pool_attribute(pool.handle, it) }),
+            };
+            Some(LayerUsage {
+                // A free takes effect when its stream reaches it.
+                allocated: allocated.ok()?,
+                reserved: Some(reserved.ok()?),
+                ..LayerUsage::new(LayerName::Pool(pool.name), pool.place)
+            })
         });
-        let of_graphs = devices.iter().map(|device| {
-            let [used, reserved] = OF_GRAPHS.map(|it| driver.graph_attribute(*device, it));
-            (Place::cuda(*device), PoolName::Graph, (used, reserved))
-        });
-        let read = of_pools
-            .chain(of_graphs)
-            .filter_map(|(place, pool, figures)| {
-                Some(LayerUsage {
-                    // A free takes effect when its stream reaches it.
-                    allocated: figures.0.ok()?,
-                    reserved: Some(figures.1.ok()?),
-                    ..LayerUsage::new(LayerName::Pool(pool), place)
-                })
-            });
         read.collect()
     });
     read.unwrap_or_default()
@@ -92,49 +88,53 @@ pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
     if captures::active() {
         return false;
     }
-    let is_wanted = |place, name| {
-        let is = |pool: &LayerUsage| pool.place == place && pool.name == LayerName::Pool(name);
-        wanted.iter().any(is)
+    let is_wanted = |pool: &&LivePool| {
+        let name = LayerName::Pool(pool.name);
+        wanted
+            .iter()
+            .any(|it| it.place == pool.place && it.name == name)
     };
     // A pool that cannot be trimmed shows in the next reading.
-    with_pools(|driver, devices, pools| {
-        for pool in pools.iter().filter(|pool| is_wanted(pool.place, pool.name)) {
-            // SAFETY: `with_pools` keeps the pool live.
-            let _ = unsafe { driver.trim_pool(pool.handle) };
-        }
-        for &device in devices {
-            if is_wanted(Place::cuda(device), PoolName::Graph) {
-                let _ = driver.trim_graphs(device);
-            }
+    with_pools(|driver, pools| {
+        for pool in pools.iter().filter(is_wanted) {
+            let _ = match pool.name {
+                PoolName::Graph => driver.trim_graphs(pool.handle as c_int),
+                // SAFETY: `with_pools` keeps the pool live.
+                _ => unsafe { driver.trim_pool(pool.handle, 0) },
+            };
         }
     });
     true
 }
 
-/// Calls `body` with the devices in use and all known pools, which stay live meanwhile. Returns
-/// `None` if no driver can be asked.
-fn with_pools<T>(body: impl FnOnce(&Driver, &[usize], &[LivePool]) -> T) -> Option<T> {
+/// Calls `body` with all known pools and the graph memory of the devices in use, which stay live meanwhile.
+/// Returns `None` if no driver can be asked.
+fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
     let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
     let devices = devices_in_use();
     let mut pools = Vec::new();
     for &device in &devices {
-        // A device without stream-ordered allocation has no pool.
-        let Ok(default) = driver.default_pool(device) else {
-            continue;
-        };
-        let current = driver.current_pool(device).ok();
-        let current = current.filter(|pool| *pool != default && !is_in_ledger(*pool));
-        let of_device = [(PoolName::Default, default)].into_iter();
-        let of_device = of_device.chain(current.map(|pool| (PoolName::Other(pool), pool)));
-        pools.extend(of_device.map(|(name, handle)| LivePool {
+        let of_device = |name, handle| LivePool {
             place: Place::cuda(device),
             name,
             handle,
-        }));
+        };
+        // A device without stream-ordered allocation has no pool.
+        if let Ok(default) = driver.default_pool(device_handle(device)) {
+            let current = driver.current_pool(device_handle(device)).ok();
+            let current = current.filter(|pool| *pool != default && !is_in_ledger(*pool));
+            pools.push(of_device(PoolName::Default, default));
+            pools.extend(current.map(|pool| of_device(PoolName::Other(pool), pool)));
+        }
     }
     pools.extend(explicit_pools());
-    Some(body(driver, &devices, &pools))
+    pools.extend(devices.iter().map(|&device| LivePool {
+        place: Place::cuda(device),
+        name: PoolName::Graph,
+        handle: device as u64,
+    }));
+    Some(body(driver, &pools))
 }
 
 fn is_in_ledger(pool: u64) -> bool {

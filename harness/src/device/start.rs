@@ -1,11 +1,8 @@
 //! Runs code before the program's first thread: `main` has begun, and nothing else is running yet.
 
-#![cfg_attr(
-    target_os = "linux",
-    expect(
-        unsafe_code,
-        reason = "what runs before `main` is in a section of the program's own"
-    )
+#![expect(
+    unsafe_code,
+    reason = "what runs before `main` is in a section of the program's own"
 )]
 
 use std::panic;
@@ -22,7 +19,6 @@ inventory::collect!(BeforeFirstThread);
 
 /// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules the
 /// rest.
-#[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once
 // each; this one stores an atomic. The number puts it before initialisers without one, in whatever
@@ -31,21 +27,17 @@ inventory::collect!(BeforeFirstThread);
 static LEAVE_WORD: extern "C" fn() = leave_word;
 
 /// Shows the command that this program contains the harness: an ELF note without contents.
-#[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section only holds data, and this has the format of a note.
 #[unsafe(link_section = ".note.gpu-leak-check")]
 static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
 
-#[cfg_attr(
-    not(target_os = "linux"),
-    allow(
-        dead_code,
-        reason = "on other platforms threads inherit no scope, and their start is not observed"
-    )
-)]
 extern "C" fn leave_word() {
-    note_first_thread();
+    // SAFETY: these only return numbers of this thread and process.
+    let (this, thread, process) = unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
+    if thread == process {
+        FIRST_THREAD.store(this as usize, Ordering::Relaxed);
+    }
     threads::before_next_thread(run_all);
 }
 
@@ -56,23 +48,9 @@ static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 /// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
 /// glibc that is also its thread pointer.
 pub(crate) fn first_thread() -> Option<u64> {
-    match FIRST_THREAD.load(Ordering::Relaxed) {
-        0 => None,
-        known => Some(known as u64),
-    }
+    let known = FIRST_THREAD.load(Ordering::Relaxed);
+    (known != 0).then_some(known as u64)
 }
-
-#[cfg(target_os = "linux")]
-fn note_first_thread() {
-    // SAFETY: these only return numbers of this thread and process.
-    let (this, thread, process) = unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
-    if thread == process {
-        FIRST_THREAD.store(this as usize, Ordering::Relaxed);
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn note_first_thread() {}
 
 fn run_all() {
     // Only std knows that `main` has begun, and on which thread.

@@ -22,7 +22,7 @@ const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
 const GONE: [CuResult; 3] = [4, 201, 709];
 
 /// Waits for the work of every live context that the ledger has seen, and returns those that are
-/// poisoned. 0.4 µs for an idle one. Call it only while the driver's calls are heard.
+/// poisoned. 0.4 µs for an idle one. Call it only while the driver's calls are intercepted.
 ///
 /// While a stream capture is in progress, contexts are not synchronised, because that would break
 /// the capture. Then it waits only for the live streams that `own` selects (the scope's) and that
@@ -41,7 +41,7 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
                 driver.synchronise_context()
             }
         };
-        // SAFETY: the context is in the ledger, whose destruction would have been heard, and none is
+        // SAFETY: the context is in the ledger, whose destruction would have been intercepted, and none is
         // destroyed while `_contexts` lives.
         match unsafe { driver.in_context(context.handle, wait) } {
             Err(error) if is_poison(error) => poisoned.push(ContextError {

@@ -16,6 +16,10 @@ pub(crate) mod atomic {
     };
 }
 
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The way of waiting for a lock makes no difference here.
 mod lock {
     use super::{Mutex, MutexGuard, PoisonError};

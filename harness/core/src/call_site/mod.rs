@@ -202,14 +202,6 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
 /// The prefix of every fingerprint; raised when the same backtrace gets another fingerprint.
 const VERSION: &str = "1-";
 
-/// Returns this release's fingerprint for a finding of another release; `None` if it already has
-/// this release's fingerprint, or its backtrace was not kept.
-#[must_use]
-pub fn renewed_fingerprint(kind: Kind, site: &Site) -> Option<String> {
-    let is_anothers = !site.fingerprint.is_empty() && !site.fingerprint.starts_with(VERSION);
-    (is_anothers && !site.frames.is_empty()).then(|| fingerprint(kind, &site.frames))
-}
-
 /// Returns `optim:Adam.step`. The directory of the file differs between machines, and a package is
 /// its directory.
 fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {

@@ -1,5 +1,5 @@
 //! Finds options with which a failing check would pass, for leaks that are intended. Each candidate
-//! is tried against the judgement itself, so no advice is given that would not help.
+//! is tried against the judgement itself, so only advice that helps is given.
 
 use std::collections::BTreeMap;
 

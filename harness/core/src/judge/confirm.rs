@@ -300,7 +300,7 @@ fn by_class(
         .collect();
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
-    // What another run left is charged once, at however many call sites this run left something.
+    // What another run left is charged only once, even if this run left something at several call sites.
     let mut of_run = others
         .clone()
         .filter(|other| !other.kept[run].amount.is_zero());

@@ -429,8 +429,8 @@ impl<'a> Groups<'a> {
 /// The same holds for backtraces that differ only in the column of an outer call: a report would
 /// show no difference.
 ///
-/// What another library makes is another call site, although a function without lines may have called
-/// both: what a library is known to keep must not hide what its caller took for itself.
+/// What another library creates has another call site, although a function without lines may have called
+/// both: what a library is known to keep must not hide what its caller allocated for itself.
 #[derive(Debug)]
 struct CallSites<'a> {
     names: &'a NameTable,

@@ -19,7 +19,7 @@ use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
-/// How many places of frees inside something a finding names.
+/// The most call sites of frees of an address inside a record that a finding names.
 const MOST_INSIDE: usize = 3;
 
 /// The calls from one line that failed to free what was allocated at one line.
@@ -28,7 +28,7 @@ struct Failed {
     call: FailedCall,
     /// The first run in which the call failed, whose calls are counted.
     first_run: usize,
-    /// The record that was probably meant, if the address was not live.
+    /// The record that the call was probably supposed to free, if the address was not live.
     meant: Option<Record>,
     /// What the calls of that run were to free.
     tally: Tally,
@@ -143,7 +143,7 @@ fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names
     if known.first_run == at {
         known.tally.add(sequence.unwrap_or(0), bytes);
     }
-    // Each run has other addresses: one that can say what was meant is enough.
+    // The addresses differ between runs; it is enough if one run can identify the record.
     if record.is_none()
         && known.noted_in.is_none_or(|run| run == at)
         && let Some(meant) = what_was_meant(key, run)

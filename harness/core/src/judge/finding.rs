@@ -177,14 +177,12 @@ fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
 
 /// Returns which of the run's allocating and freeing calls created these records.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
-    // In recordings of older releases the sequence numbers are not consecutive.
-    let of = run.calls.filter(|calls| run.began + calls == run.ended)?;
     let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);
     (run.began <= first && last < run.ended).then(|| When {
         first: ordinal(first),
         last: ordinal(last),
-        of,
+        of: run.calls(),
     })
 }
 

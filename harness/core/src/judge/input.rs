@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::budget::{Limits, UsageOverBudget};
+use super::limits::{Limits, UsageOverBudget};
 use super::names::NameTable;
 use super::segments::SegmentMap;
 use super::trend::Trend;
@@ -22,26 +22,23 @@ use crate::suppressions::{Date, Suppression};
 /// One check, from its first baseline to the end of its last run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct CheckInput {
-    /// What is checked.
+    /// The name and the location of the check.
     pub subject: Subject,
     /// What the test states about itself.
     pub facts: Facts,
-    /// What may stay.
-    #[serde(default)]
+    /// The suppressions that apply.
     pub suppressions: Vec<Suppression>,
     /// The shipped suppressions, for what allocators and libraries keep until a whole program ends.
-    #[serde(default)]
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.
     pub untraced: Option<Untraced>,
-    /// Of a whole program, what its snapshots have shown.
-    #[serde(default)]
+    /// For a whole program, what its snapshots have shown.
     pub trend: Option<Trend>,
-    /// What stacks, devices, threads and errors are called.
+    /// The names of stacks, devices, threads and errors.
     pub names: NameTable,
-    /// The day, for suppressions that expire.
+    /// The current date, for suppressions that expire.
     pub today: Date,
 }
 
@@ -67,13 +64,13 @@ pub struct Facts {
     pub tolerance: u64,
     /// Bytes that may stay reserved, per device and layer, inclusive.
     pub reserved_tolerance: u64,
-    /// Limits of what the test itself creates.
+    /// Limits on what the test itself allocates.
     pub budget: Limits,
     /// How many times the body runs to see what grows; 1: it is judged by what it leaves.
     pub rounds: u32,
-    /// Whether findings need a second run to be believed.
+    /// Whether findings must be confirmed by a second run.
     pub confirm: bool,
-    /// What the test is to leave, exactly.
+    /// The exact leak that the test must have.
     pub expect: Option<Expect>,
     /// Whether the check is a whole program that was watched from outside: nothing ran before it
     /// and nothing comes after it, so what libraries keep for the process is no leak.
@@ -89,33 +86,27 @@ pub struct RunInput {
     pub began: u64,
     /// When the body had ended.
     pub ended: u64,
-    /// How many allocating and freeing calls there were while the body ran; none in recordings of
-    /// older releases where threads made some of them at once.
-    pub calls: Option<u64>,
     /// Whether the body ended as it should.
     pub as_expected: bool,
-    /// Every figure before the body.
+    /// All usage before the body.
     pub baseline: Usage,
-    /// Every figure after it, when everything that can be freed has been freed.
+    /// All usage after the body, when everything that can be freed has been freed.
     pub end: Usage,
     /// What is live at the end and was created since the check's first run began.
     pub live: Vec<LiveRecord>,
-    /// Of a program that an interpreter runs: what was live when the interpreter began to shut down
+    /// For a program that an interpreter runs: what was live when the interpreter began to shut down
     /// and was freed since.
-    #[serde(default)]
     pub freed_by_shutdown: Vec<Record>,
-    /// What happened beside the coming and going of records.
+    /// Events that are neither a plain allocation nor a plain free.
     pub anomalies: Vec<Anomaly>,
-    /// What the run freed that a failing free was about, in runs that keep note of it.
-    #[serde(default)]
+    /// Records that the run freed and that a failed free names, in runs that log frees.
     pub freed_before: Vec<Freed>,
-    /// Frees in which an allocator was given an address inside something that is live, in runs that keep
-    /// note of it.
+    /// Frees in which an allocator was passed an address inside something that is live, in runs that log
+    /// frees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freed_inside: Vec<FreedInside>,
-    /// What the run allocated and freed, by the stacks of both, in runs that keep note of it and
-    /// left something.
-    #[serde(default)]
+    /// What the run allocated and freed, by the stacks of both calls, in runs that log frees and left
+    /// something.
     pub freed_of_run: Vec<FreedAt>,
     /// How many times the stacks of what is live allocated during the run.
     #[serde(with = "pairs")]
@@ -123,18 +114,17 @@ pub struct RunInput {
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
     /// The ranges that probed allocators held before the body.
-    #[serde(default)]
     pub segments_before: SegmentMap,
     /// The ranges that probed allocators hold.
     pub segments: SegmentMap,
     /// The allocators that have a probe.
     pub probed: Vec<String>,
-    /// What holds the physical memory that is live.
+    /// The handles and mappings that hold live physical memory.
     #[serde(with = "pairs")]
     pub holdings: BTreeMap<Key, Holding>,
     /// Sums for which a check inside this one failed already.
     pub failed_inside: Vec<FailedSum>,
-    /// Who else was at work in the process.
+    /// What else ran in the process.
     pub others: Others,
     /// Allocations that have no owner.
     pub owner_unknown: Amount,
@@ -152,7 +142,7 @@ pub struct RunInput {
     pub threads_running: u64,
     /// Whether any source reported anything.
     pub saw_events: bool,
-    /// How usage moved.
+    /// How usage changed over time.
     pub timeline: TimelineRun,
     /// What a log of all allocations has read, in runs that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,6 +151,13 @@ pub struct RunInput {
     /// ran in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphUsage>,
+}
+
+impl RunInput {
+    /// Returns how many allocating and freeing calls there were while the body ran; 0 if it is unknown.
+    pub(crate) fn calls(&self) -> u64 {
+        self.ended.saturating_sub(self.began)
+    }
 }
 
 /// A record that the run freed, and where.
@@ -202,13 +199,13 @@ pub struct FreedAt {
     pub events: Vec<(u64, u64)>,
 }
 
-/// A record that is live at the end of a run, and whose it is.
+/// A record that is live at the end of a run, with its owner.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LiveRecord {
     /// The record.
     #[serde(flatten)]
     pub record: Record,
-    /// Whose it is.
+    /// Its owner.
     pub owner: Ownership,
 }
 
@@ -223,7 +220,7 @@ impl LiveRecord {
     }
 }
 
-/// Whose a record is, as seen by the check that found it.
+/// The owner of a record, as seen by the check that found it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
@@ -234,14 +231,14 @@ pub enum Ownership {
     /// The check's own, and it may stay: the code that created it, or a check inside this one, says
     /// so of this very object.
     Allowed(AllowedBy),
-    /// Created by the check and another's to free since.
+    /// Created by the check, which has handed over the responsibility to free it.
     HandedOver,
     /// Of another check, such as the one around this one: it explains what an allocator keeps, and
     /// nothing else.
     Another,
 }
 
-/// Who else may have been at work in the process during a run.
+/// What else may have run in the process during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Others {
     /// Whether another check ran at the same time.
@@ -262,9 +259,9 @@ impl Others {
 /// A sum that rose and for which a check inside this one has failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedSum {
-    /// Whose sum.
+    /// The layer.
     pub layer: LayerName,
-    /// Where.
+    /// The place.
     pub place: Place,
     /// Allocated bytes.
     pub allocated: u64,
@@ -275,11 +272,11 @@ pub struct FailedSum {
 /// Why the driver's calls could not be seen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Untraced {
-    /// Whether they were seen at first: what followed says nothing then.
+    /// Whether they were intercepted at first and later missed: then later events prove nothing.
     pub lost: bool,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub reason: Reason,
-    /// Whether there was anything to see: the program uses the driver.
+    /// Whether the program uses the driver, so that there was something to intercept.
     pub driver_in_use: bool,
 }
 
@@ -339,7 +336,7 @@ impl CheckInput {
     }
 
     /// Whether some calls may have been missed, so that a freed resource may look live.
-    pub fn was_partly_heard(&self) -> bool {
+    pub fn was_partly_intercepted(&self) -> bool {
         self.untraced.as_ref().is_some_and(|untraced| untraced.lost)
     }
 }

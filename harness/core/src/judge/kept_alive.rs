@@ -1,7 +1,7 @@
 //! What a leaked object keeps alive.
 //!
-//! A call of a library creates several things at once: a buffer with its events, a handle with its workspace.
-//! If all of them are left, that is one mistake, told at the most important of them.
+//! One call of a library may create several resources: a buffer with its events, a handle with its workspace.
+//! If all of them are left, that is one mistake, reported at the most important of them.
 //!
 //! In a library that counts references, an object holds its device: with a forgotten buffer its device stays as
 //! well, the instance, and everything that these created for themselves. All of that is one leak, at the line of
@@ -19,7 +19,7 @@ use crate::ledger::Kind;
 use crate::report::{Consequence, Finding, FindingKind, Frame, Owner};
 use crate::units::quantity;
 
-/// Makes one finding of those that have one cause.
+/// Combines findings that have the same cause into one.
 pub(crate) fn fold(found: &mut Vec<Found>) {
     let opened: Vec<&Finding> = found.iter().map(|it| &it.finding).filter(opens).collect();
     let Some(device) = opened.iter().find(|it| it.resource == Some(Kind::Device)) else {
@@ -61,7 +61,7 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
 }
 
 /// Marks the leaks that the same calls of a library created as another one, in a multiple of its number, and
-/// tells of them at that one: the memory rather than handles, and the largest first.
+/// reports them with that one: memory before handles, and the largest first.
 pub(crate) fn mark_consequences(found: &mut [Found]) {
     let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, it) in found.iter().enumerate() {
@@ -235,7 +235,7 @@ mod tests {
         found
     }
 
-    /// What is told by itself, and with how many others.
+    /// The findings that are reported by themselves, each with the number of its consequences.
     fn told(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
         let told = found.iter().filter(|it| !it.finding.is_consequence);
         let told = told.map(|it| (it.finding.resource, it.finding.consequences.len()));

@@ -16,6 +16,7 @@ mod finding;
 mod growth;
 mod input;
 mod kept_alive;
+mod limits;
 mod names;
 mod order;
 mod peaks;
@@ -38,11 +39,11 @@ mod whole_device;
 use std::cmp::Reverse;
 
 pub use advice::meant_to_stay;
-pub use budget::{Limits, UsageOverBudget};
 pub use input::{
     CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, FreedInside, LiveRecord,
     Others, Ownership, RunInput, Subject, Untraced,
 };
+pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
 pub use order::MOST_IN_ORDER;
 pub use peaks::{graph_memory, peaks};
@@ -86,7 +87,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let mut notes = notes(input);
     notes.extend(unbound.clone());
     let failed_frees = failed_free::findings(input, &mut diff);
-    let lost = input.was_partly_heard() && !input.facts.whole_program;
+    let lost = input.was_partly_intercepted() && !input.facts.whole_program;
     if lost {
         // Its free may have been missed.
         let unjudged = diff
@@ -114,7 +115,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         trend.mark(&mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
-    // First, because what a library keeps for itself is no cause of what else is left.
+    // First, because what a library keeps for itself does not cause other leaks.
     recycled::allow(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));
@@ -160,7 +161,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();
     let (status, reason) = status::status(input, &diff, &findings, &mut notes);
-    // Where not everything could be seen, what is missing may be there.
+    // If some calls were missed, a record that looks live may have been freed.
     let is_measured = !matches!(status, CheckStatus::Inconclusive | CheckStatus::NotMeasured);
     CheckResult {
         status,

@@ -38,12 +38,11 @@ pub struct NameTable {
     #[serde(with = "super::input::pairs")]
     pub threads: BTreeMap<ThreadNumber, String>,
     /// The names that the program has given to objects, by the sequence number of their records.
-    #[serde(default, with = "super::input::pairs")]
+    #[serde(with = "super::input::pairs")]
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
     /// The other processes that are seen to use CUDA: `4242 (python3)`.
-    #[serde(default)]
     pub neighbours: BTreeSet<String>,
 }
 

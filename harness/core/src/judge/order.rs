@@ -1,5 +1,5 @@
-//! In which order the run that confirmed a leak created and freed what belongs to the leak's line: what
-//! happened between two frees, or before the first one, often is the mistake.
+//! The order in which the run that confirmed a leak created and freed the resources of the leak's line: the
+//! mistake is often between two frees, or before the first one.
 //!
 //! Nothing is said of a line unless everything that happened on it is known.
 
@@ -13,7 +13,7 @@ use crate::units::listed;
 
 /// How many creating and freeing calls are listed.
 pub const MOST_IN_ORDER: usize = 12;
-/// In how many resources that a run left those of a line are looked for.
+/// The most resources left by a run among which those of a line are searched for.
 const MOST_LEFT: usize = 1000;
 
 /// Returns the order of what happened in `run` on a finding's line, on which these were freed.
@@ -61,7 +61,7 @@ pub(super) fn of_line(
         all.extend(events.map(|(at, end)| (*at, Some(*end), functions(&it.allocated))));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
-    // The ledger has counted more where something is missing here.
+    // If something is missing here, the ledger's count is higher.
     let is_all = |(stack, count): (&StackId, &u64)| {
         run.allocations
             .get(stack)
@@ -71,7 +71,7 @@ pub(super) fn of_line(
         return None;
     }
     all.sort_unstable();
-    // They are told apart by the innermost function in which they differ.
+    // They are distinguished by the innermost function in which they differ.
     let depths = 0..all.iter().map(|(.., names)| names.len()).max()?;
     let mut differing = depths.filter(|at| all.iter().any(|it| it.2.get(*at) != all[0].2.get(*at)));
     let depth = differing.next();

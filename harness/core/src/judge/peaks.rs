@@ -1,4 +1,4 @@
-//! Converts what the ledger's meters have read to what a report says of peaks.
+//! Converts the readings of the ledger's meters to the peaks of a report.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ pub(super) fn call(run: &RunInput, event: u64) -> u64 {
 
 /// Returns the number of calls of a run; 0 if it is unknown.
 fn calls(run: &RunInput) -> u64 {
-    run.timeline.calls.max(run.calls.unwrap_or(0))
+    run.timeline.calls.max(run.calls())
 }
 
 /// Returns what these call sites used by source line, the largest first. What is beyond `most` lines
@@ -118,7 +118,7 @@ pub(super) fn shares(
 
 fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
     let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
-    // What counts all allocations of a site says nothing about a moment.
+    // The number of all allocations of a call site says nothing about one moment.
     let is_earlier = last == 0;
     Share {
         count: site.count,

@@ -1,17 +1,17 @@
 //! Objects that a library keeps for its next use.
 //!
 //! How many there are depends on what the device was still working on when the next use began, or on how many
-//! threads worked at once, and so differs from run to run. One that is left says nothing; that their number grows in
-//! each round does.
+//! threads worked at once, and so differs from run to run. That one is left proves nothing, but growth in each
+//! round does.
 
 use super::finding::Found;
 use crate::ledger::Kind;
 use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 
-/// What a library keeps.
+/// A kind of object that a library keeps.
 struct Recycler {
     library: &'static str,
-    /// What creates them: all of these words are in the function and the file of one frame.
+    /// How their creation is recognised: all of these words are in the function and the file of one frame.
     words: &'static [&'static str],
     kinds: &'static [Kind],
 }
@@ -64,7 +64,7 @@ impl Recycler {
     }
 }
 
-/// Allows what is left of these objects. What grew is not concerned.
+/// Allows these objects to stay, unless their number grew.
 pub(crate) fn allow(found: &mut [Found]) {
     for Found { finding, .. } in found {
         let Some(kind) = finding.resource else {

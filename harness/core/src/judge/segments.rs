@@ -24,7 +24,7 @@ pub struct Segment {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub struct SegmentMap {
-    /// Of each layer that claims: the first address and the end of what it holds at a place. An
+    /// For each layer that holds segments: the first address and the end of each range at a place. An
     /// allocator may get its segments from another one, so those of two layers may overlap.
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }

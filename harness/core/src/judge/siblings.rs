@@ -1,9 +1,9 @@
-//! Says of a leak where others of the same line were freed, and through which callers they were
+//! Says for a leak where others of the same line were freed, and through which callers they were
 //! allocated: the difference is often the mistake, such as a branch that returns early. If none was
 //! freed, it says where something else was freed that the same function created, for example in a
 //! `Drop` that forgets one of two.
 //!
-//! Only runs that confirm a leak know it, because the stacks of frees are taken only there.
+//! Only runs that confirm a leak know this, because stacks of frees are captured only in them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use super::order;
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
-/// How many places of frees a finding names.
+/// The most call sites of frees that a finding names.
 const MOST_PLACES: usize = 3;
 /// How many companions a finding names.
 const MOST_COMPANIONS: usize = 2;
@@ -77,7 +77,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-/// Where the others of a finding's line were freed. Counts them for the finding if they have its callers.
+/// Returns where the others of a finding's line were freed. Counts them for the finding if they have its callers.
 fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<Sibling> {
     let of_finding = finding.site.callers(test);
     let mut places: BTreeMap<_, u64> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Whole checks: what their runs allocate and leave, and what the judgement says of it.
+//! Whole checks: what their runs allocate and leave, and what the judgement finds.
 
 mod body;
 mod budgets;

@@ -17,7 +17,7 @@ pub const ENOUGH: usize = 5;
 /// What the snapshots of a program so far have shown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Trend {
-    /// How many there were.
+    /// How many snapshots were taken.
     pub taken: u64,
     lines: Vec<Line>,
 }
@@ -26,7 +26,7 @@ pub struct Trend {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Line {
     what: Followed,
-    /// At the last snapshots, the oldest first.
+    /// Its levels at the last snapshots, the oldest first.
     levels: Vec<Amount>,
 }
 

@@ -1,4 +1,4 @@
-//! What is in use at one moment, by every figure.
+//! All usage at one moment.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,15 @@ pub use crate::ledger::Amount;
 /// What each layer holds at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// One for each layer at each place.
+    /// The usage of each layer at each place.
     pub layers: Vec<LayerUsage>,
     /// Handles by place.
     pub handles: Vec<(Place, Counted)>,
     /// Whole devices, where they could be read.
-    #[serde(default)]
     pub whole_devices: Vec<DeviceUsage>,
 }
 
-/// Sizes that a context has set apart on its device.
+/// Sizes that a context has reserved on its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextLimits {
     /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
@@ -33,26 +32,26 @@ pub struct ContextLimits {
     pub heap: u64,
 }
 
-/// A whole device: what all that use it hold of its memory.
+/// A whole device: the memory in use by all processes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUsage {
     /// The device.
     pub place: Place,
-    /// The context in which it was asked for.
+    /// The context in which it was read.
     pub context: ContextUid,
     /// Bytes in use.
     pub used: u64,
-    /// What that context has set apart.
+    /// What that context has reserved.
     pub limits: ContextLimits,
     /// Bytes in the driver's layer that need not lie in this device's own memory.
     pub elsewhere: u64,
-    /// How many contexts live on it.
+    /// How many live contexts it has.
     pub contexts: u64,
     /// How many modules and libraries are loaded, on whatever device.
     pub code: u64,
 }
 
-/// Whose figures they are.
+/// The name of a row of figures.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LayerName {
@@ -103,14 +102,12 @@ pub struct LayerUsage {
     pub allocated: u64,
     /// The peak since the check began, if it is tracked.
     pub peak: Option<u64>,
-    /// Bytes held from the layer below, where the layer holds any.
+    /// Bytes reserved from the layer below, if the layer reserves any.
     pub reserved: Option<u64>,
-    /// Of a probed allocator that reports its blocks: the bytes of those that are live.
-    #[serde(default)]
+    /// For a probed allocator that reports its blocks: the bytes of the live ones.
     pub reported: Option<u64>,
     /// By how much that differed from what is handed out while both were read: bytes that threads had
     /// allocated and not reported yet, or reported as freed and not freed yet.
-    #[serde(default)]
     pub in_motion: u64,
 }
 

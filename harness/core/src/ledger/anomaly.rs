@@ -11,10 +11,10 @@ use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
 /// How many of one kind are kept per scope. A test with a million failed frees does not need all of
-/// them, but the next test needs its first.
+/// them, but the first ones of the next test must still be kept.
 const LIMIT: u32 = 10_000;
 
-/// One such thing.
+/// An event that is neither a plain allocation nor a plain free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Anomaly {
@@ -22,31 +22,31 @@ pub enum Anomaly {
     FailedRelease(FailedCall),
     /// A creating call failed.
     FailedCreation {
-        /// What was asked for.
+        /// The kind that was requested.
         kind: Kind,
-        /// How much.
+        /// The number of bytes that was requested.
         bytes: u64,
-        /// Who called.
+        /// The caller.
         caller: Caller,
         /// The driver's answer.
         error: CuResult,
     },
     /// A record died with its context, not by a call of its own.
     EndedWithContext {
-        /// What it was.
+        /// The record.
         record: Record,
         /// How the context ended.
         cause: ContextEnd,
-        /// Who ended it.
+        /// The caller that ended it.
         caller: Caller,
     },
     /// A creation named something that was live: its release was not seen. Where the two are in
     /// different places, an allocator that reports uses one address in both and should be an
     /// `observe::PlacedSource`: both may be live.
     Overwritten {
-        /// What was live, and is not known any more.
+        /// The record that was live, which the ledger has removed.
         record: Record,
-        /// What has its key now; none for what may have more than one holder.
+        /// The record that has its key now; none for resources that may have more than one holder.
         by: Option<Record>,
     },
 }
@@ -54,11 +54,11 @@ pub enum Anomaly {
 /// A free or destroy call that returned an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedCall {
-    /// What it named.
+    /// The key that it named.
     pub key: Key,
-    /// What is live under that name; none for an address the ledger does not know.
+    /// The live record with this key; none for an address that the ledger does not know.
     pub record: Option<Record>,
-    /// Who called.
+    /// The caller.
     pub caller: Caller,
     /// The driver's answer.
     pub error: CuResult,

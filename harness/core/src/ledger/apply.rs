@@ -58,13 +58,13 @@ impl Ledger {
     #[inline]
     pub fn apply(&self, event: &Event) -> Option<Ticket> {
         if self.tap.is_on() {
-            return self.apply_and_tell(event);
+            return self.apply_and_notify(event);
         }
-        self.take_in(event)
+        self.update(event)
     }
 
     #[inline]
-    pub(super) fn take_in(&self, event: &Event) -> Option<Ticket> {
+    pub(super) fn update(&self, event: &Event) -> Option<Ticket> {
         match event {
             Event::Created(made) => self.created(made),
             Event::ReleaseBegan { key, caller } => return Some(self.free_began(key, *caller)),
@@ -73,17 +73,17 @@ impl Ledger {
                 error,
                 stack,
             } => self.free_ended(*ticket, *error, *stack),
-            other => return self.take_in_other(other),
+            other => return self.update_other(other),
         }
         None
     }
 
     /// The same for any other event: all of them in one function would need a large stack frame.
     #[inline(never)]
-    fn take_in_other(&self, event: &Event) -> Option<Ticket> {
+    fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
             Event::Created(_) | Event::ReleaseBegan { .. } | Event::ReleaseEnded { .. } => {
-                return self.take_in(event);
+                return self.update(event);
             }
             Event::CreationFailed {
                 kind,

@@ -22,7 +22,7 @@ pub struct ContextEntry {
     pub place: Place,
 }
 
-/// How a context ended, and who ended it.
+/// How a context ended, and the caller that ended it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ending {
     pub(super) cause: ContextEnd,

@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 use super::kind::Kind;
 use super::name::{Layer, Place};
 
-/// Which addresses or handles may be compared with each other.
+/// A set of addresses or handles that can be compared with each other.
 ///
-/// The numbers of two spaces never meet: a registered host page may have the number of a device
-/// pointer, and a stream that of an event.
+/// Numbers of different spaces are unrelated: a registered host page may have the same number as a device
+/// pointer, and a stream the same number as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
@@ -42,12 +42,12 @@ pub enum Space {
         kind: Kind,
         /// The context.
         context: ContextUid,
-        /// Tells live objects with the same handle apart. Sources report 0.
+        /// Distinguishes live objects with the same handle. Sources report 0.
         copy: u16,
     },
     /// The address space of one allocator that reports through `observe`.
     Observed(Layer),
-    /// That of one place of such an allocator, where each has its own.
+    /// The address space of such an allocator at one place, if each place has its own.
     ObservedAt(Layer, Place),
 }
 
@@ -168,7 +168,7 @@ pub struct ScopeId(pub u32);
 impl ScopeId {
     /// Outside every scope.
     pub const NONE: Self = Self(0);
-    /// What was handed over: no check answers for it, and none looks for its owner.
+    /// The owner of what was handed over: no check is responsible for it.
     pub const NOBODY: Self = Self(u32::MAX);
 }
 
@@ -186,14 +186,14 @@ pub struct ThreadNumber(pub u32);
 #[serde(transparent)]
 pub struct StackId(pub u32);
 
-/// Who made a call.
+/// The origin of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
     /// The calling thread.
     pub thread: ThreadNumber,
     /// The scope that thread works for.
     pub scope: ScopeId,
-    /// Where in the program.
+    /// The stack of the call.
     pub stack: StackId,
 }
 
@@ -209,16 +209,16 @@ pub struct ContextUid(pub u32);
 #[serde(transparent)]
 pub struct Ticket(pub u64);
 
-/// A resource that a successful call made.
+/// A resource that a successful call created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Creation {
     /// Its identity.
     pub key: Key,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// The allocator that made it.
+    /// The allocator that created it.
     pub layer: Layer,
-    /// Where its bytes are. [`Place::UNKNOWN`] asks the ledger to take the context's device.
+    /// Where its bytes are. For [`Place::UNKNOWN`] the ledger uses the context's device.
     pub place: Place,
     /// Its size; 0 for handles.
     pub bytes: u64,
@@ -229,16 +229,16 @@ pub struct Creation {
     /// What it is a part of, as a handle; else 0: the explicit pool that an allocation came from,
     /// the memory that is bound to a buffer or image.
     pub pool: u64,
-    /// Who made it.
+    /// The caller that created it.
     pub caller: Caller,
 }
 
 /// A resource that is live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// When it was made, in the order of the ledger's events.
+    /// When it was created, in the order of the ledger's events.
     pub sequence: u64,
-    /// What was made, where, and by whom.
+    /// The resource.
     pub made: Creation,
 }
 
@@ -267,7 +267,7 @@ impl Record {
 /// What a call to the driver returned: 0 is success, else a `CUresult`.
 pub type CuResult = u32;
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -275,13 +275,13 @@ pub enum Event {
     Created(Creation),
     /// A creating call failed. Nothing is live because of it.
     CreationFailed {
-        /// What was asked for.
+        /// The kind that was requested.
         kind: Kind,
-        /// How much; 0 for handles.
+        /// The number of bytes; 0 for handles.
         bytes: u64,
         /// The driver's answer.
         error: CuResult,
-        /// Who asked.
+        /// The caller.
         caller: Caller,
     },
     /// A freeing or destroying call began. The record leaves the table now: a moment later the
@@ -302,8 +302,8 @@ pub enum Event {
         /// release, and those that succeed need none.
         stack: StackId,
     },
-    /// That call was recorded into a graph instead of being carried out: the record is put back
-    /// and nobody is to blame.
+    /// That call was recorded into a graph instead of being executed: the record is put back, and this is not
+    /// a failure.
     ReleaseCaptured {
         /// What the ledger answered to the beginning.
         ticket: Ticket,
@@ -315,7 +315,7 @@ pub enum Event {
         /// How many.
         count: u64,
     },
-    /// A call that gives references back began; [`Self::ReleaseEnded`] ends it. The record goes
+    /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
     /// with the last reference.
     GiveBackBegan {
         /// What they refer to.
@@ -324,10 +324,10 @@ pub enum Event {
         count: u64,
         /// The graph that releases them; none if the program does.
         graph: Option<Key>,
-        /// Who gives them back.
+        /// The caller.
         caller: Caller,
     },
-    /// A graph has got references.
+    /// A graph received references.
     GraphRetained {
         /// The graph.
         graph: Key,
@@ -335,23 +335,23 @@ pub enum Event {
         key: Key,
         /// How many.
         count: u64,
-        /// They were the program's, and are the graph's instead.
+        /// Whether they were moved from the program to the graph.
         moved: bool,
     },
-    /// A graph, or an executable one, was made from another graph, and holds what that one holds.
+    /// A graph or an executable graph was created from another graph, and holds what that one holds.
     GraphCopied {
         /// The graph.
         from: Key,
-        /// What was made from it.
+        /// The graph that was created from it.
         to: Key,
-        /// Its launches free the memory that the launch before left.
+        /// Whether its launches free the memory that the previous launch left.
         auto_free: bool,
     },
     /// A node that allocates was added to a graph. Nothing is live before a launch.
     GraphAllocates {
         /// The graph; the captured stream, where the graph has no name yet.
         graph: Key,
-        /// What each launch makes, and who made the node.
+        /// What each launch allocates, with the caller that added the node.
         made: Creation,
     },
     /// A node that frees was added to a graph. Nothing is freed before a launch.
@@ -365,19 +365,19 @@ pub enum Event {
     CaptureEnded {
         /// The stream where it began.
         stream: Key,
-        /// Its graph; none if it came to nothing.
+        /// Its graph; none if the capture was invalidated.
         graph: Option<Key>,
-        /// No other capture is going on.
+        /// Whether no other capture is in progress.
         is_last: bool,
     },
-    /// The launch of an executable graph began. Answers with a ticket if it has to do with memory.
+    /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate or free memory.
     LaunchBegan {
         /// The executable graph.
         exec: Key,
-        /// Who launches it.
+        /// The caller.
         caller: Caller,
     },
-    /// That launch is on its way, or has failed.
+    /// The call that launches it returned.
     LaunchEnded {
         /// What the ledger answered to the beginning.
         ticket: Ticket,
@@ -415,7 +415,7 @@ pub enum Event {
         address: u64,
         /// How many bytes from there on.
         bytes: u64,
-        /// Who unmaps.
+        /// The caller.
         caller: Caller,
     },
     /// The program declares that what is at an address, or has this handle, is freed by other code
@@ -424,18 +424,18 @@ pub enum Event {
         /// The address or handle.
         address: u64,
     },
-    /// The primary context of a device was retained: one holder more.
+    /// The primary context of a device was retained.
     PrimaryRetained {
         /// The device.
         place: Place,
-        /// Who retained it.
+        /// The caller.
         caller: Caller,
     },
-    /// The primary context of a device was released: one holder less.
+    /// The primary context of a device was released.
     PrimaryReleased {
         /// The device.
         place: Place,
-        /// Who released it.
+        /// The caller.
         caller: Caller,
     },
     /// Memory was bound to an object.
@@ -447,7 +447,7 @@ pub enum Event {
         /// How much of the memory the object needs.
         bytes: u64,
     },
-    /// A context came into being.
+    /// A context was created.
     ContextCreated {
         /// Its number.
         context: ContextUid,
@@ -456,13 +456,13 @@ pub enum Event {
         /// Its device.
         place: Place,
     },
-    /// A context is gone, and what belongs to it with it.
+    /// A context ended, and what belongs to it ended with it.
     ContextDestroyed {
         /// Its number.
         context: ContextUid,
-        /// How it went.
+        /// How it ended.
         cause: ContextEnd,
-        /// Who ended it.
+        /// The caller.
         caller: Caller,
     },
 }

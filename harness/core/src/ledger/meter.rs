@@ -3,7 +3,7 @@
 //!
 //! A budget meters what its scope allocates in one layer. A log meters everything in the process,
 //! what is live when it begins included, and keeps a bounded number of lifetimes. Without either, an
-//! event pays for one load.
+//! event costs one additional load.
 
 mod flow;
 mod reading;
@@ -130,7 +130,7 @@ impl Meters {
         readings(&meter.flows)
     }
 
-    /// Reads a scope's log, which goes on.
+    /// Reads a scope's log, which continues.
     pub(super) fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let running = self.lock();
         let log = running.logs.get(&scope);

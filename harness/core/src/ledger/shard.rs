@@ -47,8 +47,8 @@ pub(super) struct Shard {
 /// A position in the entries of a shard.
 pub(super) type Index = u32;
 
-/// What is known under one key. Drivers soon use the address of what was freed again, so an entry
-/// stays with its key for a while: to enter a key and to remove it costs more than all else here.
+/// What is known under one key. Drivers soon reuse a freed address, so an entry keeps its key for a while:
+/// inserting and removing a key costs more than everything else here.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: Record,

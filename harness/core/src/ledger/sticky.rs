@@ -3,7 +3,7 @@
 
 use super::event::CuResult;
 
-/// Those of which CUDA 13.0's `cuda.h` says that the process or the context is unusable afterwards.
+/// The errors after which, according to CUDA 13.0's `cuda.h`, the process or the context is unusable.
 const STICKY: [(CuResult, &str); 13] = [
     (226, "CUDA_ERROR_CONTAINED"),
     (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),

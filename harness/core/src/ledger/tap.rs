@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// Whether there is a listener.
-    pub fn is_heard(&self) -> bool {
+    pub fn has_listener(&self) -> bool {
         self.tap.is_on()
     }
 
@@ -63,14 +63,14 @@ impl Ledger {
     /// Like a listener, `step` must neither report to the ledger nor wait for a thread that does.
     pub fn between_events<T>(&self, step: impl FnOnce() -> T) -> T {
         let _quiet = quiet();
-        let _order = self.is_heard().then(|| self.tap.order());
+        let _order = self.has_listener().then(|| self.tap.order());
         step()
     }
 
     #[cold]
-    pub(super) fn apply_and_tell(&self, event: &Event) -> Option<Ticket> {
+    pub(super) fn apply_and_notify(&self, event: &Event) -> Option<Ticket> {
         let _order = self.tap.order();
-        let answer = self.take_in(event);
+        let answer = self.update(event);
         if let Some(listener) = self.tap.listener.get() {
             listener(self, event, answer);
         }

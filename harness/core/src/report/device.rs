@@ -17,7 +17,6 @@ pub struct DeviceTable {
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
     /// The whole device; none if it was not read or other processes use it.
-    #[serde(default)]
     pub whole: Option<WholeDevice>,
 }
 

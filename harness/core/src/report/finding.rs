@@ -19,7 +19,6 @@ pub struct Finding {
     /// The kind of resource; none if the finding is about an allocator's reserve.
     pub resource: Option<Kind>,
     /// The pool, if the finding is about the reserve of a pool.
-    #[serde(default)]
     pub pool: Option<PoolName>,
     /// The device or the host.
     pub place: Place,
@@ -49,14 +48,13 @@ pub struct Finding {
     /// What else is left that the same calls created: a buffer's events, a handle's workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
-    /// Whether this is such a consequence of another finding, with which it is told.
+    /// Whether this is such a consequence of another finding, with which it is reported.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub is_consequence: bool,
     /// When they were created; none if it is unknown.
-    #[serde(default)]
     pub when: Option<When>,
-    /// In which order the run that confirmed the finding created and freed everything on its line:
-    /// `allocated #1 and #2; freed #2; left: #1`. None if they are many, or if not all of it is known.
+    /// The order in which the run that confirmed the finding created and freed everything on its line:
+    /// `allocated #1 and #2; freed #2; left: #1`. None if there are too many, or if not everything is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
     /// How its context ended, if only that freed it.
@@ -67,10 +65,8 @@ pub struct Finding {
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
     /// What was held after each round, for [`FindingKind::Grew`].
-    #[serde(default)]
     pub rounds: Vec<Amount>,
     /// The limit that was exceeded, for [`FindingKind::OverBudget`].
-    #[serde(default)]
     pub budget: Option<Budget>,
     /// What allows them to stay, for [`FindingKind::Allowed`]; none if no entry is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,11 +81,11 @@ pub struct Finding {
     /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
-    /// Why it is not known what leads to them, if that was to be found.
+    /// Why it is unknown what leads to them, if there was a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_searched: Option<String>,
-    /// If nothing leads to them: the heap blocks that still contain the address of one. Known only of
-    /// blocks that the run allocated which confirmed the finding.
+    /// If nothing leads to them: the heap blocks that still contain the address of one. Known only for
+    /// blocks that were allocated by the run that confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
     /// If nothing leads to them, and no such block contains one: heap blocks that were freed in that run and
@@ -237,10 +233,8 @@ pub struct AllowedBy {
     /// Why they may stay.
     pub reason: String,
     /// Who is responsible for it.
-    #[serde(default)]
     pub owner: Option<String>,
     /// The day on which the entry expired: `2026-05-31`; none if it has not expired.
-    #[serde(default)]
     pub expired: Option<String>,
 }
 
@@ -354,20 +348,20 @@ pub struct Sibling {
     pub count: u64,
     /// Where they were freed: `cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// The callers through which they were created, if those of the finding are others.
+    /// The callers through which they were created, if they differ from those of the finding.
     pub allocated_from: Option<String>,
 }
 
-/// Something else that the function which created what a finding is about has created through the same
-/// callers, and that was freed.
+/// Something else that was created by the same function through the same callers as what a finding is about,
+/// and that was freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Companion {
-    /// What it is.
+    /// The kind of resource.
     pub resource: Kind,
     /// How many.
     pub count: u64,
-    /// The function and the line: `Texture::new (src/texture.rs:20)`.
+    /// The function and the line that created it: `Texture::new (src/texture.rs:20)`.
     pub created_in: String,
     /// Where they were freed: `Texture::drop (src/texture.rs:31) ← src/main.rs:12`.
     pub freed_at: String,
@@ -377,7 +371,7 @@ pub struct Companion {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Consequence {
-    /// What it is.
+    /// The kind of resource.
     pub resource: Kind,
     /// How many.
     pub count: u64,
@@ -442,50 +436,40 @@ pub struct Share {
     pub bytes: u64,
     /// `src/optim.rs:88`, or `12 other lines`.
     pub at: String,
-    /// Of what was live at a peak, the calls that allocated the first and the last of it; none if all
-    /// of it was there before the run.
+    /// For what was live at a peak, the calls that allocated the first and the last of it; none if all
+    /// of it was live before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// How many of them were there before the run.
+    /// How many of them were live before the run.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub earlier: u64,
 }
 
-/// The kind of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// Bytes allocated at once.
-    MaxAllocated,
-    /// Bytes allocated in total, freed or not.
-    MaxTotalAllocated,
-    /// Bytes reserved beyond the baseline.
-    MaxReserved,
-    /// Allocations made.
-    MaxAllocationCount,
-}
-
-impl Limit {
-    /// All limits.
-    pub const ALL: [Self; 4] = [
-        Self::MaxAllocated,
-        Self::MaxTotalAllocated,
-        Self::MaxReserved,
-        Self::MaxAllocationCount,
-    ];
-
-    /// Returns the option that sets the limit.
-    #[must_use]
-    pub const fn option(self) -> &'static str {
-        match self {
-            Self::MaxAllocated => "max_allocated",
-            Self::MaxTotalAllocated => "max_total_allocated",
-            Self::MaxReserved => "max_reserved",
-            Self::MaxAllocationCount => "max_allocation_count",
+macro_rules! limits {
+    ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
+        /// The kind of a limit.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum Limit {
+            $($(#[$doc])* $limit,)*
         }
-    }
+
+        impl Limit {
+            /// All limits.
+            pub const ALL: &[Self] = &[$(Self::$limit),*];
+
+            /// Returns the option that sets the limit.
+            #[must_use]
+            pub const fn option(self) -> &'static str {
+                match self {
+                    $(Self::$limit => stringify!($option),)*
+                }
+            }
+        }
+    };
 }
+gpu_leak_check_options::budgets!(limits);
 
 /// What further runs of the body showed about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use crate::escape;
 
 /// How many callers are named.
 const CALLERS: usize = 6;
-/// What the test's own frames are called.
+/// The name of the test's own frames.
 const THE_TEST: &str = "the test";
 const A_CLOSURE: &str = "a closure in ";
 
@@ -98,7 +98,7 @@ impl Site {
         frames.filter(|frame| frame.owner == Owner::User)
     }
 
-    /// Returns the names of this line's function, whoever's it is, and of those outside it that are the
+    /// Returns the names of this line's function, whoever owns it, and of those outside it that are the
     /// program's own.
     pub fn users_functions(&self) -> impl Iterator<Item = &str> {
         let own = self.user_frame().into_iter().chain(self.users_frames());

@@ -4,19 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::units;
 
-/// Options of the attribute by which what a check found may stay; [`Display`](std::fmt::Display) writes
-/// them as they stand there: `tolerance = 1_048_576`. At least one of them is set.
+/// Options of the attribute with which a check's findings would be allowed; [`Display`](std::fmt::Display)
+/// writes them in the attribute's syntax: `tolerance = 1_048_576`. At least one of them is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct MeantToStay {
-    /// The function of which everything may stay.
+    /// The function whose allocations may all stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
     /// Bytes that may stay allocated, per device and layer; 0: none.
-    #[serde(default)]
     pub tolerance: u64,
     /// Bytes that may stay reserved, per device and layer; 0: none.
-    #[serde(default)]
     pub reserved_tolerance: u64,
 }
 

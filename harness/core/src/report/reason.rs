@@ -39,7 +39,7 @@ macro_rules! codes {
 codes! {
     /// No driver, or no device.
     NoGpu = "no-gpu",
-    /// Nothing was heard, and the process uses a graphics API that is not watched.
+    /// No call was intercepted, and the process uses a graphics API that is not watched.
     Backend = "backend",
     /// The driver was initialised before its calls could be intercepted.
     Unheard = "unheard",

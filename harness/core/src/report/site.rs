@@ -15,7 +15,6 @@ pub struct Site {
     /// The index of the frame with the user's line.
     pub user: Option<usize>,
     /// The library that created it, unless the user's code or a crate did.
-    #[serde(default)]
     pub library: Option<Library>,
 }
 
@@ -25,7 +24,7 @@ pub struct Site {
 pub struct Library {
     /// Its common name: `cuBLAS`.
     pub name: String,
-    /// The function of it that was called: `cublasCreate_v2`.
+    /// Its function that was called: `cublasCreate_v2`.
     pub function: Option<String>,
     /// Its file, which usually contains its version: `libcublas.so.13.0.0.19`.
     pub file: Option<String>,

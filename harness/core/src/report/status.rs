@@ -84,7 +84,7 @@ pub enum CheckStatus {
     /// Everything was freed.
     Clean,
     /// There are findings, and the worst is of this kind.
-    // serde wants what has no name of its own at the end.
+    // serde requires untagged variants to be last.
     #[serde(untagged)]
     Found(FindingKind),
 }

@@ -14,7 +14,6 @@ pub struct Timeline {
     /// The runs of the body, in order.
     pub runs: Vec<TimelineRun>,
     /// The number of earlier rounds that are omitted.
-    #[serde(default)]
     pub left_out: u64,
     /// The source lines that [`LoggedAllocation`]s name by their index.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -27,7 +27,6 @@ pub struct Suppression {
     /// No more than this number of resources in one test, inclusive.
     pub up_to_count: Option<u64>,
     /// Only in tests whose name matches one of these patterns; in every test if there is none.
-    #[serde(default)]
     pub tests: Vec<String>,
     /// Why it may stay.
     pub reason: String,

@@ -138,7 +138,7 @@ macro_rules! wrapper {
     };
 }
 
-functions![
+functions! {
     cuInit[2000] = |flags: u32| Call::Initialises,
     // Device memory, freed by cuMemFree.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
@@ -146,16 +146,10 @@ functions![
         |pointer: Out<u32>, bytes: u32| device(Kind::Linear, pointer, bytes as usize),
     cuMemAlloc_v2[3020] = |pointer: Out, bytes: usize| device(Kind::Linear, pointer, bytes),
     cuMemAllocPitch[2000] =
-        |pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32| pitched(
-            pointer,
-            pitch,
-            width.into(),
-            height.into()
-        ),
-    cuMemAllocPitch_v2[3020] =
-        |pointer: Out, pitch: Out, width: u64, height: u64, element: u32| pitched(
-            pointer, pitch, width, height
-        ),
+        |pointer: Out<u32>, pitch: Out<u32>, width: u32, height: u32, element: u32|
+        pitched(pointer, pitch, width.into(), height.into()),
+    cuMemAllocPitch_v2[3020] = |pointer: Out, pitch: Out, width: u64, height: u64, element: u32|
+        pitched(pointer, pitch, width, height),
     cuMemAllocManaged[6000] =
         |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
     cuMemFree[2000] = |pointer: u32| releases(Space::DevicePointer, pointer.into()),
@@ -177,30 +171,19 @@ functions![
     cuMemFreeAsync[11020] | cuMemFreeAsync_ptsz[11020] =
         |pointer: u64, stream: u64| releases(Space::DevicePointer, pointer).on_stream(stream),
     // A destroyed pool's outstanding allocations live on until each is freed.
-    cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>| handle(Kind::Pool, pool)
-        .at(At::Properties(properties)),
+    cuMemPoolCreate[11020] = |pool: Out, properties: In<Properties>|
+        handle(Kind::Pool, pool).at(At::Properties(properties)),
     // Importing a pool that is already imported returns it again, and one call frees it (observed
     // on an H200).
-    cuMemPoolImportFromShareableHandle[11020] =
-        |pool: Out, shared: u64, kind: u32, flags: u64| Creates {
-            may_answer_again: true,
-            ..handle(Kind::Pool, pool)
-        },
+    cuMemPoolImportFromShareableHandle[11020] = |pool: Out, shared: u64, kind: u32, flags: u64|
+        Creates { may_answer_again: true, ..handle(Kind::Pool, pool) },
     cuMemPoolDestroy[11020] = |pool: u64| destroys(Kind::Pool, pool),
     // An allocation from a pool that another process shares. Its size is unknown.
-    cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64| Creates {
-        pool,
-        may_answer_again: true,
-        ..device(Kind::Imported, pointer, 0)
-    },
+    cuMemPoolImportPointer[11020] = |pointer: Out, pool: u64, shared: u64|
+        Creates { pool, may_answer_again: true, ..device(Kind::Imported, pointer, 0) },
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
-    cuMemCreate[10020] =
-        |memory: Out, bytes: usize, properties: In<Properties>, flags: u64| physical(
-            Kind::Physical,
-            memory,
-            bytes
-        )
-        .at(At::Properties(properties)),
+    cuMemCreate[10020] = |memory: Out, bytes: usize, properties: In<Properties>, flags: u64|
+        physical(Kind::Physical, memory, bytes).at(At::Properties(properties)),
     // Its size is unknown.
     cuMemImportFromShareableHandle[10020] =
         |memory: Out, shared: u64, kind: u32| physical(Kind::Imported, memory, 0),
@@ -208,22 +191,13 @@ functions![
     cuMemRelease[10020] = |memory: u64| gives_back(Space::PhysicalHandle, memory, 1, None),
     cuMemRetainAllocationHandle[11000] =
         |memory: Out, address: u64| Call::RetainsMapped(memory, address),
-    cuMemMap[10020] = |address: u64, bytes: u64, offset: u64, memory: u64, flags: u64| Call::Causes(
-        Event::Mapped {
-            address,
-            bytes,
-            handle: memory
-        }
-    ),
-    cuMemUnmap[10020] = |address: u64, bytes: u64| Releases {
-        share: Share::Maps(bytes),
-        ..releases(Space::Mapping, address)
-    },
+    cuMemMap[10020] = |address: u64, bytes: u64, offset: u64, memory: u64, flags: u64|
+        Call::Causes(Event::Mapped { address, bytes, handle: memory }),
+    cuMemUnmap[10020] = |address: u64, bytes: u64|
+        Releases { share: Share::Maps(bytes), ..releases(Space::Mapping, address) },
     cuMemAddressReserve[10020] =
-        |address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64| Creates {
-            outlives_context: true,
-            ..handle(Kind::AddressRange, address)
-        },
+        |address: Out, bytes: usize, alignment: usize, wish: u64, flags: u64|
+        Creates { outlives_context: true, ..handle(Kind::AddressRange, address) },
     cuMemAddressFree[10020] = |address: u64, bytes: usize| destroys(Kind::AddressRange, address),
     // Arrays. cuMipmappedArrayGetLevel and cuArrayGetPlane return parts of an array that must not
     // be destroyed, so they are not watched.
@@ -235,12 +209,8 @@ functions![
         |made: Out, descriptor: In<ArrayDescriptor3D<u32>>| array(Kind::Array, made, descriptor),
     cuArray3DCreate_v2[3020] =
         |made: Out, descriptor: In<ArrayDescriptor3D>| array(Kind::Array, made, descriptor),
-    cuMipmappedArrayCreate[5000] =
-        |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32| array(
-            Kind::Array,
-            made,
-            of_levels(descriptor, levels)
-        ),
+    cuMipmappedArrayCreate[5000] = |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32|
+        array(Kind::Array, made, of_levels(descriptor, levels)),
     cuArrayDestroy[2000] = |array: u64| destroys(Kind::Array, array),
     cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
     // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
@@ -251,21 +221,16 @@ functions![
     cuExternalMemoryGetMappedBuffer[10000] =
         |pointer: Out, memory: u64, descriptor: In<ExternalBuffer>| imported(pointer, descriptor),
     cuExternalMemoryGetMappedMipmappedArray[10000] =
-        |made: Out, memory: u64, descriptor: In<ExternalMipmapped>| array(
-            Kind::Imported,
-            made,
-            descriptor
-        ),
+        |made: Out, memory: u64, descriptor: In<ExternalMipmapped>|
+        array(Kind::Imported, made, descriptor),
     cuDestroyExternalMemory[10000] = |memory: u64| destroys(Kind::ExternalMemory, memory),
     cuImportExternalSemaphore[10000] =
         |semaphore: Out, descriptor: u64| handle(Kind::ExternalSemaphore, semaphore),
     cuDestroyExternalSemaphore[10000] =
         |semaphore: u64| destroys(Kind::ExternalSemaphore, semaphore),
     cuIpcOpenMemHandle[4010] | cuIpcOpenMemHandle_v2[11000] =
-        |pointer: Out, shared: IpcHandle, flags: u32| Creates {
-            bytes: Bytes::Asked,
-            ..creates(Kind::Imported, Space::IpcPointer, pointer)
-        },
+        |pointer: Out, shared: IpcHandle, flags: u32|
+        Creates { bytes: Bytes::Asked, ..creates(Kind::Imported, Space::IpcPointer, pointer) },
     cuIpcCloseMemHandle[4010] = |pointer: u64| gives_back(Space::IpcPointer, pointer, 1, None),
     // Views of memory: objects, and the older references.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
@@ -281,10 +246,8 @@ functions![
     cuStreamCreate[2000] = |stream: Out, flags: u32| handle(Kind::Stream, stream),
     cuStreamCreateWithPriority[5050] =
         |stream: Out, flags: u32, priority: i32| handle(Kind::Stream, stream),
-    cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32| Creates {
-        green: Some(green),
-        ..handle(Kind::Stream, stream)
-    },
+    cuGreenCtxStreamCreate[12050] = |stream: Out, green: u64, flags: u32, priority: i32|
+        Creates { green: Some(green), ..handle(Kind::Stream, stream) },
     cuStreamDestroy[2000] | cuStreamDestroy_v2[4000] = |stream: u64| destroys(Kind::Stream, stream),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EVENT.html
     cuEventCreate[2000] = |event: Out, flags: u32| handle(Kind::Event, event),
@@ -293,11 +256,8 @@ functions![
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
     cuModuleLoad[2000] = |module: Out, path: u64| handle(Kind::Module, module),
     cuModuleLoadData[2000] = |module: Out, image: u64| handle(Kind::Module, module),
-    cuModuleLoadDataEx[2010] =
-        |module: Out, image: u64, count: u32, options: u64, values: u64| handle(
-            Kind::Module,
-            module
-        ),
+    cuModuleLoadDataEx[2010] = |module: Out, image: u64, count: u32, options: u64, values: u64|
+        handle(Kind::Module, module),
     cuModuleLoadFatBinary[2000] = |module: Out, image: u64| handle(Kind::Module, module),
     cuModuleUnload[2000] = |module: u64| destroys(Kind::Module, module),
     cuLinkCreate[5050] | cuLinkCreate_v2[6050] =
@@ -305,14 +265,8 @@ functions![
     cuLinkDestroy[5050] = |link: u64| destroys(Kind::LinkState, link),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__LIBRARY.html
     cuLibraryLoadData[12000] | cuLibraryLoadFromFile[12000] =
-        |library: Out,
-         code: u64,
-         jit: u64,
-         values: u64,
-         count: u32,
-         options: u64,
-         more_values: u64,
-         more: u32| handle(Kind::Library, library),
+        |library: Out, code: u64, jit: u64, values: u64, jits: u32, options: u64, all: u64, count: u32|
+        handle(Kind::Library, library),
     cuLibraryUnload[12000] = |library: u64| destroys(Kind::Library, library),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html
     cuCtxCreate[2000] | cuCtxCreate_v2[3020] =
@@ -326,9 +280,8 @@ functions![
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
-    cuGreenCtxCreate[12040] =
-        |green: Out, resources: u64, device: i32, flags: u32| handle(Kind::GreenContext, green)
-            .at(At::Device(device)),
+    cuGreenCtxCreate[12040] = |green: Out, resources: u64, device: i32, flags: u32|
+        handle(Kind::GreenContext, green).at(At::Device(device)),
     cuGreenCtxDestroy[12040] = |green: u64| destroys(Kind::GreenContext, green),
     // Borrowed: it ends with the green context.
     cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
@@ -345,42 +298,26 @@ functions![
     cuGraphClone[10000] = |copy: Out, graph: u64| copied(Kind::GraphHandle, copy, graph, 0_u64),
     cuGraphDestroy[10000] = |graph: u64| destroys(Kind::GraphHandle, graph),
     cuGraphInstantiate[10000] | cuGraphInstantiate_v2[11000] =
-        |exec: Out, graph: u64, node: u64, log: u64, bytes: usize| copied(
-            Kind::ExecGraph,
-            exec,
-            graph,
-            0_u64
-        ),
+        |exec: Out, graph: u64, node: u64, log: u64, bytes: usize|
+        copied(Kind::ExecGraph, exec, graph, 0_u64),
     cuGraphInstantiateWithFlags[11040] =
         |exec: Out, graph: u64, flags: u64| copied(Kind::ExecGraph, exec, graph, flags),
     cuGraphInstantiateWithParams[12000] | cuGraphInstantiateWithParams_ptsz[12000] =
-        |exec: Out, graph: u64, parameters: In<u64>| copied(
-            Kind::ExecGraph,
-            exec,
-            graph,
-            parameters
-        ),
+        |exec: Out, graph: u64, parameters: In<u64>|
+        copied(Kind::ExecGraph, exec, graph, parameters),
     // Nodes that allocate and free: launches allocate and free the memory.
     cuGraphAddMemAllocNode[11040] =
-        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>| {
-            Call::AddsNode(graph, AddedNode::Allocates(parameters))
-        },
+        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>|
+        Call::AddsNode(graph, AddedNode::Allocates(parameters)),
     cuGraphAddMemFreeNode[11040] =
-        |node: u64, graph: u64, dependencies: u64, count: usize, pointer: u64| Call::AddsNode(
-            graph,
-            AddedNode::Frees(pointer)
-        ),
+        |node: u64, graph: u64, dependencies: u64, count: usize, pointer: u64|
+        Call::AddsNode(graph, AddedNode::Frees(pointer)),
     cuGraphAddNode[12020] =
-        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<Node>| {
-            Call::AddsNode(graph, AddedNode::Any(parameters))
-        },
+        |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<Node>|
+        Call::AddsNode(graph, AddedNode::Any(parameters)),
     cuGraphAddNode_v2[12030] | cuGraphAddNode_v3[13040] =
-        |node: u64,
-         graph: u64,
-         dependencies: u64,
-         edges: u64,
-         count: usize,
-         parameters: In<Node>| Call::AddsNode(graph, AddedNode::Any(parameters)),
+        |node: u64, graph: u64, dependencies: u64, edges: u64, count: usize, parameters: In<Node>|
+        Call::AddsNode(graph, AddedNode::Any(parameters)),
     cuGraphLaunch[10000] | cuGraphLaunch_ptsz[10000] =
         |exec: u64, stream: u64| Call::Launches(exec),
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
@@ -389,45 +326,37 @@ functions![
     // What a graph keeps alive for the program. Its clones and executable graphs get references
     // too, which each of them releases at its end.
     cuUserObjectCreate[11030] =
-        |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32| Creates {
-            references: references.into(),
-            ..handle(Kind::UserObject, object)
-        },
-    cuUserObjectRetain[11030] = |object: u64, count: u32| Call::Causes(Event::Retained {
-        key: named(Kind::UserObject, object),
-        count: count.into()
-    }),
+        |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
+        Creates { references: references.into(), ..handle(Kind::UserObject, object) },
+    cuUserObjectRetain[11030] = |object: u64, count: u32|
+        Call::Causes(Event::Retained { key: named(Kind::UserObject, object), count: count.into() }),
     cuUserObjectRelease[11030] =
         |object: u64, count: u32| gives_back(Space::Handle(Kind::UserObject), object, count, None),
-    cuGraphRetainUserObject[11030] =
-        |graph: u64, object: u64, count: u32, flags: u32| Call::Causes(Event::GraphRetained {
+    cuGraphRetainUserObject[11030] = |graph: u64, object: u64, count: u32, flags: u32|
+        Call::Causes(Event::GraphRetained {
             graph: named(Kind::GraphHandle, graph),
             key: named(Kind::UserObject, object),
             count: count.into(),
             moved: flags & USER_OBJECT_MOVE != 0,
         }),
-    cuGraphReleaseUserObject[11030] = |graph: u64, object: u64, count: u32| gives_back(
-        Space::Handle(Kind::UserObject),
-        object,
-        count,
-        Some(named(Kind::GraphHandle, graph))
-    ),
+    cuGraphReleaseUserObject[11030] = |graph: u64, object: u64, count: u32| {
+        let owner = Some(named(Kind::GraphHandle, graph));
+        gives_back(Space::Handle(Kind::UserObject), object, count, owner)
+    },
     // A capture creates a graph, or adds to an existing one.
     cuStreamBeginCapture[10000] | cuStreamBeginCapture_ptsz[10000] =
         |stream: u64| Call::BeginsCapture(stream, 0),
     cuStreamBeginCapture_v2[10010] | cuStreamBeginCapture_v2_ptsz[10010] =
         |stream: u64, mode: u32| Call::BeginsCapture(stream, 0),
     cuStreamBeginCaptureToGraph[12030] | cuStreamBeginCaptureToGraph_ptsz[12030] =
-        |stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32| {
-            Call::BeginsCapture(stream, graph)
-        },
+        |stream: u64, graph: u64, dependencies: u64, edges: u64, count: usize, mode: u32|
+        Call::BeginsCapture(stream, graph),
     cuStreamBeginRecaptureToGraph[13030] | cuStreamBeginRecaptureToGraph_ptsz[13030] =
-        |stream: u64, mode: u32, graph: u64, callback: u64, data: u64| Call::BeginsCapture(
-            stream, graph
-        ),
+        |stream: u64, mode: u32, graph: u64, callback: u64, data: u64|
+        Call::BeginsCapture(stream, graph),
     cuStreamEndCapture[10000] | cuStreamEndCapture_ptsz[10000] =
         |stream: u64, graph: Out| captured(stream, graph),
-];
+}
 
 #[cfg(test)]
 mod tests;

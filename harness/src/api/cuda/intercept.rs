@@ -27,7 +27,7 @@ use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::caller_without_stack;
 use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction};
-use crate::device::quiet::{quiet, quiet_if_heard};
+use crate::device::quiet::{quiet, try_quiet};
 use crate::device::{captures, exit};
 use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
@@ -67,7 +67,7 @@ pub(super) fn intercept<Begun: Default>(
     if exit::forked() || broken() {
         return forward();
     }
-    let Some(at_work) = quiet_if_heard() else {
+    let Some(at_work) = try_quiet() else {
         return forward();
     };
     state::prepare();

@@ -20,4 +20,6 @@ mod state;
 mod tests;
 
 pub(crate) use gpu_leak_interpose::Reach;
-pub(crate) use state::{Hearing, Missed, UnheardBefore, begin_check, hearing, is_heard, reach};
+pub(crate) use state::{
+    Interception, Missed, MissedBefore, begin_check, hearing, is_intercepted, reach,
+};

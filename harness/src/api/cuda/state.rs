@@ -47,7 +47,7 @@ extern "C" fn begin() {
 
 /// How much of the program's use of the driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Hearing {
+pub(crate) enum Interception {
     /// Nobody has initialised the driver.
     Unused,
     /// All calls so far.
@@ -63,7 +63,7 @@ pub(crate) enum Hearing {
 /// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing, and
 /// nobody else can call it: no function of the table was looked up in this process, and none was bound.
 fn is_used_by_vulkan_alone() -> bool {
-    vulkan::is_heard()
+    vulkan::is_intercepted()
         && reach() == Reach::EveryLookup
         && !FUNCTIONS.iter().any(WatchedFunction::is_looked_up)
         && bindings_past_us(0)
@@ -98,7 +98,7 @@ pub(super) fn prepare() {
 
 /// The calls that had been missed when a check began.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct UnheardBefore {
+pub(crate) struct MissedBefore {
     /// `None` for a check that asks about bindings since the process began.
     bindings: Option<usize>,
     calls: Vec<UnheardCalls>,
@@ -114,7 +114,7 @@ pub(crate) struct Missed {
     pub(crate) libraries: Vec<String>,
 }
 
-impl UnheardBefore {
+impl MissedBefore {
     /// Returns what has been missed since, of the functions whose names `is_meant` selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = unheard_calls().into_iter();
@@ -135,9 +135,9 @@ impl UnheardBefore {
 }
 
 /// Begins a check.
-pub(crate) fn begin_check() -> UnheardBefore {
+pub(crate) fn begin_check() -> MissedBefore {
     driver::find();
-    UnheardBefore {
+    MissedBefore {
         bindings: Some(bindings_past_us(usize::MAX).now),
         calls: unheard_calls(),
     }
@@ -150,7 +150,7 @@ pub(crate) fn reach() -> Reach {
 
 /// Returns how much of the program's use of the driver was intercepted in the check that ends;
 /// `before` is from its beginning.
-pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
+pub(crate) fn hearing(before: &MissedBefore) -> Interception {
     // At exit the loader has already finalised its libraries, and asking for one would initialise
     // it again.
     let may_ask_loader = !exit::exiting();
@@ -158,13 +158,13 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
         driver::find();
     }
     if wrapper::broken() {
-        return Hearing::Broken;
+        return Interception::Broken;
     }
     if !INITIALISED.load(Ordering::Relaxed) {
         let is_used = contexts::driver_in_use();
         return match is_used && !(may_ask_loader && is_used_by_vulkan_alone()) {
-            true => Hearing::None,
-            false => Hearing::Unused,
+            true => Interception::None,
+            false => Interception::Unused,
         };
     }
     let mut missed = before.missed(|name| !vulkan::is_named_so(name));
@@ -174,12 +174,12 @@ pub(crate) fn hearing(before: &UnheardBefore) -> Hearing {
     missed.libraries.extend(elsewhere);
     missed.libraries.dedup();
     match missed == Missed::default() {
-        true => Hearing::Whole,
-        false => Hearing::Partly(missed),
+        true => Interception::Whole,
+        false => Interception::Partly(missed),
     }
 }
 
 /// Whether the driver's calls are intercepted, so that its pools can be read and synchronised.
-pub(crate) fn is_heard() -> bool {
+pub(crate) fn is_intercepted() -> bool {
     INITIALISED.load(Ordering::Relaxed) && !wrapper::broken()
 }

@@ -23,7 +23,7 @@ use crate::api::pointer::In;
 use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::{caller, freeing_caller, stack};
 use crate::device::exit;
-use crate::device::quiet::{quiet, quiet_if_heard};
+use crate::device::quiet::{quiet, try_quiet};
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };
@@ -47,7 +47,7 @@ pub(super) fn heard(
         return forward();
     }
     // What layers and drivers do with Vulkan inside the program's call is part of that call.
-    let Some(_at_work) = quiet_if_heard() else {
+    let Some(_at_work) = try_quiet() else {
         return forward();
     };
     state::prepare();

@@ -57,4 +57,4 @@ pub(crate) use look_up::found as functions_found;
 pub(crate) use owners::device_name;
 #[cfg(feature = "holders")]
 pub(crate) use owners::handles;
-pub(crate) use state::{is_heard, is_named_so, register, result_name};
+pub(crate) use state::{is_intercepted, is_named_so, register, result_name};

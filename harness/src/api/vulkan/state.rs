@@ -34,7 +34,7 @@ pub(super) fn used() {
 }
 
 /// Whether the program uses Vulkan and its calls are intercepted.
-pub(crate) fn is_heard() -> bool {
+pub(crate) fn is_intercepted() -> bool {
     IS_USED.load(Ordering::Relaxed) && !broken()
 }
 

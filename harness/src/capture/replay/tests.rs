@@ -5,7 +5,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Heard, ReplayedRecording, Wrong, replay};
+use super::{Replayed, ReplayedRecording, Wrong, replay};
 use crate::capture::record::Recorder;
 use crate::capture::recording::{RecordingHeader, SCHEMA, SCHEMA_VERSION};
 use crate::ledger::event::{
@@ -90,8 +90,8 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     let source = replay(recording, &ledger, |heard| match heard {
-        Heard::Line(line) => Err(format!("unknown {line:?}")),
-        Heard::Event(..) => Ok(()),
+        Replayed::Line(line) => Err(format!("unknown {line:?}")),
+        Replayed::Event(..) => Ok(()),
     })?;
     Ok((ledger, source))
 }
@@ -166,7 +166,8 @@ fn what_cannot_be_is_told_with_its_line() {
     let ended = json!({"release-ended": {"ticket": 5, "error": 0, "stack": 0}});
     let retained = json!({"primary-retained": {"place": "cuda:0", "caller": {"thread": 1, "scope": 0, "stack": 0}}});
     let named = json!({"release-ended": {"ticket": 5, "error": 1, "stack": 9}});
-    let event = |order: u64, event| json!({"record": "event", "order": order, "event": event});
+    let event =
+        |order: u64, event| json!({"record": "event", "order": order, "event": event, "at_us": 1});
     let stack = |id: u64| json!({"record": "stack", "id": id, "addresses": [1, 2]});
     for (lines, line, what) in [
         (vec![event(1, ended)], 2, "no free with the ticket 5"),

@@ -1,6 +1,6 @@
 //! Makes a process listen: to the driver, to other sources, and for a recording.
 
-use crate::api::cuda::{self, UnheardBefore};
+use crate::api::cuda::{self, MissedBefore};
 use crate::capture::{self, record};
 use crate::check::scopes::hooks;
 use crate::device::start::BeforeFirstThread;
@@ -14,7 +14,7 @@ use crate::{observe, probe, registry};
 /// # Panics
 ///
 /// If more allocators have a probe than can be distinguished.
-pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> UnheardBefore {
+pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     Workspace::init(manifest_dir, file);
     // Before anything is reported, so that an allocator with a probe is always counted.
     for probe in probe::all() {

@@ -50,7 +50,7 @@ fn end_allow(outer: u64) {
 }
 
 fn hand_over(address: u64) {
-    if let Some(_quiet) = observe::heard() {
+    if let Some(_quiet) = observe::begin_report() {
         ledger::live().apply(&Event::HandedOver { address });
     }
 }

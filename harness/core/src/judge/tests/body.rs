@@ -127,7 +127,6 @@ impl Body {
         body(&mut run);
         let Run { mut input, .. } = run;
         input.ended = self.events;
-        input.calls = Some(self.events - input.began);
         input.live = self.live.clone();
         self.input.runs.push(input);
         self

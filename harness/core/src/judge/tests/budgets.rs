@@ -126,7 +126,8 @@ fn a_limit_of_a_layer_that_nobody_reported_is_told() {
     let mut check = check();
     let cache = Layer::allocator("budgets-cache");
     let limits = &mut check.input.facts.budget;
-    (limits.layer, limits.allocated, limits.allocations) = (cache, Some(1), Some(1));
+    limits.layer = cache;
+    (limits.max_allocated, limits.max_allocation_count) = (Some(1), Some(1));
     check.run(|run| {
         let driver = LayerName::Layer(Layer::DRIVER);
         run.input.end.layers.push(usage(driver, 0, 0));

@@ -212,21 +212,6 @@ fn the_calls_that_created_it_are_counted_from_the_run_s_first() {
         leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:2,last:3,of:4}; records [3, 4]
     ",
     );
-    // Not in recordings of older releases.
-    check.input.runs[0].calls = Some(3);
-    check.tells(
-        "
-        leaked
-        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; records [3, 4]
-    ",
-    );
-    check.input.runs[0].calls = None;
-    check.tells(
-        "
-        leaked
-        leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; records [3, 4]
-    ",
-    );
 }
 
 #[test]

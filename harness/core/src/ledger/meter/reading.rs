@@ -44,11 +44,11 @@ pub struct MeterReading {
     pub in_turn: Vec<InTurn>,
     /// Of a log, the lifetimes.
     pub lifetimes: Vec<Lifetime>,
-    /// How many more there were.
+    /// How many lifetimes were not kept.
     pub lost: u64,
 }
 
-/// The part that one stack has in it.
+/// The contribution of one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SiteUsage {
     /// The stack.
@@ -58,7 +58,7 @@ pub struct SiteUsage {
     /// How many bytes.
     pub bytes: u64,
     /// The events that allocated the first and the last of what was live at the peak; 0 for what was
-    /// live when the log began, and unknown in recordings of older releases.
+    /// live when the log began.
     #[serde(default)]
     pub allocated: (u64, u64),
 }

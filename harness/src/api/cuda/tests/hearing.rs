@@ -1,7 +1,7 @@
 //! Whether the driver is heard, and for how long.
 
 use super::{allocate, free, live, watched_context, with_driver};
-use crate::api::cuda::{Hearing, UnheardBefore, hearing};
+use crate::api::cuda::{Interception, MissedBefore, hearing};
 use crate::device::{contexts, exit, pools};
 use crate::ledger;
 use gpu_leak_interpose::real_symbol;
@@ -24,7 +24,7 @@ fn a_forked_child_is_left_alone() {
         // SAFETY: `child` is a child of this process and `status` is writable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(libc::WEXITSTATUS(status), 7);
-        assert_eq!(hearing(&UnheardBefore::default()), Hearing::Whole);
+        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
     });
 }
 
@@ -32,18 +32,18 @@ fn a_forked_child_is_left_alone() {
 fn a_driver_that_nobody_has_initialised_is_not_used() {
     with_driver("", || {
         assert_eq!(
-            hearing(&UnheardBefore::default()),
-            Hearing::Unused,
+            hearing(&MissedBefore::default()),
+            Interception::Unused,
             "it is not there"
         );
         assert_eq!(contexts::missing(), None);
         assert_eq!(
-            hearing(&UnheardBefore::default()),
-            Hearing::Unused,
+            hearing(&MissedBefore::default()),
+            Interception::Unused,
             "the harness has initialised it"
         );
         watched_context();
-        assert_eq!(hearing(&UnheardBefore::default()), Hearing::Whole);
+        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
     });
 }
 
@@ -60,7 +60,7 @@ fn a_driver_that_was_initialised_unheard_is_not_heard() {
         };
         // SAFETY: it has no conditions.
         assert_eq!(unsafe { initialise(0) }, 0);
-        assert_eq!(hearing(&UnheardBefore::default()), Hearing::None);
+        assert_eq!(hearing(&MissedBefore::default()), Interception::None);
     });
 }
 
@@ -71,6 +71,6 @@ fn a_panic_of_the_harness_in_a_call_reaches_nobody_and_ends_the_trust_in_it() {
         ledger::live().listen(Box::new(|_, _, _| panic!("a defect of the harness")));
         let pointer = allocate(64);
         assert_eq!(free(pointer), 0);
-        assert_eq!(hearing(&UnheardBefore::default()), Hearing::Broken);
+        assert_eq!(hearing(&MissedBefore::default()), Interception::Broken);
     });
 }

@@ -39,7 +39,7 @@ fn free(ledger: &Ledger, key: Key, caller: Caller, error: u32) {
 #[test]
 fn a_listener_hears_every_event_once_with_the_ledger_s_answer() {
     let ledger = Ledger::new();
-    assert!(!ledger.is_heard());
+    assert!(!ledger.has_listener());
     allocate(&ledger, 0x1000, 8, by(SCOPE));
     let heard: Arc<Mutex<Vec<(usize, bool)>>> = Arc::default();
     let list = Arc::clone(&heard);
@@ -47,7 +47,7 @@ fn a_listener_hears_every_event_once_with_the_ledger_s_answer() {
         let live = ledger.select(|_| true).len();
         list.lock().unwrap().push((live, ticket.is_some()));
     }));
-    assert!(ledger.is_heard());
+    assert!(ledger.has_listener());
     // A second one is not heard.
     ledger.listen(Box::new(|_, _, _| panic!("there is a listener")));
     free(&ledger, super::key(0x1000), by(SCOPE), 0);

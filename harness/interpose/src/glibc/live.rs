@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use super::MarkedThread;
+use crate::MarkedThread;
 
 /// Starting a thread costs far more than this lock.
 static LIVE: Mutex<Live> = Mutex::new(Live {
@@ -60,23 +60,21 @@ pub(super) fn is_forked() -> bool {
     first.is_err_and(|counting| counting != here)
 }
 
-/// Returns how many live threads inherited `token`.
-pub(crate) fn count(token: u64) -> usize {
-    let Some(live) = lock() else {
-        return 0;
-    };
-    let found = live.counts.iter().find(|(known, _)| *known == token);
-    found.map_or(0, |(_, count)| *count)
+/// Returns how many live threads inherited this token, including those that are about to begin or
+/// are running their destructors. 0 without [`inherits`](crate::inherits).
+#[must_use]
+pub fn live(token: u64) -> usize {
+    let live = lock();
+    let mut counts = live.iter().flat_map(|live| &live.counts);
+    counts
+        .find(|(known, _)| *known == token)
+        .map_or(0, |(_, count)| *count)
 }
 
-/// Returns the kernel's ids of the threads that inherited any token. One that has just begun may be
-/// missing.
-pub(crate) fn threads() -> Vec<libc::pid_t> {
-    marked().into_iter().map(|thread| thread.id).collect()
-}
-
-/// Returns the same threads with their marks.
-pub(crate) fn marked() -> Vec<MarkedThread> {
+/// Returns the threads of [`threads_with_token`](crate::threads_with_token) with their
+/// [marks](crate::mark_threads).
+#[must_use]
+pub fn marked_threads() -> Vec<MarkedThread> {
     let public = |live: MutexGuard<'_, Live>| live.threads.iter().map(|it| it.public).collect();
     lock().map_or_else(Vec::new, public)
 }
@@ -104,20 +102,27 @@ pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Returns how many were started, including those that are being started.
-pub(crate) fn without_token() -> u64 {
+/// Returns how many threads were ever started by threads with token 0, including those that are
+/// being started. 0 without [`inherits`](crate::inherits).
+#[must_use]
+pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether a thread is being started, with a token or without: it may be missing from either list.
-pub(crate) fn is_starting() -> bool {
+/// Whether a thread is being started, with a token or without: it may be missing from
+/// [`threads_with_token`](crate::threads_with_token) or from the kernel's list. Always false without
+/// [`inherits`](crate::inherits).
+#[must_use]
+pub fn is_starting() -> bool {
     // In a forked child, a call that another thread of the parent had begun never returns.
     let Some(live) = lock() else {
         return false;
     };
     // In this order: a call that has returned by then began earlier.
     let returned = RETURNED.load(Ordering::SeqCst);
-    returned != without_token() || live.is_starting()
+    // A thread that is counted may not run yet.
+    let counted: usize = live.counts.iter().map(|(_, count)| count).sum();
+    returned != started_without_token() || counted != live.threads.len()
 }
 
 /// Counts a thread that is about to inherit `token`.
@@ -139,12 +144,6 @@ pub(crate) fn remove(token: u64) {
 }
 
 impl Live {
-    /// Whether a thread is counted that does not run yet.
-    fn is_starting(&self) -> bool {
-        let counted: usize = self.counts.iter().map(|(_, count)| count).sum();
-        counted != self.threads.len()
-    }
-
     fn remove(&mut self, token: u64) {
         let counts = &mut self.counts;
         if let Some(at) = counts.iter().position(|(known, _)| *known == token) {
@@ -208,7 +207,7 @@ mod tests {
     use std::ffi::c_void;
     use std::ptr;
 
-    use super::{add, count, lock, remove};
+    use super::{add, live, lock, remove};
     use crate::threads::{set_token, token};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
@@ -241,7 +240,7 @@ mod tests {
             unsafe { libc::alarm(10) };
             let inherited = token_of_a_thread() == 21;
             remove(22);
-            let counted = count(21) + count(22);
+            let counted = live(21) + live(22);
             // SAFETY: ends the child immediately, without handlers.
             unsafe { libc::_exit(i32::from(!inherited || counted != 0)) };
         }
@@ -250,7 +249,7 @@ mod tests {
         // SAFETY: `child` is a child of this process and `status` is writable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(status, 0);
-        assert_eq!(count(22), 1);
+        assert_eq!(live(22), 1);
         remove(22);
         set_token(before);
     }

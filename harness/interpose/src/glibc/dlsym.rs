@@ -6,10 +6,12 @@
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{mem, ptr};
 
-use crate::{process, registry};
+use super::{process, registry};
+use crate::interface::function;
+use crate::loader::while_open;
 
 /// Makes `dladdr1` return the object.
 const RTLD_DL_LINKMAP: c_int = 2;
@@ -121,7 +123,8 @@ fn real(
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
         // SAFETY: the caller's object is loaded, and its name is a C string.
-        while_open(unsafe { (*map).name }, look_up).flatten()
+        let name = unsafe { CStr::from_ptr((*map).name) };
+        while_open(name, look_up).flatten()
     };
     let found = look_up(handle).or_else(beside_the_caller).ok_or(next)?;
     let Some(behind) = registry::behind_trampolines(found) else {
@@ -140,19 +143,9 @@ fn real(
 pub(crate) fn next() -> Dlsym {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    let mut next = NEXT.load(Ordering::Relaxed);
-    if next.is_null() {
-        // A preloaded `dlsym` may lie between ours and the C library's.
-        // SAFETY: the name is a C string.
-        next = unsafe { of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr()) };
-        if next.is_null() {
-            next = of_libc() as *mut c_void;
-        }
-        // Threads that race find the same function.
-        NEXT.store(next, Ordering::Relaxed);
-    }
-    // SAFETY: not null, and the function with this name.
-    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(next) }
+    // A preloaded `dlsym` may lie between ours and the C library's.
+    // SAFETY: the name is a C string, and the function has this name.
+    unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
 }
 
 /// Returns the C library's `dlsym`, looked up by its version: to find it by its name alone, `dlsym`
@@ -160,25 +153,41 @@ pub(crate) fn next() -> Dlsym {
 pub(crate) fn of_libc() -> Dlsym {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    let mut found = FOUND.load(Ordering::Relaxed);
-    if found.is_null() {
-        // The version of the processor's first glibc, which all later ones have, in libc or in
-        // libdl. A missing version would cause an error message to be allocated, possibly by an
-        // interposed `malloc` that is calling this.
-        let version = if cfg!(target_arch = "x86_64") {
-            c"GLIBC_2.2.5"
-        } else {
-            c"GLIBC_2.17"
-        };
-        // SAFETY: both are C strings.
-        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-        if found.is_null() {
-            found = finds_nothing as *mut c_void;
-        }
-        FOUND.store(found, Ordering::Relaxed);
+    // The version of the processor's first glibc, which all later ones have, in libc or in
+    // libdl. A missing version would cause an error message to be allocated, possibly by an
+    // interposed `malloc` that is calling this.
+    let version = if cfg!(target_arch = "x86_64") {
+        c"GLIBC_2.2.5"
+    } else {
+        c"GLIBC_2.17"
+    };
+    let name = c"dlsym".as_ptr();
+    // SAFETY: both are C strings, and the function has this name.
+    unsafe {
+        once(&FOUND, || {
+            libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr())
+        })
     }
-    // SAFETY: not null, and the function with this name.
-    unsafe { std::mem::transmute::<*mut c_void, Dlsym>(found) }
+    .unwrap_or(finds_nothing)
+}
+
+/// Returns the function of the type `F` that `find` returns, which is called once and whose result is kept
+/// in `known`. Threads that race find the same function.
+///
+/// # Safety
+///
+/// As for [`function`].
+pub(crate) unsafe fn once<F: Copy>(
+    known: &AtomicPtr<c_void>,
+    find: impl FnOnce() -> *mut c_void,
+) -> Option<F> {
+    let mut found = known.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = find();
+        known.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: the caller keeps the contract.
+    unsafe { function(found) }
 }
 
 /// Replaces the C library's `dlsym` if there is none.
@@ -188,42 +197,11 @@ unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_v
 
 /// Returns the loaded object that contains `address`.
 pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
-    let mut info = std::mem::MaybeUninit::uninit();
+    let mut info = mem::MaybeUninit::uninit();
     let mut map = ptr::null_mut();
     // SAFETY: both results are writable; any address may be queried.
     let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
     (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
-}
-
-/// Returns the name under which a loaded object exports what begins at exactly this address. It is valid
-/// while the object is loaded.
-pub(crate) fn name_at<'name>(address: *const c_void) -> Option<&'name CStr> {
-    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: the result is writable; any address may be queried.
-    let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) };
-    // SAFETY: a call that finds something writes all fields.
-    let info = (found != 0).then(|| unsafe { info.assume_init() })?;
-    let is_exact = info.dli_saddr.cast_const() == address && !info.dli_sname.is_null();
-    // SAFETY: the name is a C string of the object.
-    is_exact.then(|| unsafe { CStr::from_ptr(info.dli_sname) })
-}
-
-/// Calls `body` with a handle of the loaded object with this name, which stays loaded meanwhile.
-/// Returns `None` if there is no such object. A `LinkMap` is a handle as well, but for an object
-/// that was loaded at program start the C library has no search list until somebody opens it.
-pub(crate) fn while_open<T>(name: *const c_char, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
-    // SAFETY: only asks for what is already loaded; the caller passes the C string of a loaded
-    // object's name.
-    let handle = unsafe { libc::dlopen(name, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-    if handle.is_null() {
-        // SAFETY: takes this thread's message, which nothing keeps.
-        unsafe { libc::dlerror() };
-        return None;
-    }
-    let answer = body(handle);
-    // SAFETY: it was opened above.
-    unsafe { libc::dlclose(handle) };
-    Some(answer)
 }
 
 /// Returns the loaded object that contains this copy of the crate.

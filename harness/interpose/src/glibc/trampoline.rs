@@ -9,12 +9,12 @@
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
+use std::{ptr, slice};
 
-use crate::dlsym;
+use super::dlsym;
+use super::process;
 use crate::interface::{Trampoline, Trampolines};
-use crate::process;
 
 /// Defines the named functions of a library and collects them for
 /// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a preloaded
@@ -84,14 +84,12 @@ impl Trampolines {
         }
     }
 
-    fn entries(&self) -> &'static [&'static Trampoline] {
-        // SAFETY: from such a slice.
-        unsafe { std::slice::from_raw_parts(self.entries.cast(), self.count) }
-    }
-
     /// Makes each trampoline find its function again.
     pub(crate) fn reset(&self) {
-        for entry in self.entries() {
+        // SAFETY: from such a slice, in `new`.
+        let entries: &[&Trampoline] =
+            unsafe { slice::from_raw_parts(self.entries.cast(), self.count) };
+        for entry in entries {
             entry
                 .target
                 .store(self.unresolved.cast_mut(), Ordering::Release);

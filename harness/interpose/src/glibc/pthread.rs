@@ -5,10 +5,15 @@
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::ptr;
+use std::sync::atomic::AtomicPtr;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{OF_A_DRIVER, TOKEN, live};
-use crate::dlsym;
+use super::{dlsym, live};
+use crate::{set_token, token};
+
+/// Stands in the counts for threads of drivers; it is no thread's token.
+const OF_A_DRIVER: u64 = u64::MAX;
 
 /// The function that a thread runs. It may be unwound through, by `pthread_exit` and cancellation,
 /// and no frame of this file holds anything to drop while it runs.
@@ -46,11 +51,14 @@ unsafe extern "C" fn pthread_create(
     routine: Routine,
     argument: *mut c_void,
 ) -> c_int {
-    let Some(create) = next() else {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    // SAFETY: the function has this name.
+    let Some(create) = (unsafe { behind::<Create>(&NEXT, c"pthread_create") }) else {
         return libc::EAGAIN;
     };
     run_first();
-    let token = TOKEN.get();
+    let token = token();
     let counted_as = match is_drivers(routine) {
         true => OF_A_DRIVER,
         false => token,
@@ -105,54 +113,44 @@ fn is_drivers(routine: Routine) -> bool {
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     // The box is freed here: a variable would hold it while the routine runs.
     // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
-    let Start {
-        routine,
-        argument,
-        token,
-        counted_as,
-        mark,
-    } = *unsafe { Box::from_raw(start.cast::<Start>()) };
-    TOKEN.set(token);
-    live::remove_at_end(counted_as, mark);
-    routine(argument)
+    let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
+    set_token(start.token);
+    live::remove_at_end(start.counted_as, start.mark);
+    (start.routine)(start.argument)
 }
 
-/// The function that marks threads; null for none.
-static MARK: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The function that marks threads.
+static MARK: OnceLock<fn() -> u64> = OnceLock::new();
 
-/// Calls `mark` for each thread that will inherit a token.
-pub(crate) fn mark_by(mark: fn() -> u64) {
-    MARK.store(mark as *mut c_void, Ordering::Release);
+/// Calls `mark` from now on when a thread that inherits a token is started or detached, on the thread that
+/// does so. It must not panic or start a thread. Only the first function takes effect; without
+/// [`inherits`](crate::inherits) none does.
+pub fn mark_threads(mark: fn() -> u64) {
+    let _ = MARK.set(mark);
 }
 
 fn mark() -> u64 {
     // A lock that it needs may be held by a thread that does not exist in the child.
-    if live::is_forked() {
-        return 0;
-    }
-    let mark = MARK.load(Ordering::Acquire);
-    // SAFETY: a null pointer is `None`; any other one comes from a function of this type.
-    let mark = unsafe { std::mem::transmute::<*mut c_void, Option<fn() -> u64>>(mark) };
+    let mark = MARK.get().filter(|_| !live::is_forked());
     mark.map_or(0, |mark| mark())
 }
 
-/// The function to run before the next thread begins; null for none.
-static FIRST: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+/// The function to run before the next thread begins.
+static FIRST: Mutex<Option<fn()>> = Mutex::new(None);
 
-/// Runs `first` before the next thread begins.
-pub(crate) fn before_next(first: fn()) {
-    FIRST.store(first as *mut c_void, Ordering::Release);
+/// Runs `first` once, on the thread that is about to start the program's next thread, before that
+/// thread begins. It must not panic. Only the last function takes effect; without
+/// [`inherits`](crate::inherits) none does.
+pub fn before_next_thread(first: fn()) {
+    *FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
     link();
 }
 
 fn run_first() {
-    if FIRST.load(Ordering::Relaxed).is_null() {
-        return;
-    }
-    // Taken out first, because it may start threads itself.
-    let first = FIRST.swap(std::ptr::null_mut(), Ordering::Acquire);
-    // SAFETY: a null pointer is `None`; any other one comes from a function of this type.
-    if let Some(first) = unsafe { std::mem::transmute::<*mut c_void, Option<fn()>>(first) } {
+    // Does not wait: in a forked child, the lock may be held by a thread that does not exist there. The
+    // function is taken out first, because it may start threads itself.
+    let first = FIRST.try_lock().ok().and_then(|mut first| first.take());
+    if let Some(first) = first {
         first();
     }
 }
@@ -165,37 +163,24 @@ fn run_first() {
 /// As in the manual page: `thread` is the handle of a thread that nobody has joined or detached.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
-    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
     live::detached(thread, mark);
-    let next = behind(&NEXT, c"pthread_detach");
-    // SAFETY: a null pointer is `None`; any other is the function of this name.
-    let next = unsafe { std::mem::transmute::<*mut c_void, Option<Detach>>(next) };
-    // SAFETY: the caller keeps the contract.
-    next.map_or(libc::ESRCH, |next| unsafe { next(thread) })
-}
-
-/// The `pthread_create` behind ours; none if there is none.
-fn next() -> Option<Create> {
-    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-
-    let next = behind(&NEXT, c"pthread_create");
-    // SAFETY: a null pointer is `None`; any other is the function of this name, whose type the C
-    // library and every interposer share.
-    unsafe { std::mem::transmute::<*mut c_void, Option<Create>>(next) }
-}
-
-/// Returns the definition of `name` behind ours, which is looked up once and kept in `known`; null if there
-/// is none.
-fn behind(known: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let mut found = known.load(Ordering::Relaxed);
-    if found.is_null() {
-        // SAFETY: the name ends in a zero byte, and looking a name up has no other precondition.
-        found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        // Threads that race find the same function.
-        known.store(found, Ordering::Relaxed);
+    // SAFETY: the caller keeps the contract, and the function has this name.
+    unsafe {
+        let next: Option<Detach> = behind(&NEXT, c"pthread_detach");
+        next.map_or(libc::ESRCH, |next| next(thread))
     }
-    found
+}
+
+/// Returns the definition of `name` behind ours, which is looked up once; `None` if there is none.
+///
+/// # Safety
+///
+/// `F` is the type of the function with this name, which the C library and every interposer share.
+unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
+    // SAFETY: the name is a C string, and the caller guarantees the type.
+    unsafe { dlsym::once(known, || dlsym::next()(libc::RTLD_NEXT, name.as_ptr())) }
 }
 
 /// Makes the linker keep `pthread_create`: it takes an object out of a library only for a symbol

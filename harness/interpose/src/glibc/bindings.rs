@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::dlsym;
+use super::dlsym;
+use super::objects::{self, Object, Relocation};
+use super::registry;
 use crate::loader::object_changes;
-use crate::objects::{self, Object, Relocation};
-use crate::registry;
 
 /// The known bindings of the process.
 struct State {
@@ -49,16 +49,16 @@ fn state() -> MutexGuard<'static, State> {
 
 /// Rebinds what is new, and reports the library, the symbol and whether it was rebound for each
 /// binding that was found after `since` or could not be rebound.
-pub(crate) fn past_us(since: usize, mut each: impl FnMut(&CStr, &CStr, bool)) -> usize {
+pub(crate) fn past_us(since: usize, each: impl Fn(&CStr, &CStr, u64)) -> usize {
     let (loaded, unloaded) = object_changes();
-    let counts = (loaded, unloaded, registry::count());
+    let counts = (loaded, unloaded, registry::tables().count());
     if state().counts != counts {
         rebind(counts);
     }
     let state = state();
     for found in &state.found {
         if found.at > since || !found.rebound {
-            each(&found.library, &found.symbol, found.rebound);
+            each(&found.library, &found.symbol, found.rebound.into());
         }
     }
     state.now
@@ -105,18 +105,15 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
     // It still leads to the code that binds it at the first call, so it was not called yet.
     let is_unbound =
         relocation.is_undefined && dlsym::object_of(bound) == Some(handle.cast_const().cast());
-    let target = if is_dlsym {
-        target_of_dlsym(bound, is_unbound)
-    } else {
-        let real = if is_unbound {
-            would_bind(handle, relocation.symbol)
-        } else {
-            bound
-        };
-        let target = registry::by_name(relocation.symbol, real.cast_const().cast());
-        (target != real.cast_const().cast()).then_some(target.cast())
+    let real = match is_unbound {
+        true if !is_dlsym => would_bind(handle, relocation.symbol),
+        _ => bound,
     };
-    let Some(target) = target else {
+    let target = match is_dlsym {
+        true => target_of_dlsym(bound, is_unbound),
+        false => Some(registry::by_name(relocation.symbol, real.cast_const().cast()).cast()),
+    };
+    let Some(target) = target.filter(|target| *target != real.cast_const()) else {
         return;
     };
     // Reported first: another thread that asks meanwhile finds it rebound, and must know.
@@ -144,12 +141,10 @@ fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void
 /// Returns what a symbol of an object will be bound to: it is searched in the global scope, and
 /// then in what was loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
-    let handles = [libc::RTLD_DEFAULT, handle];
-    let found = handles.into_iter().find_map(|handle| {
-        // SAFETY: the object is loaded; the name is a C string.
-        let found = unsafe { dlsym::next()(handle, symbol.as_ptr()) };
-        (!found.is_null()).then_some(found)
-    });
+    // SAFETY: the object is loaded; the name is a C string.
+    let look_up = |handle| unsafe { dlsym::next()(handle, symbol.as_ptr()) };
+    let found = [libc::RTLD_DEFAULT, handle].map(look_up);
+    let found = found.into_iter().find(|found| !found.is_null());
     found.unwrap_or(ptr::null_mut())
 }
 

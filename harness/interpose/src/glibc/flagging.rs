@@ -88,20 +88,18 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
 }
 
 /// Reports each function that was called through its thunk, and how many times.
-pub(crate) fn unheard_calls(mut each: impl FnMut(&CStr, u64)) {
+pub(crate) fn unheard_calls(each: impl Fn(&CStr, &CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
     for flag in FLAGS.iter().take(wanted) {
         let calls = flag.calls.load(Ordering::Relaxed);
         let name = flag.name.load(Ordering::Acquire);
         if calls != 0 && !name.is_null() {
             // SAFETY: a C string that `thunk` has leaked.
-            each(unsafe { CStr::from_ptr(name) }, calls);
+            each(c"", unsafe { CStr::from_ptr(name) }, calls);
         }
     }
-    if let Some(more) = wanted.checked_sub(COUNT).filter(|more| *more > 0) {
-        each(
-            c"(more functions than can be counted separately)",
-            more as u64,
-        );
+    if wanted > COUNT {
+        let name = c"(more functions than can be counted separately)";
+        each(c"", name, (wanted - COUNT) as u64);
     }
 }

@@ -5,10 +5,10 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::{ptr, slice};
+use std::{iter, ptr};
 
-use crate::dlsym::{self, LinkMap};
-use crate::loader::visit_objects;
+use super::dlsym::{self, LinkMap};
+use crate::loader::{segments, visit_objects, while_open};
 
 /// An object as described by its program headers.
 pub(crate) struct Object {
@@ -26,26 +26,18 @@ pub(crate) struct Object {
 pub(crate) fn loaded() -> Vec<Object> {
     let mut objects = Vec::new();
     visit_objects(|info| {
-        // SAFETY: the loader passes the object's own headers and name.
-        let (headers, name) = unsafe {
-            let count = usize::from(info.dlpi_phnum);
-            let headers = slice::from_raw_parts(info.dlpi_phdr, count);
-            (headers, CStr::from_ptr(info.dlpi_name))
-        };
-        let base = info.dlpi_addr as usize;
         let mut object = Object {
-            name: name.to_owned(),
+            // SAFETY: the loader passes the object's own name.
+            name: unsafe { CStr::from_ptr(info.dlpi_name) }.to_owned(),
             dynamic: 0,
-            base,
+            base: info.dlpi_addr as usize,
             writable: Vec::new(),
             relro: 0..0,
         };
-        for header in headers {
-            let from = base.wrapping_add(header.p_vaddr as usize);
-            let range = from..from.wrapping_add(header.p_memsz as usize);
-            match header.p_type {
-                libc::PT_LOAD if header.p_flags & libc::PF_W != 0 => object.writable.push(range),
-                libc::PT_DYNAMIC => object.dynamic = from,
+        for (kind, flags, range) in segments(info) {
+            match kind {
+                libc::PT_LOAD if flags & libc::PF_W != 0 => object.writable.push(range),
+                libc::PT_DYNAMIC => object.dynamic = range.start,
                 libc::PT_GNU_RELRO => object.relro = range,
                 _ => {}
             }
@@ -100,7 +92,7 @@ impl Object {
     /// object is no longer there or is not a file.
     pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
         // The program's own name is empty, as the loader expects.
-        dlsym::while_open(self.name.as_ptr(), |handle| {
+        while_open(&self.name, |handle| {
             // SAFETY: a handle of glibc points to this structure.
             if unsafe { (*handle.cast::<LinkMap>()).dynamic.addr() } == self.dynamic {
                 body(handle);
@@ -132,13 +124,8 @@ impl Object {
         // Imported symbols come before exported ones, with which the hash table begins. There are
         // many relocations and few wanted symbols, so the symbols are searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
-        let imported = if hash.is_null() {
-            0
-        } else {
-            // SAFETY: as for symbols; the second word of the table is the index of its first
-            // symbol.
-            unsafe { *hash.add(1) }
-        };
+        // SAFETY: as for symbols; the second word of the table is the index of its first symbol.
+        let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
         // The hash table of an object without exports does not tell how many symbols there are.
@@ -243,26 +230,18 @@ pub(crate) fn elsewhere() -> Vec<String> {
     let own = dlsym::own_object();
     // SAFETY: looks up a C string in the global scope.
     let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
-    visit_objects(|_| {
-        let mut namespace = first.cast_const().cast::<Namespace>();
-        // SAFETY: the lists are the loader's, and do not change while objects are visited.
-        unsafe {
-            while let Some(this) = namespace.as_ref() {
-                let (mut names, mut is_own) = (Vec::new(), false);
-                let mut object = this.first;
-                while let Some(map) = object.as_ref() {
-                    names.push(CStr::from_ptr(map.name).to_string_lossy().into_owned());
-                    is_own |= own == Some(object);
-                    object = map.next;
-                }
-                if !is_own {
-                    files.append(&mut names);
-                }
-                namespace = if this.version < 2 {
-                    ptr::null()
-                } else {
-                    this.next
-                };
+    // SAFETY: the lists and their names are the loader's, and do not change while objects are visited.
+    visit_objects(|_| unsafe {
+        let first = first.cast_const().cast::<Namespace>().as_ref();
+        let namespaces = iter::successors(first, |this| match this.version {
+            2.. => this.next.as_ref(),
+            _ => None,
+        });
+        for namespace in namespaces {
+            let objects = || iter::successors(namespace.first.as_ref(), |map| map.next.as_ref());
+            if !objects().any(|map| own == Some(ptr::from_ref(map))) {
+                let names = objects().map(|map| CStr::from_ptr(map.name).to_string_lossy());
+                files.extend(names.map(|name| name.into_owned()));
             }
         }
         false

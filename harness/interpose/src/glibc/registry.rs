@@ -18,15 +18,18 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
-use crate::dlsym::{self, Dlsym};
-use crate::flagging;
-use crate::interface::{Registration, Trampolines, WatchedFunction};
+use super::dlsym::{self, Dlsym};
+use super::flagging;
+use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
+use crate::loader::symbol_of;
 
 /// A table with its rows sorted by name.
-struct Table {
+pub(crate) struct Table {
     registration: &'static Registration,
-    rows: Vec<(&'static [u8], &'static WatchedFunction)>,
+    rows: Vec<Row>,
 }
+
+type Row = (&'static [u8], &'static WatchedFunction);
 
 impl Table {
     fn of(registration: &'static Registration) -> Self {
@@ -40,10 +43,15 @@ impl Table {
 
     /// Returns the rows with this name.
     fn named(&self, name: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
-        let from = self.rows.partition_point(|(other, _)| *other < name);
-        let rows = self.rows.get(from..).unwrap_or_default().iter();
+        let rows = self.rows_from(name);
         rows.take_while(move |(other, _)| *other == name)
             .map(|(_, row)| *row)
+    }
+
+    /// Returns the rows with this name, and those whose names are after it.
+    fn rows_from(&self, name: &[u8]) -> slice::Iter<'_, Row> {
+        let from = self.rows.partition_point(|(other, _)| *other < name);
+        self.rows[from..].iter()
     }
 
     /// Returns the wrapper of the first row with this name whose slot leads to `target`, which is
@@ -52,19 +60,30 @@ impl Table {
     fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
         let mut rows = self.named(name);
         rows.find_map(|row| match row.slot() {
-            Some(slot) => slot.fill(target, real).then_some(row.wrapper),
+            Some(slot) => fill(slot, target, real).then_some(row.wrapper),
             None => Some(target),
         })
     }
 
     /// Returns the rows of `base` and of its variants: `cuMemAlloc`, `cuMemAlloc_v2`.
     fn variants(&self, base: &[u8]) -> impl Iterator<Item = &'static WatchedFunction> {
-        let from = self.rows.partition_point(|(other, _)| *other < base);
-        let rows = self.rows.get(from..).unwrap_or_default().iter();
+        let rows = self.rows_from(base);
         rows.take_while(move |(name, _)| name.starts_with(base))
             .filter(move |(name, _)| matches!(name.get(base.len()), None | Some(b'_')))
             .map(|(_, row)| *row)
     }
+}
+
+/// Stores `target`, which is or forwards to `real`, unless the slot holds something that does
+/// not forward to `real`. Returns whether it holds `target` now.
+fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
+    let may_be = |before: *mut ()| {
+        (before.is_null() || before.cast_const() == real).then_some(target.cast_mut())
+    };
+    let put = slot
+        .0
+        .fetch_update(Ordering::AcqRel, Ordering::Relaxed, may_be);
+    put.is_ok() || put == Err(target.cast_mut())
 }
 
 fn name_of(row: &WatchedFunction) -> &'static [u8] {
@@ -80,15 +99,10 @@ fn base_of(name: &[u8]) -> &[u8] {
 /// The tables in order of registration. None is ever removed, and no list is ever freed.
 static TABLES: AtomicPtr<Vec<&Table>> = AtomicPtr::new(ptr::null_mut());
 
-fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
+pub(crate) fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
     // SAFETY: null, or leaked by `register`.
     let tables = unsafe { TABLES.load(Ordering::Acquire).as_ref() };
     tables.into_iter().flatten().copied()
-}
-
-/// Returns the number of tables.
-pub(crate) fn count() -> usize {
-    tables().count()
 }
 
 /// Adds a table. Returns false if its kind is not known here.
@@ -100,24 +114,21 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     }
     let table: &Table = Box::leak(Box::new(Table::of(registration)));
     let _one_at_a_time = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
-    let earlier: Vec<_> = tables().collect();
     let all = Box::new(tables().chain([table]).collect());
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
         // The last of the earlier tables has the functions behind the wrappers that were handed
         // out.
-        let last = earlier
-            .iter()
-            .rev()
-            .find(|table| table.named(name).any(|row| row.slot().is_some()));
+        let is_watched = |table: &&Table| table.named(name).any(|row| row.slot().is_some());
+        let last = tables().rev().skip(1).find(is_watched);
         let holders = last.into_iter().flat_map(|last| last.named(name));
         for holder in holders.filter_map(WatchedFunction::slot) {
             let real = holder.get();
             if !real.is_null()
                 && let Some(wrapper) = table.lead_to(name, real, real)
             {
-                holder.fill(wrapper, real);
+                fill(holder, wrapper, real);
             }
         }
     }
@@ -136,27 +147,21 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
 /// this function.
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
-    let found = || tables().flat_map(|table| table.named(bytes));
-    let is_ours = found().any(|row| row.wrapper == real)
-        || flagging::is_thunk(real)
-        || behind_trampolines(real.cast_mut().cast()).is_some();
-    if is_ours {
+    let having = || tables().filter(|table| table.named(bytes).next().is_some());
+    if is_ours(real) {
         return real;
     }
     // Not collected, so that a table registered by one of these callbacks is asked as well.
-    for table in tables().filter(|table| table.named(bytes).next().is_some()) {
+    for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it gets the name and the function as documented.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }
     // Then it is a variant that no table has: other names do not get here.
-    let mut is_unknown = found().next().is_none() && is_wanted(name);
+    let mut is_unknown = having().next().is_none() && is_wanted(name);
     let mut target = real;
-    for table in tables()
-        .rev()
-        .filter(|table| table.named(bytes).next().is_some())
-    {
+    for table in having().rev() {
         match table.lead_to(bytes, target, real) {
             Some(wrapper) => target = wrapper,
             // All rows forward to functions of this name in other libraries.
@@ -165,7 +170,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
     if target != real || is_unknown {
         keep_loaded(real);
-        if found().next().is_some() && is_only_for_others(bytes) {
+        if is_only_for_others(bytes) {
             provides(real);
         }
     }
@@ -180,15 +185,14 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
 /// exported at the address `real` or, if there is none, the one called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     let base = base_of(name.to_bytes());
-    let object = dlsym::object_of(real.cast());
     if is_wanted(name) {
         // The library is then also open, so that it can be searched.
         keep_loaded(real);
     }
+    let object = dlsym::object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
-        let handle = object.map_or(ptr::null_mut(), |map| map.cast_mut().cast());
         // SAFETY: the handle is that of a loaded object; the name is a C string.
-        let address = unsafe { dlsym::next()(handle, row.name) };
+        let address = unsafe { dlsym::next()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
     // A name that has no variants needs no search.
@@ -206,11 +210,14 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     match found.or(fallback) {
         Some(found) => by_name(found, real),
         // A variant that no table has, although tables have others.
-        None if is_wanted(name) && !flagging::is_thunk(real) && !is_a_wrapper(real) => {
+        None if is_wanted(name) && !is_ours(real) => {
             keep_loaded(real);
             // The name asked for is that of all variants.
-            let exported = dlsym::name_at(real.cast());
-            let exported = exported.filter(|exported| base_of(exported.to_bytes()) == base);
+            let exported = symbol_of(real.addr())
+                .filter(|it| it.dli_saddr.cast_const() == real.cast() && !it.dli_sname.is_null())
+                // SAFETY: the library stays loaded, and the name is a C string.
+                .map(|it| unsafe { CStr::from_ptr(it.dli_sname) })
+                .filter(|exported| base_of(exported.to_bytes()) == base);
             flagging::thunk(exported.unwrap_or(name), real)
         }
         None => real,
@@ -253,15 +260,17 @@ fn provides(function: *const ()) {
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
         && dlsym::object_of(caller).is_some_and(|object| {
-            let is_it =
-                |it: &AtomicPtr<c_void>| it.load(Ordering::Relaxed).cast_const() == object.cast();
-            PROVIDERS.iter().any(is_it)
+            let mut providers = PROVIDERS.iter().map(|it| it.load(Ordering::Relaxed));
+            providers.any(|provider| provider.cast_const() == object.cast())
         })
 }
 
-fn is_a_wrapper(function: *const ()) -> bool {
+/// Whether a function was handed out instead of a driver's.
+fn is_ours(function: *const ()) -> bool {
     let mut rows = tables().flat_map(|table| &table.rows);
     rows.any(|(_, row)| row.wrapper == function)
+        || flagging::is_thunk(function)
+        || behind_trampolines(function.cast_mut().cast()).is_some()
 }
 
 /// If `found` is a preloaded library's trampoline and not the driver's function, returns how to

@@ -6,13 +6,16 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::dlsym::Dlsym;
-use crate::interface::{BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls};
-use crate::{bindings, dlsym, flagging, objects, registry};
+use super::dlsym::Dlsym;
+use super::{bindings, dlsym, flagging, objects, registry};
+use crate::interface::{
+    BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls, function,
+};
 
-/// Passes a result to another copy: its list, a library, a symbol and a number.
+/// Passes a result to another copy: its receiver, a library, a symbol and a number.
 type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
-type Reported = Vec<(String, String, u64)>;
+/// Receives these.
+type Receiver<'a> = &'a mut dyn FnMut(String, String, u64);
 
 /// The functions that a copy of this crate provides to others.
 #[repr(C)]
@@ -27,7 +30,7 @@ struct Interposer {
 
 static OWN: Interposer = Interposer {
     size: size_of::<Interposer>(),
-    register: take_in,
+    register: accept,
     wrapper,
     bindings: report_bindings,
     unheard: report_unheard,
@@ -76,10 +79,10 @@ fn find() -> (&'static Interposer, Reach) {
     if !first.is_null() && dlsym::object_of(first) == dlsym::own_object() {
         return (&OWN, Reach::EveryLookup);
     }
-    // SAFETY: null is `None`, and otherwise it is the function with this name; its answer to the
-    // marker is a copy in an object that stays loaded.
+    // SAFETY: the function has this name; its answer to the marker is a copy in an object that stays
+    // loaded.
     let found = unsafe {
-        let first = std::mem::transmute::<*mut c_void, Option<Dlsym>>(first);
+        let first: Option<Dlsym> = function(first);
         let found = first.map(|first| first(libc::RTLD_DEFAULT, MARKER.as_ptr()));
         found.and_then(|found| found.cast::<Interposer>().as_ref())
     };
@@ -89,7 +92,7 @@ fn find() -> (&'static Interposer, Reach) {
     }
 }
 
-unsafe extern "C" fn take_in(table: *const Registration) -> u32 {
+unsafe extern "C" fn accept(table: *const Registration) -> u32 {
     // SAFETY: `register` of some copy passes a static table.
     u32::from(!registry::register(unsafe { &*table }))
 }
@@ -147,61 +150,62 @@ pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
 /// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
 #[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
-    let mut found = Reported::new();
-    // SAFETY: `collect` gets the list that it expects.
-    let now = unsafe { (serving().bindings)(since, collect, (&raw mut found).cast()) };
-    let found = found
-        .into_iter()
-        .map(|(library, symbol, rebound)| BindingPastUs {
+    let mut found = Vec::new();
+    let mut receiver: Receiver<'_> = &mut |library, symbol, rebound| {
+        let rebound = rebound != 0;
+        found.push(BindingPastUs {
             library,
             symbol,
-            rebound: rebound != 0,
+            rebound,
         });
-    let found = found.collect();
+    };
+    // SAFETY: `receive` gets the receiver that it expects.
+    let now = unsafe { (serving().bindings)(since, receive, (&raw mut receiver).cast()) };
     BindingsPastUs { now, found }
 }
 
-unsafe extern "C" fn report_bindings(since: usize, report: Report, list: *mut c_void) -> usize {
-    bindings::past_us(since, |library, symbol, rebound| {
-        // SAFETY: the other copy's function, with its list.
-        unsafe { report(list, library.as_ptr(), symbol.as_ptr(), u64::from(rebound)) };
-    })
+unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mut c_void) -> usize {
+    bindings::past_us(since, reporter(report, receiver))
 }
 
 /// Returns the calls to watched functions without a wrapper: variants that no table has, or
 /// functions of a second driver. Each check compares them with those at its beginning.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
-    let mut called = Reported::new();
-    // SAFETY: `collect` gets the list that it expects.
-    unsafe { (serving().unheard)(collect, (&raw mut called).cast()) };
-    let called = called.into_iter();
+    let mut called = Vec::new();
+    let mut receiver: Receiver<'_> =
+        &mut |_, name, calls| called.push(UnheardCalls { name, calls });
+    // SAFETY: `receive` gets the receiver that it expects.
+    unsafe { (serving().unheard)(receive, (&raw mut receiver).cast()) };
     called
-        .map(|(_, name, calls)| UnheardCalls { name, calls })
-        .collect()
 }
 
-unsafe extern "C" fn report_unheard(report: Report, list: *mut c_void) {
-    flagging::unheard_calls(|name, calls| {
-        // SAFETY: the other copy's function, with its list.
-        unsafe { report(list, c"".as_ptr(), name.as_ptr(), calls) };
-    });
+unsafe extern "C" fn report_unheard(report: Report, receiver: *mut c_void) {
+    flagging::unheard_calls(reporter(report, receiver));
 }
 
-/// The [`Report`] of this copy: adds library, symbol and number to a list.
-unsafe extern "C" fn collect(
-    list: *mut c_void,
+/// Passes library, symbol and number to another copy.
+fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
+    // SAFETY: the other copy's function, with its receiver.
+    move |library, symbol, number| unsafe {
+        report(receiver, library.as_ptr(), symbol.as_ptr(), number);
+    }
+}
+
+/// The [`Report`] of this copy: passes library, symbol and number to a [`Receiver`].
+unsafe extern "C" fn receive(
+    receiver: *mut c_void,
     library: *const c_char,
     symbol: *const c_char,
     number: u64,
 ) {
-    // SAFETY: the serving copy passes back the list that it was given, and C strings.
-    let (list, library, symbol) = unsafe {
-        let list = &mut *list.cast::<Reported>();
-        (list, CStr::from_ptr(library), CStr::from_ptr(symbol))
+    // SAFETY: the serving copy passes back the receiver that it was given, and C strings.
+    let (receiver, [library, symbol]) = unsafe {
+        let text = |text| CStr::from_ptr(text).to_string_lossy().into_owned();
+        let receiver = &mut *receiver.cast::<Receiver<'_>>();
+        (receiver, [library, symbol].map(text))
     };
-    let [library, symbol] = [library, symbol].map(|it| it.to_string_lossy().into_owned());
-    list.push((library, symbol, number));
+    receiver(library, symbol, number);
 }
 
 /// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their

@@ -1,0 +1,275 @@
+//! The program's own calls to the C library's allocator, while somebody is watching them.
+//!
+//! Meanwhile the words in which the loader stored the addresses of `malloc` and its relatives for the
+//! program lead here. Only the program's words are replaced: calls inside libraries are not seen.
+#![expect(
+    unsafe_code,
+    reason = "stands between the program and the C library's allocator"
+)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::objects::{self, Object};
+use super::{dlsym, process};
+use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
+
+/// The watcher; null if there is none.
+static WATCH: AtomicPtr<HeapWatch> = AtomicPtr::new(ptr::null_mut());
+
+/// A replaced word of the program, and what it contained.
+struct Replaced {
+    place: &'static AtomicPtr<c_void>,
+    before: *mut c_void,
+    by: *mut c_void,
+}
+
+// SAFETY: the addresses are only compared and stored.
+unsafe impl Send for Replaced {}
+
+static REPLACED: Mutex<Vec<Replaced>> = Mutex::new(Vec::new());
+
+/// The functions behind those of this file.
+struct Real {
+    malloc: unsafe extern "C" fn(usize) -> *mut c_void,
+    calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
+    realloc: unsafe extern "C" fn(*mut c_void, usize) -> *mut c_void,
+    posix_memalign: unsafe extern "C" fn(*mut *mut c_void, usize, usize) -> c_int,
+    free: unsafe extern "C" fn(*mut c_void),
+    usable_size: unsafe extern "C" fn(*mut c_void) -> usize,
+}
+
+static REAL: OnceLock<Real> = OnceLock::new();
+
+/// A name, the function that it leads to, and what replaces it.
+type Function = (&'static CStr, *mut c_void, *mut c_void);
+
+impl Real {
+    /// Finds the functions, in one library: an allocator that lacks one of them does not know the blocks of
+    /// another.
+    fn find() -> Option<(Self, Vec<Function>)> {
+        let mut library = None;
+        let mut functions = Vec::new();
+        let mut find = |name: &'static CStr, by: *mut c_void| {
+            // SAFETY: the name is a C string.
+            let found = unsafe { dlsym::next()(libc::RTLD_DEFAULT, name.as_ptr()) };
+            let object = dlsym::object_of(found);
+            functions.push((name, found, by));
+            (object == *library.get_or_insert(object)).then_some(found)
+        };
+        // SAFETY: these are the signatures of the functions with these names.
+        let real = unsafe {
+            Self {
+                malloc: function(find(c"malloc", malloc as _)?)?,
+                calloc: function(find(c"calloc", calloc as _)?)?,
+                realloc: function(find(c"realloc", realloc as _)?)?,
+                posix_memalign: function(find(c"posix_memalign", posix_memalign as _)?)?,
+                free: function(find(c"free", free as _)?)?,
+                usable_size: function(find(c"malloc_usable_size", ptr::null_mut())?)?,
+            }
+        };
+        Some((real, functions))
+    }
+
+    /// Returns the functions, which were found before any word was replaced.
+    fn get() -> &'static Self {
+        REAL.get().unwrap_or_else(|| std::process::abort())
+    }
+}
+
+/// From now on, tells `watch` about the heap blocks that the program's own code allocates and
+/// frees; `None` ends the watch. Returns whether they are seen: not if the program has another
+/// allocator, or if somebody else is watching.
+pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
+    let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
+    let Some(watch) = watch else {
+        end(&mut replaced);
+        return false;
+    };
+    // Another copy of this crate would write the same words.
+    if !process::is_serving() || !replaced.is_empty() {
+        return false;
+    }
+    let Some(program) = program() else {
+        return false;
+    };
+    let Some(words) = words(&program) else {
+        return false;
+    };
+    nothing_in_forked_children();
+    WATCH.store(ptr::from_ref(watch).cast_mut(), Ordering::Release);
+    for word in words {
+        if !program.write(word.place, word.before, word.by) {
+            end(&mut replaced);
+            return false;
+        }
+        replaced.push(word);
+    }
+    true
+}
+
+/// Returns the words of the program that lead to the allocator, in the order of their replacement; `None`
+/// if not all lead to the real functions.
+fn words(program: &Object) -> Option<Vec<Replaced>> {
+    let (real, functions) = Real::find()?;
+    REAL.get_or_init(|| real);
+    let mut words = Vec::new();
+    let mut is_all = true;
+    let function = |name: &CStr| functions.iter().find(|(known, ..)| *known == name);
+    let is_wanted = |name: &CStr| function(name).is_some();
+    program.relocations(false, is_wanted, |relocation| {
+        // SAFETY: the program stays loaded, and the loader stores an address here.
+        let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
+        let before = place.load(Ordering::Relaxed);
+        if let Some(&(_, real, by)) = function(relocation.symbol) {
+            // Otherwise another allocator, or a function that the loader binds at its first call.
+            is_all &= before == real;
+            words.extend((!by.is_null()).then_some(Replaced { place, before, by }));
+        }
+    });
+    // A block whose allocation was seen must not be freed unseen.
+    words.sort_by_key(|word| word.by != free as *mut c_void);
+    (is_all && !words.is_empty()).then_some(words)
+}
+
+/// Whether somebody is watching: the watch ends when the process is forked.
+pub fn is_heap_watched() -> bool {
+    watch().is_some()
+}
+
+/// Ends the watch and writes back what the words contained.
+fn end(replaced: &mut Vec<Replaced>) {
+    WATCH.store(ptr::null_mut(), Ordering::Release);
+    if let Some(program) = program() {
+        for word in replaced.drain(..) {
+            program.write(word.place, word.by, word.before);
+        }
+    }
+}
+
+/// Returns the program.
+fn program() -> Option<Object> {
+    let mut objects = objects::loaded().into_iter();
+    objects.find(|object| object.name.is_empty())
+}
+
+/// Ends the watch when the process is forked: in the child, a lock of the watcher may be held by a thread
+/// that does not exist there. Before the fork, because other handlers of the child may free something.
+fn nothing_in_forked_children() {
+    extern "C" fn nobody() {
+        WATCH.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+    static IS_SET: std::sync::Once = std::sync::Once::new();
+    // SAFETY: the function only stores a null pointer.
+    IS_SET.call_once(|| unsafe {
+        libc::pthread_atfork(Some(nobody), None, None);
+    });
+}
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Calls the watcher. `malloc` and `free` are not cancellation points, and `free` keeps `errno`.
+fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
+    /// `PTHREAD_CANCEL_DISABLE`.
+    const DISABLED: c_int = 1;
+
+    let mut before = 0;
+    // SAFETY: this thread's own state and error number, whose address is valid as long as it lives.
+    unsafe {
+        let number = libc::__errno_location();
+        let error = *number;
+        pthread_setcancelstate(DISABLED, &raw mut before);
+        let result = call();
+        pthread_setcancelstate(before, ptr::null_mut());
+        *number = error;
+        result
+    }
+}
+
+fn watch() -> Option<&'static HeapWatch> {
+    // SAFETY: null, or from a static reference.
+    unsafe { WATCH.load(Ordering::Acquire).as_ref() }
+}
+
+/// Reports a block in which the caller's content ends after `kept` bytes.
+fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
+    if !block.is_null()
+        && let Some(watch) = watch()
+        && unnoticed(|| (watch.allocated)(block.addr(), bytes))
+    {
+        let end = usable_size(block).min(CLEARED);
+        if kept < end {
+            // SAFETY: inside the block, after what the caller has in it.
+            unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
+        }
+    }
+    block
+}
+
+/// Returns whether the watcher was interested in the block.
+fn freed(block: *mut c_void, is_moved: bool) -> bool {
+    let watch = watch().filter(|_| !block.is_null());
+    watch.is_some_and(|watch| {
+        let words = usable_size(block) / size_of::<u64>();
+        let words = ptr::slice_from_raw_parts(block.cast_const().cast(), words);
+        unnoticed(|| (watch.freed)(&FreedBlock { words }, is_moved))
+    })
+}
+
+/// Returns how many bytes of a block can be read; 0 for a null pointer.
+fn usable_size(block: *mut c_void) -> usize {
+    // SAFETY: the block is not freed yet.
+    unsafe { (Real::get().usable_size)(block) }
+}
+
+unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
+    // SAFETY: the caller's own call, forwarded unchanged; likewise below.
+    allocated(unsafe { (Real::get().malloc)(bytes) }, bytes, 0)
+}
+
+unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
+    let bytes = count.saturating_mul(each);
+    // SAFETY: as for `malloc`.
+    allocated(unsafe { (Real::get().calloc)(count, each) }, bytes, bytes)
+}
+
+unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
+    // Before the call, because another thread may get the old block during it. An old block of
+    // which nothing is known may contain anything.
+    let is_known = block.is_null() || freed(block, true);
+    let kept = usable_size(block);
+    // SAFETY: as for `malloc`.
+    let moved = unsafe { (Real::get().realloc)(block, bytes) };
+    if !is_known {
+        return moved;
+    }
+    if moved.is_null() && bytes != 0 {
+        // It failed, and the old block is still there.
+        allocated(block, kept, kept);
+    }
+    allocated(moved, bytes, kept)
+}
+
+unsafe extern "C" fn posix_memalign(
+    block: *mut *mut c_void,
+    alignment: usize,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: as for `malloc`.
+    let result = unsafe { (Real::get().posix_memalign)(block, alignment, bytes) };
+    if result == 0 {
+        // SAFETY: the call has stored the block there.
+        allocated(unsafe { *block }, bytes, 0);
+    }
+    result
+}
+
+unsafe extern "C" fn free(block: *mut c_void) {
+    freed(block, false);
+    // SAFETY: as for `malloc`.
+    unsafe { (Real::get().free)(block) }
+}

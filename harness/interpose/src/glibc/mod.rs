@@ -1,0 +1,20 @@
+//! The definitions that stand before those of glibc and of the drivers.
+
+mod bindings;
+mod dlsym;
+mod flagging;
+mod heap;
+mod live;
+mod objects;
+mod process;
+mod pthread;
+mod registry;
+mod trampoline;
+
+pub use heap::{is_heap_watched, watch_heap};
+pub use live::{is_starting, live, marked_threads, started_without_token};
+pub use process::{
+    bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
+};
+pub(crate) use pthread::link as link_threads;
+pub use pthread::{before_next_thread, mark_threads};

@@ -1,0 +1,51 @@
+//! A token that threads inherit from the thread that starts them.
+//!
+//! Each thread has a token, which is a number; 0 is none. With [`inherits`], a new thread begins
+//! with the token of the thread that started it, without any user code. This covers threads of the
+//! standard library, of rayon and of tokio, and those that a shared library starts, if the linker
+//! exports the program's own definition to libraries. It does so for symbols that a library on its
+//! command line, here the C library, defines as well. A library that binds its calls to itself, or
+//! calls `clone`, starts threads that inherit nothing.
+//!
+//! A thread that a GPU driver starts for itself, while the program calls it, inherits as well, because it
+//! may run the program's callbacks. But it is not counted as live under that token: it often runs as long
+//! as the process, and nobody waits for it.
+
+use std::cell::Cell;
+
+use crate::glibc;
+
+thread_local! {
+    // Constant and without a destructor: it can be read from a thread's first instruction until the
+    // destructors of its other thread-locals, and reading it never allocates.
+    static TOKEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Returns the token of this thread: the last one set on it, or else the one that it inherited. 0
+/// is none.
+#[must_use]
+#[inline]
+pub fn token() -> u64 {
+    TOKEN.get()
+}
+
+/// Sets this thread's token and returns the previous one.
+pub fn set_token(token: u64) -> u64 {
+    // A token that is set is meant to be inherited.
+    glibc::link_threads();
+    TOKEN.replace(token)
+}
+
+/// Whether threads inherit the token in this build.
+#[must_use]
+pub const fn inherits() -> bool {
+    cfg!(interpose)
+}
+
+/// Returns the kernel's ids of the live threads that inherited any token but 0, and of those of
+/// drivers. One that has just begun may be missing. Empty without [`inherits`].
+#[must_use]
+pub fn threads_with_token() -> Vec<i32> {
+    let threads = glibc::marked_threads().into_iter();
+    threads.map(|thread| thread.id).collect()
+}
