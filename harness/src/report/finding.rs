@@ -7,9 +7,10 @@ use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
     Library, Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
+use super::escape;
+use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
 use super::text::Rendering;
-use super::{escape, excerpt};
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
@@ -33,13 +34,31 @@ pub(super) fn write(
     writeln!(out, "{strong:#}")?;
 
     let site = finding.shown_site();
-    if let Some(frame) = site.user_frame() {
-        let mut quote = |arrow: &str, frame: &Frame, label: &str| {
-            excerpt::write(arrow, frame, label, &how.sources, how.style, out)
+    if let Some(frame) = site.shown_frame() {
+        let mut shown = Shown::new();
+        // What begins at that line is shown with it.
+        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let passages = finding.shown_passages();
+        let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
+        let until = from_it.map(|it| it.until).or(frame.line);
+        let wrapper = site.caller_of_wrapper().and(site.user_frame());
+        let through = wrapper.map_or_else(String::new, |it| format!(", through {}", it.shown()));
+        let own = Excerpt {
+            arrow: "-->",
+            frame,
+            says: through,
+            label: Some(at_its_line(finding)),
+            until: until.filter(|_| !passages.is_empty()),
         };
-        quote("-->", frame, &at_its_line(finding))?;
-        if let Some(caller) = site.caller_of_wrapper() {
-            quote(":::", caller, "called here")?;
+        let passages = passages.iter().map(|it| Excerpt {
+            arrow: ":::",
+            frame: &it.frame,
+            says: format!(": {}", finding.says(it)),
+            label: None,
+            until: Some(it.until),
+        });
+        for excerpt in [own].into_iter().chain(passages) {
+            excerpt.write(how, &mut shown, out)?;
         }
     } else if *site != Site::default() || finding.failed.is_some() {
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
@@ -201,9 +220,9 @@ fn allocated(finding: &Finding) -> String {
 fn sibling(others: &Sibling, finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
-    let by = from.map_or_else(String::new, |from| format!(" by {from}"));
+    let by = from.map_or_else(|| " here".to_owned(), |from| format!(" by {from}"));
     format!(
-        "{} {created} here{by} {} {freed} in {}",
+        "{} {created}{by} {} {freed} in {}",
         count(others.count),
         were(others.count),
         others.freed_at
