@@ -77,9 +77,9 @@ pub(crate) fn render(format: Format, overview: &Overview<'_>, how: &Rendering) -
     format.renderer()(overview, how)
 }
 
-/// The file, line and column that a report shows of a finding.
+/// The file, line and column of the first frame of the user's own code.
 fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
-    let frame = finding.shown_site().shown_frame()?;
+    let frame = finding.shown_site().user_frame()?;
     Some((frame.file.as_deref()?, frame.line, frame.column))
 }
 

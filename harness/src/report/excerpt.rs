@@ -178,7 +178,11 @@ impl Excerpt<'_> {
             return Ok(());
         }
         let (arrow, says) = (self.arrow, &self.says);
-        writeln!(out, "{blue}  {arrow}{blue:#} {}{says}", full(self.frame))?;
+        let place = match says.as_str() {
+            "" => full(self.frame),
+            _ => self.frame.shown(),
+        };
+        writeln!(out, "{blue}  {arrow}{blue:#} {place}{says}")?;
         let mut lines = how.sources.around(file, all.clone());
         lines.retain(|(at, _)| self.until.is_some() || *at == first);
         if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {

@@ -34,22 +34,30 @@ pub(super) fn write(
     writeln!(out, "{strong:#}")?;
 
     let site = finding.shown_site();
-    if let Some(frame) = site.shown_frame() {
+    if let Some(frame) = site.user_frame() {
         let mut shown = Shown::new();
-        // What begins at that line is shown with it.
-        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let caller = site.caller_of_wrapper();
         let passages = finding.shown_passages();
-        let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
-        let until = from_it.map(|it| it.until).or(frame.line);
-        let wrapper = site.caller_of_wrapper().and(site.user_frame());
-        let through = wrapper.map_or_else(String::new, |it| format!(", through {}", it.shown()));
-        let own = Excerpt {
-            arrow: "-->",
-            frame,
-            says: through,
-            label: Some(at_its_line(finding)),
-            until: until.filter(|_| !passages.is_empty()),
-        };
+        // What begins at one of these lines is shown with it.
+        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let own = [
+            Some(("-->", frame, at_its_line(finding))),
+            caller.map(|caller| (":::", caller, "called here".to_owned())),
+        ];
+        let own = own.into_iter().flatten().map(|(arrow, frame, label)| {
+            let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
+            let is_inner = caller.is_some() && arrow == "-->";
+            let until = from_it
+                .map(|it| it.until)
+                .or(frame.line.filter(|_| !is_inner));
+            Excerpt {
+                arrow,
+                frame,
+                says: String::new(),
+                label: Some(label),
+                until: until.filter(|_| !passages.is_empty()),
+            }
+        });
         let passages = passages.iter().map(|it| Excerpt {
             arrow: ":::",
             frame: &it.frame,
@@ -57,7 +65,7 @@ pub(super) fn write(
             label: None,
             until: Some(it.until),
         });
-        for excerpt in [own].into_iter().chain(passages) {
+        for excerpt in own.chain(passages) {
             excerpt.write(how, &mut shown, out)?;
         }
     } else if *site != Site::default() || finding.failed.is_some() {

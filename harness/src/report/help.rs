@@ -123,7 +123,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
                 frame.shown()
             ));
         }
-        let at = innermost(&of.freed_at);
+        let at = nearest(&of.freed_at);
         Some(match owner {
             Some(owner) => format!(
                 "find why {at} {freed} others but not {these}: what held {it} was dropped or cleared in {}",
@@ -157,9 +157,8 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let mut findings = report.findings.iter();
         let failed = findings.find(|it| it.kind == FindingKind::FailedFree)?;
         let site = failed.shown_site();
-        let at = site
-            .shown_frame()
-            .map_or_else(|| site.location(), Frame::shown);
+        let caller = site.caller_of_wrapper().map(Frame::shown);
+        let at = caller.unwrap_or_else(|| site.location());
         Some(format!("fix the free that failed at {at}"))
     };
     let cause = others(true).or_else(|| others(false).filter(|_| owner.is_some()));

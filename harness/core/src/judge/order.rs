@@ -17,6 +17,9 @@ pub const MOST_IN_ORDER: usize = 12;
 /// In how many resources that a run left those of a line are looked for.
 const MOST_LEFT: usize = 1000;
 
+/// When something was created and freed, through which functions, and its size.
+type Event = (u64, Option<u64>, Vec<String>, Option<u64>);
+
 /// Returns the order of what happened in `run` on a finding's line, on which these were freed, and when the
 /// first that is left was created.
 pub(super) fn of_line(
@@ -41,8 +44,7 @@ pub(super) fn of_line(
     if left.len() == MOST_LEFT {
         return None;
     }
-    // When each was created and freed, through which functions, and its size.
-    let mut all: Vec<(u64, Option<u64>, Vec<String>, Option<u64>)> = Vec::new();
+    let mut all: Vec<Event> = Vec::new();
     let mut stacks: BTreeMap<StackId, u64> = BTreeMap::new();
     let functions = |site: &Site| {
         let inside = site.users_frames();

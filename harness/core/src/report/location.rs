@@ -16,10 +16,10 @@ impl Site {
         self.frames.get(self.user?)
     }
 
-    /// Returns `src/optim.rs:88`, the line that a report shows, or without line tables the function or library.
+    /// Returns `src/optim.rs:88`, or without line tables the function or library.
     #[must_use]
     pub fn location(&self) -> String {
-        self.shown_frame()
+        self.user_frame()
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
@@ -76,16 +76,14 @@ impl Site {
 }
 
 impl Site {
-    /// Returns the user's line and its callers: `cache::evict (src/cache.rs:37) ← src/a.rs:12`. A wrapper
-    /// that only makes the call is left out.
+    /// Returns the user's line and its callers: `cache::evict (src/cache.rs:37) ← src/a.rs:12`.
     #[must_use]
     pub fn shown(&self, test: &str) -> String {
-        let site = self.outside_wrapper();
-        let line = match site.user_frame() {
+        let line = match self.user_frame() {
             Some(frame) => caller(frame, test),
             None => self.location(),
         };
-        match site.callers(test) {
+        match self.callers(test) {
             Some(callers) => format!("{line} ← {callers}"),
             None => line,
         }
@@ -109,35 +107,26 @@ impl Site {
 
     /// Returns the program's own line outside this one, if this one is that of a wrapper in another file,
     /// which only makes the call.
-    #[must_use]
     pub fn caller_of_wrapper(&self) -> Option<&Frame> {
-        self.frames.get(self.user_of_wrapper()?)
+        let mut frames = self.users_frames();
+        let wrapper = frames.next().filter(|_| self.calls_the_api())?;
+        frames.find(|frame| frame.file != wrapper.file)
     }
 
-    fn user_of_wrapper(&self) -> Option<usize> {
-        let wrapper = self
-            .users_frames()
-            .next()
-            .filter(|_| self.calls_the_api())?;
-        let is_outside = |frame: &Frame| frame.owner == Owner::User && frame.file != wrapper.file;
-        let mut outside = self.frames.iter().skip(self.user?);
-        Some(self.user? + outside.position(is_outside)?)
-    }
-
-    /// Returns the frame whose line a report shows: the user's, or the caller of such a wrapper.
-    #[must_use]
-    pub fn shown_frame(&self) -> Option<&Frame> {
-        self.caller_of_wrapper().or(self.user_frame())
-    }
-
-    /// Returns the same site as seen by the user of such a wrapper.
+    /// Returns the same site as seen by the caller of such a wrapper, if it is a function of its own: a method
+    /// belongs to what it allocates for.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
-        let user = self.user_of_wrapper().or(self.user);
-        Self {
-            user,
-            ..self.clone()
+        let mut site = self.clone();
+        let name = self.user_frame().and_then(|it| it.function.as_deref());
+        let of = name.and_then(|name| name.rsplit("::").nth(1));
+        let is_method =
+            of.is_some_and(|of| of.starts_with(char::is_uppercase) || of.ends_with('>'));
+        if let Some(caller) = self.caller_of_wrapper().filter(|_| !is_method) {
+            let mut frames = self.frames.iter();
+            site.user = frames.position(|it| it == caller);
         }
+        site
     }
 
     /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
