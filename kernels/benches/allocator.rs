@@ -21,7 +21,7 @@ fn main() {
 /// The minimal cost of a request and its free: locking the allocator twice.
 #[divan::bench]
 fn floor(bencher: Bencher<'_, '_>) {
-    let lock = Lock::new(0_u64);
+    let lock: Lock<_> = Lock::new(0_u64);
     let enter = || *black_box(&lock).lock() += 1;
     bencher.bench_local(|| {
         enter();

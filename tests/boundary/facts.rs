@@ -31,7 +31,7 @@ fn the_age_of_a_leak_is_told_in_calls() {
     };
     let story = checked.story();
     assert_eq!(finding.when, Some(third), "{story}");
-    let order = "   order      allocated #1; freed #1; allocated #2 and #3; freed #3; left: #2\n";
+    let order = "   order      allocated #1 of 8 B; freed #1; allocated #2 of 24 B, #3 of 8 B; freed #3; left: #2\n";
     assert!(checked.child.stderr.contains(order), "{story}");
 }
 

@@ -2,7 +2,7 @@
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{
-    CheckStatus, Confirmation, Finding, FindingKind, Report,
+    CheckStatus, Confirmation, Finding, FindingKind, PassageKind, Report,
 };
 use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::fake::Fake;
@@ -81,6 +81,20 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
         let mut frees = locations(&others.freed_at).into_iter();
         let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
         assert!(is_true, "{}\n{story}", others.freed_at);
+    }
+    // Companions have frees of their own.
+    let mut freed = finding
+        .passages
+        .iter()
+        .filter(|_| !finding.siblings.is_empty());
+    let freed = freed.find(|it| it.what == PassageKind::Freed);
+    if let Some(freed) = freed {
+        let at = Location {
+            function: freed.frame.function.clone(),
+            line: None,
+        };
+        let is_true = row.frees.iter().any(|free| is_in(&at, row, free));
+        assert!(is_true, "{freed:?}\n{story}");
     }
     let holders = finding.holders.as_deref();
     match (row.held, holders) {

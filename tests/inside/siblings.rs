@@ -64,6 +64,11 @@ fn those_of_the_same_call_site_are_named_with_the_function_that_freed_them() {
         line("give_back(*block);")
     );
     assert!(story.contains(&caller), "{story}");
+    let shown = format!(
+        "::: main::inside::siblings::evict (tests/inside/siblings.rs:{}): others were freed here\n",
+        line("give_back(*block);")
+    );
+    assert!(story.contains(&shown), "{story}");
 }
 
 #[gpu_leak_check]

@@ -85,6 +85,7 @@ fn comparable(report: &Report) -> Report {
         finding.holders = None;
         finding.not_searched = None;
         finding.enclosing = None;
+        finding.held_at.clear();
         finding.outlived.clear();
         if let Some(failed) = &mut finding.failed {
             shorten(&mut failed.site);

@@ -24,13 +24,17 @@ mod lock {
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
     /// Unlocking is a plain store, where `std`'s lock pays for a second atomic exchange.
+    ///
+    /// `SPINS`: for how many turns a thread that finds it locked spins at first. The more, the more
+    /// often the owner locks it again meanwhile, which costs it less than another thread; and the
+    /// longer that thread waits.
     #[derive(Debug, Default)]
-    pub struct Lock<T>(SpinMutex<T>);
+    pub struct Lock<T, const SPINS: u32 = 32>(SpinMutex<T>);
 
     /// Unlocks when dropped.
     pub type LockGuard<'a, T> = SpinMutexGuard<'a, T>;
 
-    impl<T> Lock<T> {
+    impl<T, const SPINS: u32> Lock<T, SPINS> {
         /// Creates an unlocked lock.
         #[must_use]
         pub const fn new(value: T) -> Self {
@@ -52,20 +56,18 @@ mod lock {
         #[cold]
         #[inline(never)]
         fn wait(&self) -> LockGuard<'_, T> {
-            /// Some microseconds.
-            const MOST_SPINS: u32 = 512;
             /// Several of the scheduler's time slices.
             const YIELDS: u32 = 64;
             /// The least that a sleep takes, at the default timer slack.
             const NAP: Duration = Duration::from_micros(50);
 
-            let mut spins = 32;
+            let mut spins = SPINS;
             let mut waited = 0;
             loop {
                 for _ in 0..spins {
                     std::hint::spin_loop();
                 }
-                spins = MOST_SPINS.min(2 * spins);
+                spins = (2 * spins).min(16 * SPINS);
                 // Reads before it tries to lock: an attempt would take the cache line from the
                 // owner.
                 let free = (!self.0.is_locked()).then(|| self.0.try_lock()).flatten();
@@ -93,7 +95,7 @@ mod lock {
 
         #[test]
         fn threads_that_wait_lose_no_turn() {
-            let total = Lock::new(0_u64);
+            let total: Lock<_> = Lock::new(0_u64);
             thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {

@@ -20,7 +20,7 @@ use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::device::start;
-use crate::judge::shown_up_to;
+use crate::judge::{passage, shown_up_to};
 use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
@@ -28,7 +28,7 @@ use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
     CheckStatus, Confirmation, Enclosing, Finding, FindingKind, Frame, Holder, HolderKind,
-    HolderRoot, Outlived, Report, Site,
+    HolderRoot, Outlived, PassageKind, Report, Site,
 };
 use crate::report::symbols;
 use crate::units::count;
@@ -121,6 +121,9 @@ pub(crate) fn add(
         // search that ended at one does not know what else there is.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
+        let statics = holders.iter().filter(|it| is_static(it));
+        let users: Vec<_> = statics.flat_map(|it| used_in(&it.used_at)).collect();
+        show(finding, &users, PassageKind::UsesHolder);
         let holder = |found| holder(found, &blocks, &started, &report.test);
         finding.holders = (may_be_none && is_known || !holders.is_empty()).then(|| {
             let mut holders: Vec<_> = nearest(holders).into_iter().map(holder).collect();
@@ -200,10 +203,15 @@ fn add_blocks(
                 let mut met = FxHashSet::default();
                 let each = found.iter().flat_map(|found| found.blocks.iter().copied());
                 all.extend(each.filter(|block| met.insert(*block)));
+                let is_cycle = found.iter().all(|found| found.is_cycle);
+                let allocated_in = blocks.allocated_in(&all);
+                if is_cycle {
+                    show(finding, &allocated_in, PassageKind::InCycle);
+                }
                 finding.enclosing = Some(Enclosing {
                     blocks: all.len() as u32,
-                    is_cycle: found.iter().all(|found| found.is_cycle),
-                    allocated_in: blocks.allocated_in(&all),
+                    is_cycle,
+                    allocated_in: shown(&allocated_in),
                 });
             }
             None => {
@@ -230,17 +238,33 @@ fn add_blocks(
 struct KnownBlocks(Vec<(Range<u64>, StackId)>);
 
 impl KnownBlocks {
-    /// Returns the functions and lines where the known ones among `blocks` were allocated, each
-    /// once.
-    fn allocated_in(&self, blocks: &[u64]) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
+    /// Returns the lines where the known ones among `blocks` were allocated, each once.
+    fn allocated_in(&self, blocks: &[u64]) -> Vec<Frame> {
+        let mut all: Vec<Frame> = Vec::new();
         for block in blocks {
             let known = self.0.binary_search_by_key(block, |(known, _)| known.start);
             let known = known.ok().map(|at| site(self.0[at].1));
-            let shown = known.and_then(|site| Some(site.user_frame()?.shown()));
-            all.extend(shown.filter(|shown| !all.contains(shown)));
+            add_line(&mut all, known);
         }
         all
+    }
+}
+
+/// Adds the user's line of a site unless it is known already.
+fn add_line(all: &mut Vec<Frame>, site: Option<Site>) {
+    let frame = site.and_then(|site| site.user_frame().cloned());
+    all.extend(frame.filter(|frame| all.iter().all(|it| it.shown() != frame.shown())));
+}
+
+fn shown(frames: &[Frame]) -> Vec<String> {
+    frames.iter().map(Frame::shown).collect()
+}
+
+/// Shows these lines with a finding.
+fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
+    if finding.kind != FindingKind::FirstUse {
+        let frames = frames.iter().take(MOST_USES);
+        finding.held_at = frames.filter_map(|it| passage(what, it, 0)).collect();
     }
 }
 
@@ -440,7 +464,7 @@ fn holder(
             },
             name,
             thread: thread.and_then(|name| thread_name(name, started.is_some(), test)),
-            used_in: used_in(&used_at),
+            used_in: shown(&used_in(&used_at)),
             started_in: started.and_then(|thread| marked(thread.started)),
             detached_in: started.and_then(|thread| marked(thread.detached)),
             waits_in: line(symbols::site(
@@ -451,17 +475,16 @@ fn holder(
             module,
         },
         blocks,
-        allocated_in: known.allocated_in(&path),
+        allocated_in: shown(&known.allocated_in(&path)),
     }
 }
 
-/// Returns the functions and lines of the program with these addresses of code.
-fn used_in(addresses: &[u64]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
+/// Returns the lines of the program with these addresses of code.
+fn used_in(addresses: &[u64]) -> Vec<Frame> {
+    let mut all: Vec<Frame> = Vec::new();
     for address in addresses {
         let site = symbols::site(&[*address as usize], Kind::Block, &observe::own_sources());
-        let shown = site.user_frame().map(Frame::shown);
-        all.extend(shown.filter(|shown| !all.contains(shown)));
+        add_line(&mut all, Some(site));
         if all.len() == MOST_USES {
             break;
         }

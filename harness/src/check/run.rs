@@ -440,7 +440,7 @@ impl Run {
 /// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
 /// `is_all`: whether no scope inside this one created more.
 fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
-    let mut events: FxHashMap<_, Vec<(u64, u64)>> = FxHashMap::default();
+    let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
     for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
         let made = &freed.record.made;
@@ -450,21 +450,26 @@ fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
         }
         let stacks = (made.caller.stack, freed.stack);
         let of_stacks = events.entry((made.layer, made.kind, stacks)).or_default();
-        of_stacks.push((freed.record.sequence, freed.before));
+        of_stacks.push(((freed.record.sequence, freed.before), made.bytes));
     }
     are_all_known &= events.len() <= MOST_FREED;
     let mut freed: Vec<_> = events
         .into_iter()
-        .map(|((layer, kind, (allocated, freed)), events)| FreedAt {
-            layer,
-            kind,
-            allocated,
-            freed,
-            count: events.len() as u64,
-            events: match are_all_known && events.len() <= MOST_IN_ORDER {
-                true => events,
-                false => Vec::new(),
-            },
+        .map(|((layer, kind, (allocated, freed)), mut events)| {
+            let count = events.len() as u64;
+            if !are_all_known || events.len() > MOST_IN_ORDER {
+                events.clear();
+            }
+            let (events, sizes) = events.into_iter().unzip();
+            FreedAt {
+                layer,
+                kind,
+                allocated,
+                freed,
+                count,
+                events,
+                sizes,
+            }
         })
         .collect();
     freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));

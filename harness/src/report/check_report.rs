@@ -8,8 +8,9 @@ pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
     DeviceTable, Enclosing, Ended, FailedRelease, Figure, Finding, FindingKind, Frame, GraphMemory,
     Holder, HolderKind, HolderRoot, Known, Language, Library, Limit, LoggedAllocation, MeantToStay,
-    Outcome, Outlived, Owner, Part, Peak, Point, PrimaryKept, Purpose, Reason, Reusable, Row,
-    RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When, WholeDevice, verbs,
+    Outcome, Outlived, Owner, Part, Passage, PassageKind, Peak, Point, PrimaryKept, Purpose,
+    Reason, Reusable, Row, RunPurpose, Share, Sibling, Site, Timeline, TimelineRun, When,
+    WholeDevice, verbs,
 };
 
 use crate::judge::{

@@ -1,5 +1,6 @@
 //! Shows the source line of a finding as the compiler would.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use gpu_leak_core::report::full;
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
-use super::style::Style;
+use super::text::Rendering;
 use super::workspace::Workspace;
 
 /// The most characters of a line that are shown.
@@ -20,6 +21,13 @@ const WIDEST: usize = 100;
 const BEHIND_MARK: usize = 20;
 /// The size of the largest source file of a run that is read, in bytes.
 const LARGEST: u64 = 4 << 20;
+
+/// The most lines of a passage.
+const LONGEST: u32 = 12;
+/// How many lines before and after a passage are shown.
+const AROUND: usize = 2;
+/// How far from the passage they may be.
+const FARTHEST: u32 = 6;
 
 /// Where source lines are read from.
 #[derive(Clone, Debug)]
@@ -64,6 +72,47 @@ impl Sources {
             .collect()
     }
 
+    /// Returns these lines of a file and some of the same function around them, each with its number. Lines
+    /// without a word, attributes and comments are left out.
+    #[must_use]
+    pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
+        let (first, last) = lines.into_inner();
+        let last = last.clamp(first, first.saturating_add(LONGEST));
+        let begin = first.saturating_sub(FARTHEST).max(1);
+        let all = self.lines(file, begin..=last.saturating_add(FARTHEST));
+        let all: Vec<_> = (begin..).zip(all).collect();
+        let is_edge = |text: &str| {
+            let mut words = text.split_whitespace().peekable();
+            words.peek().is_none() || words.any(|word| word == "fn" || word == "def")
+        };
+        let is_code = |text: &str| {
+            let text = text.trim_start();
+            let is_aside = ["//", "#", "impl "].iter().any(|it| text.starts_with(it));
+            !is_aside && text.contains(char::is_alphanumeric)
+        };
+        let start = all
+            .iter()
+            .rposition(|(at, text)| *at <= first && is_edge(text));
+        let end = all
+            .iter()
+            .position(|(at, text)| *at > last && is_edge(text));
+        let inside = &all[start.unwrap_or(0)..end.unwrap_or(all.len())];
+        let code = inside
+            .iter()
+            .filter(|(at, text)| *at == first || is_code(text));
+        let code: Vec<_> = code.collect();
+        let before = code.partition_point(|(at, _)| *at < first);
+        let until = code.partition_point(|(at, _)| *at <= last);
+        let shown = code.into_iter().take(until + AROUND);
+        shown.skip(before.saturating_sub(AROUND)).cloned().collect()
+    }
+
+    /// Whether a file changed after the program was built, so that its lines may be others.
+    fn is_edited(&self, file: &str) -> bool {
+        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
+        modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
+    }
+
     fn open(&self, file: &str) -> Option<File> {
         let path = self.root.join(file);
         let is_own = self.built.is_some();
@@ -74,19 +123,6 @@ impl Sources {
         file.metadata()
             .is_ok_and(|data| data.is_file())
             .then_some(file)
-    }
-
-    /// Returns a line of a file, counted from 1; `None` if it cannot be read.
-    fn line(&self, file: &str, number: u32) -> Option<SourceLine> {
-        let text = self.lines(file, number.max(1)..=number).pop()?;
-        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
-        Some(SourceLine {
-            text,
-            edited: match (modified, self.built) {
-                (Ok(modified), Some(built)) => modified > built,
-                _ => false,
-            },
-        })
     }
 }
 
@@ -109,49 +145,74 @@ fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
     is_relative && is_source && is_inside() == Some(true) && is_small()
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct SourceLine {
-    text: String,
-    /// Whether the file changed after the program was built, so that the line may be another one.
-    edited: bool,
+/// Lines of a source file, to be written below their place.
+#[derive(Debug)]
+pub(super) struct Excerpt<'a> {
+    pub(super) arrow: &'static str,
+    pub(super) frame: &'a Frame,
+    /// What is said after the place.
+    pub(super) says: String,
+    /// What is said below the line of the frame, after a marker at its column.
+    pub(super) label: Option<String>,
+    /// The last line; if there is none, no other line than that of the frame is shown.
+    pub(super) until: Option<u32>,
 }
 
-/// Writes the location of `frame` after `arrow`, its source line, a marker below the column, and `label`
-/// after the marker.
-pub(super) fn write(
-    arrow: &str,
-    frame: &Frame,
-    label: &str,
-    sources: &Sources,
-    style: Style,
-    out: &mut dyn Write,
-) -> fmt::Result {
-    let blue = style.frame();
-    let red = style.mark();
-    writeln!(out, "{blue}  {arrow}{blue:#} {}", full(frame))?;
-    let source = match (&frame.file, frame.line) {
-        (Some(file), Some(line)) => sources.line(file, line).map(|source| (line, source)),
-        _ => None,
-    };
-    let Some((line, source)) = source else {
-        return writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}");
-    };
-    let number = line.to_string();
-    let empty = " ".repeat(number.len());
-    let shown = Marked::new(&source.text, frame.column, frame.language);
-    writeln!(out, "{blue}{number:>5} |{blue:#} {}", shown.text)?;
-    let edited = if source.edited {
-        " (the file changed after the build)"
-    } else {
-        ""
-    };
-    let mark = "^".repeat(shown.length);
-    let gap = if shown.length == 0 { "" } else { " " };
-    writeln!(
-        out,
-        "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{edited}{red:#}",
-        " ".repeat(shown.start),
-    )
+/// The lines of a finding that have been written: their files and numbers.
+pub(super) type Shown = BTreeSet<(String, u32)>;
+
+impl Excerpt<'_> {
+    /// Writes what is not yet `shown`.
+    pub(super) fn write(
+        &self,
+        how: &Rendering,
+        shown: &mut Shown,
+        out: &mut dyn Write,
+    ) -> fmt::Result {
+        let (blue, red) = (how.style.frame(), how.style.mark());
+        let file = self.frame.file.as_deref().unwrap_or_default();
+        let first = self.frame.line.unwrap_or(0);
+        let all = first..=self.until.unwrap_or(first);
+        let is_shown = |line| shown.contains(&(file.to_owned(), line));
+        if self.label.is_none() && all.clone().all(is_shown) {
+            return Ok(());
+        }
+        let (arrow, says) = (self.arrow, &self.says);
+        let place = match says.as_str() {
+            "" => full(self.frame),
+            _ => self.frame.shown(),
+        };
+        writeln!(out, "{blue}  {arrow}{blue:#} {place}{says}")?;
+        let mut lines = how.sources.around(file, all.clone());
+        lines.retain(|(at, _)| self.until.is_some() || *at == first);
+        if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {
+            writeln!(out, "{blue}      |{blue:#} {red}{label}{red:#}")?;
+        }
+        for (number, text) in lines {
+            let label = self.label.as_ref().filter(|_| number == first);
+            if !shown.insert((file.to_owned(), number)) && label.is_none() {
+                continue;
+            }
+            let column = self.frame.column.filter(|_| label.is_some());
+            let marked = Marked::new(&text, column, self.frame.language);
+            writeln!(out, "{blue}{number:>5} |{blue:#} {}", marked.text)?;
+            let Some(label) = label else { continue };
+            let empty = " ".repeat(number.to_string().len());
+            let edited = match how.sources.is_edited(file) {
+                true => " (the file changed after the build)",
+                false => "",
+            };
+            let mark = "^".repeat(marked.length);
+            let gap = if marked.length == 0 { "" } else { " " };
+            writeln!(
+                out,
+                "{blue}{empty:>5} |{blue:#} {}{red}{mark}{gap}{label}{edited}{red:#}",
+                " ".repeat(marked.start),
+            )?;
+        }
+        shown.extend(all.map(|line| (file.to_owned(), line)));
+        Ok(())
+    }
 }
 
 /// Returns the length in bytes of the path at the start of `text`: `sys::cuMemAlloc_v2`, in Python

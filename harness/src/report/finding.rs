@@ -7,9 +7,10 @@ use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
     Library, Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
+use super::escape;
+use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
 use super::text::Rendering;
-use super::{escape, excerpt};
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
@@ -34,12 +35,38 @@ pub(super) fn write(
 
     let site = finding.shown_site();
     if let Some(frame) = site.user_frame() {
-        let mut quote = |arrow: &str, frame: &Frame, label: &str| {
-            excerpt::write(arrow, frame, label, &how.sources, how.style, out)
-        };
-        quote("-->", frame, &at_its_line(finding))?;
-        if let Some(caller) = site.caller_of_wrapper() {
-            quote(":::", caller, "called here")?;
+        let mut shown = Shown::new();
+        let caller = site.caller_of_wrapper();
+        let passages = finding.shown_passages();
+        // What begins at one of these lines is shown with it.
+        let place = |frame: &Frame| (frame.file.clone(), frame.line);
+        let own = [
+            Some(("-->", frame, at_its_line(finding))),
+            caller.map(|caller| (":::", caller, "called here".to_owned())),
+        ];
+        let own = own.into_iter().flatten().map(|(arrow, frame, label)| {
+            let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
+            let is_inner = caller.is_some() && arrow == "-->";
+            let until = from_it
+                .map(|it| it.until)
+                .or(frame.line.filter(|_| !is_inner));
+            Excerpt {
+                arrow,
+                frame,
+                says: String::new(),
+                label: Some(label),
+                until: until.filter(|_| !passages.is_empty()),
+            }
+        });
+        let passages = passages.iter().map(|it| Excerpt {
+            arrow: ":::",
+            frame: &it.frame,
+            says: format!(": {}", finding.says(it)),
+            label: None,
+            until: Some(it.until),
+        });
+        for excerpt in own.chain(passages) {
+            excerpt.write(how, &mut shown, out)?;
         }
     } else if *site != Site::default() || finding.failed.is_some() {
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
@@ -201,9 +228,9 @@ fn allocated(finding: &Finding) -> String {
 fn sibling(others: &Sibling, finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
-    let by = from.map_or_else(String::new, |from| format!(" by {from}"));
+    let by = from.map_or_else(|| " here".to_owned(), |from| format!(" by {from}"));
     format!(
-        "{} {created} here{by} {} {freed} in {}",
+        "{} {created}{by} {} {freed} in {}",
         count(others.count),
         were(others.count),
         others.freed_at

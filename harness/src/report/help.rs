@@ -1,7 +1,8 @@
 //! What the user can do about each kind of finding.
 
 use super::check_report::{
-    CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Report, verbs,
+    CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Passage, PassageKind,
+    Report, verbs,
 };
 use super::finding::were;
 use super::held_by;
@@ -107,28 +108,38 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             .map_or_else(String::new, |at| format!(": {}", nearest(at)));
         return Some(format!("free {it} before that context or device ends{at}"));
     }
+    // If the test itself dropped it, that says little.
+    let mut outlived = finding.outlived.iter();
+    let owner = outlived.find(|it| !begins_in_test(&it.freed_at));
     let others = |are_alike: bool| {
         let mut others = finding.siblings.iter();
         let of = others.find(|it| it.allocated_from.is_none() == are_alike)?;
-        let others = if are_alike {
-            "the others"
-        } else {
-            "those of other callers"
-        };
+        let mut passages = finding.passages.iter();
+        let here = passages.find(|it| it.what == PassageKind::ToFree);
+        if let Some(Passage { frame, until, .. }) = here {
+            return Some(format!(
+                "look for a way from {} that does not come to line {until}, where others were {freed}: an \
+                 early return, `?`, `continue`, a panic, or a value that is overwritten",
+                frame.shown()
+            ));
+        }
         let at = nearest(&of.freed_at);
-        Some(format!(
-            "find where {these} {} overwritten, dropped or skipped without being {freed}, as {others} were \
-             in {at}",
-            if one { "was" } else { "were" }
-        ))
+        Some(match owner {
+            Some(owner) => format!(
+                "find why {at} {freed} others but not {these}: what held {it} was dropped or cleared in {}",
+                innermost(&owner.freed_at)
+            ),
+            None => format!(
+                "find where {these} {} removed, overwritten or skipped without being {freed}, before {at} \
+                 {freed} others",
+                if one { "was" } else { "were" }
+            ),
+        })
     };
-    let owner = || {
-        // If the test itself dropped it, that says little.
-        let mut outlived = finding.outlived.iter();
-        let owner = outlived.find(|it| !begins_in_test(&it.freed_at))?;
+    let dropped = || {
         Some(format!(
             "free {it} before what held {it} is dropped or cleared in {}",
-            nearest(&owner.freed_at)
+            nearest(&owner?.freed_at)
         ))
     };
     let companion = || {
@@ -150,9 +161,24 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let at = caller.unwrap_or_else(|| site.location());
         Some(format!("fix the free that failed at {at}"))
     };
-    let cause = others(true).or_else(owner).or_else(companion);
-    let cause = cause.or_else(failed);
-    cause.or_else(|| others(false))
+    let cause = others(true).or_else(|| others(false).filter(|_| owner.is_some()));
+    let cause = cause.or_else(dropped).or_else(companion).or_else(failed);
+    let cause = cause.or_else(|| others(false));
+    let is_held =
+        finding.enclosing.is_some() || finding.holders.as_ref().is_none_or(|it| !it.is_empty());
+    cause.or_else(|| {
+        (finding.freed == 0 && !is_held).then(|| {
+            format!(
+                "nothing refers to {it} any more: look for a `Drop` or a release that lacks the call or \
+                 never gets to it, or for a `forget`, `leak` or `into_raw`"
+            )
+        })
+    })
+}
+
+/// Returns the innermost of a chain of callers.
+fn innermost(callers: &str) -> &str {
+    callers.split(" ← ").next().unwrap_or_default()
 }
 
 /// Returns the inner end of a chain of callers.

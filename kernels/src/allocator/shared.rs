@@ -18,8 +18,9 @@ pub(crate) struct Allocator {
     /// None without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
     /// Spins before it sleeps: a hit holds it for less time than a thread takes to go to sleep and
-    /// be woken, which `std`'s lock makes each of several threads do.
-    caching: Lock<Caching>,
+    /// be woken, which `std`'s lock makes each of several threads do. It spins for long, because a
+    /// hit changes so much that handing it to another processor takes longer than the hit.
+    caching: Lock<Caching, 256>,
 }
 
 impl Allocator {

@@ -213,7 +213,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "others",
-        "Where others from the same line were freed, in the run that confirms the leak. With `called by`, they had other callers than the leak.",
+        "Where others from the same line were freed, in the run that confirms the leak. With `allocated by`, they had other callers than the leak.",
         "Compare the two paths: the one that leaks lacks this free.",
     ),
     explanation(

@@ -5,7 +5,7 @@ use gpu_leak_check::report::{Sources, at_its_line, details, escape};
 use gpu_leak_check::units::count;
 
 use super::super::position;
-use super::sources::{Line, excerpt};
+use super::sources::{Line, excerpt, passage};
 use crate::output::test_names;
 use crate::overview::Group;
 
@@ -39,10 +39,12 @@ pub(super) fn entry(group: &Group<'_>, sources: &Sources) -> FindingEntry {
     let finding = &group.finding;
     let site = finding.shown_site();
     let frames: Vec<_> = site.frames.iter().map(|frame| frame.shown()).collect();
-    let excerpt = match position(finding) {
+    let mut excerpt = match position(finding) {
         Some((file, Some(line), _)) => excerpt(sources, file, line),
         _ => Vec::new(),
     };
+    let passages = finding.shown_passages().iter();
+    excerpt.extend(passages.flat_map(|it| passage(sources, it, &finding.says(it))));
     FindingEntry {
         status: finding.kind.name(),
         class: class(CheckStatus::Found(finding.kind)),

@@ -197,6 +197,9 @@ pub struct FreedAt {
     /// empty if they are many, or if not every free of the run is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
+    /// The sizes of these, in bytes; empty in recordings of earlier releases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<u64>,
 }
 
 /// A record that is live at the end of a run, with its owner.

@@ -19,6 +19,7 @@ mod kept_alive;
 mod limits;
 mod names;
 mod order;
+mod passages;
 mod peaks;
 mod recycled;
 mod reserve;
@@ -46,6 +47,7 @@ pub use input::{
 pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
 pub use order::MOST_IN_ORDER;
+pub use passages::passage;
 pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};
@@ -58,7 +60,7 @@ use self::diff::diff;
 use self::finding::Found;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
-use crate::report::{CheckStatus, Finding, Reason};
+use crate::report::{CheckStatus, Finding, PassageKind, Reason};
 use crate::units::amount;
 
 /// The result of a check.
@@ -109,6 +111,13 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         false => confirm::findings(&diff.groups, input),
     };
     siblings::add(&mut found, input);
+    // A free that failed is more telling than who allocated.
+    for found in found.iter_mut().filter(|_| !failed_frees.is_empty()) {
+        found
+            .finding
+            .passages
+            .retain(|it| it.what != PassageKind::Called);
+    }
     failed_free::note_frees_inside(&mut found, input);
     found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {

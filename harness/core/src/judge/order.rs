@@ -4,25 +4,30 @@
 //! Nothing is said of a line unless everything that happened on it is known.
 
 use std::collections::BTreeMap;
+use std::iter::repeat;
 
 use super::input::{CheckInput, RunInput};
 use super::siblings::{FreedSite, line};
 use crate::ledger::{Anomaly, StackId};
 use crate::report::{Confirmation, Finding, Site, name};
-use crate::units::listed;
+use crate::units::{listed, size};
 
 /// How many creating and freeing calls are listed.
 pub const MOST_IN_ORDER: usize = 12;
 /// The most resources left by a run among which those of a line are searched for.
 const MOST_LEFT: usize = 1000;
 
-/// Returns the order of what happened in `run` on a finding's line, on which these were freed.
+/// When something was created and freed, through which functions, and its size.
+type Event = (u64, Option<u64>, Vec<String>, Option<u64>);
+
+/// Returns the order of what happened in `run` on a finding's line, on which these were freed, and when the
+/// first that is left was created.
 pub(super) fn of_line(
     finding: &Finding,
     freed: &[&FreedSite<'_>],
     run: &RunInput,
     input: &CheckInput,
-) -> Option<String> {
+) -> Option<(String, u64)> {
     let as_often = matches!(finding.confirmed, Some(Confirmation::Repeated { count, .. })
         if count == finding.count);
     let are_known = |it: &&FreedSite<'_>| it.freed.events.len() as u64 == it.freed.count;
@@ -39,8 +44,7 @@ pub(super) fn of_line(
     if left.len() == MOST_LEFT {
         return None;
     }
-    // When each was created and freed, and through which functions.
-    let mut all: Vec<(u64, Option<u64>, Vec<String>)> = Vec::new();
+    let mut all: Vec<Event> = Vec::new();
     let mut stacks: BTreeMap<StackId, u64> = BTreeMap::new();
     let functions = |site: &Site| {
         let inside = site.users_frames();
@@ -52,13 +56,18 @@ pub(super) fn of_line(
         let stack = record.made.caller.stack;
         let site = input.names.site(stack, record.made.kind);
         if site.user_frame().and_then(line) == of_finding {
-            all.push((record.sequence, None, functions(&site)));
+            let size = Some(record.made.bytes);
+            all.push((record.sequence, None, functions(&site), size));
             *stacks.entry(stack).or_default() += 1;
         }
     }
     for it in freed {
-        let events = it.freed.events.iter();
-        all.extend(events.map(|(at, end)| (*at, Some(*end), functions(&it.allocated))));
+        let sizes = it.freed.sizes.iter().copied().map(Some);
+        let events = it.freed.events.iter().zip(sizes.chain(repeat(None)));
+        all.extend(events.map(|((at, end), size)| {
+            let functions = functions(&it.allocated);
+            (*at, Some(*end), functions, size)
+        }));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
     // If something is missing here, the ledger's count is higher.
@@ -72,17 +81,20 @@ pub(super) fn of_line(
     }
     all.sort_unstable();
     // They are distinguished by the innermost function in which they differ.
-    let depths = 0..all.iter().map(|(.., names)| names.len()).max()?;
+    let depths = 0..all.iter().map(|it| it.2.len()).max()?;
     let mut differing = depths.filter(|at| all.iter().any(|it| it.2.get(*at) != all[0].2.get(*at)));
     let depth = differing.next();
     let mut steps = Vec::new();
     let mut left = Vec::new();
     let (created_verb, freed_verb) = finding.verbs();
-    for (number, (created, freed, names)) in (1..).zip(&all) {
+    let are_sized = all.iter().any(|it| it.3 != all[0].3) && all.iter().all(|it| it.3.is_some());
+    for (number, (created, freed, names, bytes)) in (1..).zip(&all) {
+        let bytes = bytes.filter(|_| are_sized);
+        let of_size = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
         let function = depth.map_or_else(String::new, |at| {
             format!(" in {}", names.get(at).map_or("the test", String::as_str))
         });
-        steps.push(((*created, 1), created_verb, function, number));
+        steps.push(((*created, 1), created_verb, of_size + &function, number));
         match freed {
             // The number is that of the event after it.
             Some(freed) => steps.push(((*freed, 0), freed_verb, String::new(), number)),
@@ -99,7 +111,9 @@ pub(super) fn of_line(
         });
         phases += &format!("{} {}; ", phase[0].1, parts.collect::<Vec<_>>().join(", "));
     }
-    (steps.len() <= MOST_IN_ORDER).then(|| format!("{phases}left: {}", numbers(&left)))
+    let first = all.iter().find(|it| it.1.is_none())?.0;
+    let text = format!("{phases}left: {}", numbers(&left));
+    (steps.len() <= MOST_IN_ORDER).then_some((text, first))
 }
 
 /// For example `#1, #2 and #5 to #7`.

@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
 use super::input::{CheckInput, FreedAt};
-use super::order;
+use super::{order, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
@@ -43,10 +43,11 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     let mut leaks = leaks
         .filter(|finding| finding.kind == FindingKind::Leaked)
         .peekable();
-    let (Some(run), Some(_)) = (run, leaks.peek()) else {
+    if leaks.peek().is_none() {
         return;
-    };
-    let freed = run.freed_of_run.iter().map(|freed| FreedSite {
+    }
+    let freed = run.iter().flat_map(|run| &run.freed_of_run);
+    let freed = freed.map(|freed| FreedSite {
         freed,
         allocated: input.names.site(freed.allocated, freed.kind),
         at: input.names.site(freed.freed, freed.kind),
@@ -69,10 +70,16 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         let of_line = line.and_then(|line| by_line.get(&line));
         let alike = of_line.into_iter().flatten().copied();
         let alike: Vec<_> = alike.filter(|freed| freed.is_like(finding)).collect();
-        finding.order = order::of_line(finding, &alike, run, input);
+        let order = run.and_then(|run| order::of_line(finding, &alike, run, input));
+        let since = order.as_ref().map(|(_, since)| *since);
+        finding.order = order.map(|(order, _)| order);
         finding.siblings = siblings(finding, &alike, test);
         if finding.siblings.is_empty() {
-            finding.companions = companions(finding, &by_function, test);
+            let beside;
+            (finding.companions, beside) = companions(finding, &by_function, test);
+            finding.passages = passages::of_leak(finding, &beside, None, test);
+        } else {
+            finding.passages = passages::of_leak(finding, &alike, since, test);
         }
     }
 }
@@ -122,18 +129,18 @@ fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
 /// Returns what the innermost possible function has created on another line than a finding's own, or of
 /// another kind on the same line, through the same callers, and what was freed of it, the most first. A test
 /// creates all that it uses, so it does not count.
-fn companions(
+fn companions<'a>(
     finding: &Finding,
-    by_function: &FxHashMap<SourceFunction<'_>, Vec<&FreedSite<'_>>>,
+    by_function: &FxHashMap<SourceFunction<'_>, Vec<&'a FreedSite<'a>>>,
     test: &str,
-) -> Vec<Companion> {
+) -> (Vec<Companion>, Vec<&'a FreedSite<'a>>) {
     let frames: Vec<_> = finding.site.users_frames().collect();
     for (at, frame) in frames.iter().enumerate() {
         let Some(function) = function(frame).filter(|_| !frame.is_of_test(test)) else {
             continue;
         };
         let callers = &frames[at + 1..];
-        let mut places: BTreeMap<_, (Kind, u64)> = BTreeMap::new();
+        let mut places: BTreeMap<_, (Kind, u64, &FreedSite<'_>)> = BTreeMap::new();
         for one in by_function.get(&function).into_iter().flatten() {
             let all: Vec<_> = one.allocated.users_frames().collect();
             let Some((created, outer)) = all
@@ -153,23 +160,26 @@ fn companions(
             {
                 let at = shown_up_to(&finding.site, &one.at).shown(test);
                 let key = (created.shown(), at, one.freed.kind.name());
-                places.entry(key).or_insert((one.freed.kind, 0)).1 += one.freed.count;
+                places.entry(key).or_insert((one.freed.kind, 0, one)).1 += one.freed.count;
             }
         }
         if !places.is_empty() {
-            let companion = |((created_in, freed_at, _), (resource, count))| Companion {
-                resource,
-                count,
-                created_in,
-                freed_at,
+            let companion = |((created_in, freed_at, _), (resource, count, one))| {
+                let companion = Companion {
+                    resource,
+                    count,
+                    created_in,
+                    freed_at,
+                };
+                (companion, one)
             };
             let mut companions: Vec<_> = places.into_iter().map(companion).collect();
-            companions.sort_by_key(|companion| Reverse(companion.count));
+            companions.sort_by_key(|(companion, _)| Reverse(companion.count));
             companions.truncate(MOST_COMPANIONS);
-            return companions;
+            return companions.into_iter().unzip();
         }
     }
-    Vec::new()
+    Default::default()
 }
 
 /// Returns where something was freed, with its callers up to the first function that the finding's own line

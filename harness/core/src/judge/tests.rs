@@ -7,6 +7,7 @@ mod frees;
 mod growth;
 mod history;
 mod owners;
+mod passages;
 mod peaks;
 mod pools;
 mod segments;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Budget, Companion, Consequence, Finding, Limit, Site};
+use super::{Budget, Companion, Consequence, Finding, Limit, Passage, PassageKind, Site, verbs};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
 use crate::units::{amount, count, exact_size, listed, noun, quantity};
@@ -124,6 +124,29 @@ fn allocator(finding: &Finding) -> String {
     match finding.pool {
         Some(pool) => pool.to_string(),
         None => escape::name(&finding.layer.to_string()),
+    }
+}
+
+impl Finding {
+    /// Returns what a passage has to do with it: `others were freed here`.
+    #[must_use]
+    pub fn says(&self, passage: &Passage) -> String {
+        let (created, freed) = self.verbs();
+        let companion = self.companions.first();
+        let (of, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
+            Some(other) => ("what was created with it", "was", verbs(other.resource).1),
+            None => ("others", "were", freed),
+        };
+        match passage.what {
+            PassageKind::ToFree | PassageKind::ToCallOfFree => {
+                format!("from the call that {created} it to the one that {freed} {of}")
+            }
+            PassageKind::Freed => format!("{of} {were} {freed} here"),
+            PassageKind::Called => "called from here".to_owned(),
+            PassageKind::Later => format!("another was {created} from here, later"),
+            PassageKind::UsesHolder => "the static is used here".to_owned(),
+            PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FindingKind, Reusable, Site};
+use super::{FindingKind, Frame, Reusable, Site};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
@@ -92,6 +92,12 @@ pub struct Finding {
     /// contained the address of one, at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlived: Vec<Outlived>,
+    /// Lines of the program that show how it came about, besides its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passages: Vec<Passage>,
+    /// Lines that have to do with what leads to them, which say more than those.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held_at: Vec<Passage>,
     /// Further facts, one sentence each.
     pub notes: Vec<String>,
 }
@@ -134,6 +140,8 @@ impl Finding {
             not_searched: None,
             enclosing: None,
             outlived: Vec::new(),
+            passages: Vec::new(),
+            held_at: Vec::new(),
             notes: Vec::new(),
         }
     }
@@ -188,6 +196,15 @@ impl Finding {
         functions.collect()
     }
 
+    /// Returns the passages that a report shows.
+    #[must_use]
+    pub fn shown_passages(&self) -> &[Passage] {
+        match &*self.held_at {
+            [] => &self.passages,
+            held_at => held_at,
+        }
+    }
+
     /// Returns what creates and what frees these resources: `allocated` and `freed`.
     #[must_use]
     pub fn verbs(&self) -> (&'static str, &'static str) {
@@ -222,6 +239,40 @@ pub struct Outlived {
     pub freed_at: String,
     /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
     pub allocated_in: Option<String>,
+}
+
+/// Lines of one function of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Passage {
+    /// What they have to do with a finding.
+    pub what: PassageKind,
+    /// The first line.
+    pub frame: Frame,
+    /// The number of the last line.
+    pub until: u32,
+}
+
+/// What lines have to do with a finding. *Others* are its siblings or, if it has none, its companions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum PassageKind {
+    /// From the line that created it to the one that freed others.
+    ToFree,
+    /// From the call that led to its creation to the one that led to the free of others.
+    ToCallOfFree,
+    /// Others were freed here.
+    Freed,
+    /// The function that created it was called here.
+    Called,
+    /// Something else on its line was created from here afterwards.
+    Later,
+    /// Uses the static that holds it.
+    UsesHolder,
+    /// Allocated a block of the cycle that holds it.
+    InCycle,
 }
 
 /// What allows something to stay. It is displayed as the sentence in a report.

@@ -113,6 +113,22 @@ impl Site {
         frames.find(|frame| frame.file != wrapper.file)
     }
 
+    /// Returns the same site as seen by the caller of such a wrapper, if it is a function of its own: a method
+    /// belongs to what it allocates for.
+    #[must_use]
+    pub fn outside_wrapper(&self) -> Self {
+        let mut site = self.clone();
+        let name = self.user_frame().and_then(|it| it.function.as_deref());
+        let of = name.and_then(|name| name.rsplit("::").nth(1));
+        let is_method =
+            of.is_some_and(|of| of.starts_with(char::is_uppercase) || of.ends_with('>'));
+        if let Some(caller) = self.caller_of_wrapper().filter(|_| !is_method) {
+            let mut frames = self.frames.iter();
+            site.user = frames.position(|it| it == caller);
+        }
+        site
+    }
+
     /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
     pub fn calls_the_api(&self) -> bool {
         let inner = self.user.and_then(|user| self.frames.get(..user));

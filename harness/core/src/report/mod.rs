@@ -14,7 +14,8 @@ mod timeline;
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
     AllowedBy, Budget, Companion, Confirmation, Consequence, Enclosing, Ended, FailedRelease,
-    Finding, Holder, HolderKind, HolderRoot, Limit, Outlived, Share, Sibling, When, verbs,
+    Finding, Holder, HolderKind, HolderRoot, Limit, Outlived, Passage, PassageKind, Share, Sibling,
+    When, verbs,
 };
 #[doc(hidden)]
 pub use location::{begins_in_test, full};

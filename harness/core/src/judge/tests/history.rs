@@ -359,7 +359,7 @@ fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
     check.tells(
         "
         leaked
-        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1]
+        leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; passages [{frame:{column:1,file:src/app.rs,function:app::step50,line:50,module:null,offset:null,owner:user},until:52,what:called}]; when {first:1,last:1,of:1}; records [0, 1]
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
     ",
     );

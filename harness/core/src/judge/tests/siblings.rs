@@ -15,11 +15,12 @@ fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
         freed: StackId(at),
         count: events.len() as u64,
         events: events.to_vec(),
+        sizes: vec![8; events.len()],
     }
 }
 
 /// Allocates at a line and frees at another.
-fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
+pub(super) fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
     let taken = run.take(line, 8);
     let end = taken + 2;
     run.free(taken);
@@ -30,7 +31,7 @@ fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
 }
 
 /// A check that two runs confirm.
-fn twice(prepare: impl Fn(&mut Body), run: impl Fn(&mut Run<'_>)) -> Finding {
+pub(super) fn twice(prepare: impl Fn(&mut Body), run: impl Fn(&mut Run<'_>)) -> Finding {
     let mut check = check();
     prepare(&mut check);
     check.run(&run).run(&run);

@@ -1,0 +1,113 @@
+//! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line that
+//! allocated, but where the allocation and the free of its siblings meet, or beside that free.
+
+use super::siblings::FreedSite;
+use crate::report::PassageKind::{self, Called, Freed, Later, ToCallOfFree, ToFree};
+use crate::report::{Finding, Frame, Passage, Site};
+
+/// The most lines between an allocation and a free that are one passage.
+const FARTHEST: u32 = 10;
+/// How many lines after a call of the allocating function are shown if nothing is known of frees.
+const AFTER_THE_CALL: u32 = 2;
+/// How many callers are shown of what was allocated elsewhere.
+const MOST_CALLERS: usize = 2;
+
+/// Returns the passages for a leak, of which these siblings or companions were freed; `since`: the event that
+/// created the first that is left.
+pub(super) fn of_leak(
+    finding: &Finding,
+    freed: &[&FreedSite<'_>],
+    since: Option<u64>,
+    test: &str,
+) -> Vec<Passage> {
+    let site = finding.site.outside_wrapper();
+    let own: Vec<_> = site.users_frames().collect();
+    let Some(first) = own.first() else {
+        return Vec::new();
+    };
+    let allocated = freed.iter().map(|it| it.allocated.outside_wrapper());
+    let allocated: Vec<_> = allocated.collect();
+    let lines = |site: &Site| -> Vec<_> { site.users_frames().map(|it| it.line).collect() };
+    let of_own = lines(&site);
+    let nearest = freed.iter().zip(&allocated);
+    let Some((nearest, _)) = nearest.min_by_key(|(_, it)| lines(it) != of_own) else {
+        let mut callers = own.iter().filter(|_| finding.ended.is_none());
+        let caller = callers.find(|it| !is_same_function(it, first));
+        return Vec::from_iter(caller.and_then(|it| passage(Called, it, AFTER_THE_CALL)));
+    };
+    let end = nearest.at.outside_wrapper();
+    let ends: Vec<_> = end.users_frames().collect();
+    // The test itself does little but call what is tested.
+    let is_telling = |frame: &Frame| first.is_of_test(test) || !frame.is_of_test(test);
+    let meeting = own.iter().enumerate().find_map(|(at, it)| {
+        let end = ends.iter().position(|end| is_same_function(it, end))?;
+        Some((at, end)).filter(|_| is_telling(it))
+    });
+    let mut passages = Vec::new();
+    if let Some((begin, end)) = meeting {
+        let what = if (begin, end) == (0, 0) {
+            ToFree
+        } else {
+            ToCallOfFree
+        };
+        passages.extend(between(own[begin], ends[end], what));
+    }
+    let is_shown = |frame: &Frame| {
+        passages.iter().any(|it: &Passage| {
+            let lines = it.frame.line..=Some(it.until);
+            it.frame.file == frame.file && lines.contains(&frame.line)
+        })
+    };
+    if let Some(end) = ends.first().filter(|it| !is_shown(it)) {
+        passages.extend(passage(Freed, end, 0));
+    }
+    // What another function allocated after the leak may have replaced it.
+    let is_later = |it: &FreedSite<'_>| {
+        let mut created = it.freed.events.iter();
+        since.is_some_and(|since| created.any(|(created, _)| *created > since))
+    };
+    let mut later = freed.iter().zip(&allocated).filter(|(it, _)| is_later(it));
+    let elsewhere = later.find_map(|(_, site)| {
+        let mut callers = site.users_frames().peekable();
+        let is_elsewhere = !is_same_function(callers.peek()?, first);
+        is_elsewhere.then_some(callers)
+    });
+    let callers = elsewhere.into_iter().flatten();
+    let callers = callers
+        .take_while(|it| !it.is_of_test(test))
+        .take(MOST_CALLERS);
+    passages.extend(callers.filter_map(|it| passage(Later, it, 0)));
+    passages
+}
+
+/// The lines of one function from the call that led to an allocation to the one that led to a free.
+fn between(begin: &Frame, end: &Frame, what: PassageKind) -> Option<Passage> {
+    let (first, last) = (begin.line?, end.line?);
+    match last.checked_sub(first) {
+        Some(more @ ..=FARTHEST) => passage(what, begin, more),
+        None if first - last <= FARTHEST => passage(ToCallOfFree, end, first - last),
+        _ => passage(Called, begin, 0),
+    }
+}
+
+/// The line of this frame and the `more` lines after it.
+pub fn passage(what: PassageKind, frame: &Frame, more: u32) -> Option<Passage> {
+    frame.file.as_ref()?;
+    Some(Passage {
+        what,
+        until: frame.line?.saturating_add(more),
+        frame: frame.clone(),
+    })
+}
+
+/// Whether two frames are of one function, or of closures in it.
+fn is_same_function(one: &Frame, other: &Frame) -> bool {
+    let function = |frame: &Frame| {
+        let name = frame.function.as_deref()?;
+        Some((
+            name.split("::{{closure}}").next()?.to_owned(),
+            frame.file.clone(),
+        ))
+    };
+    function(one).is_some_and(|it| function(other) == Some(it))
+}

@@ -1,0 +1,135 @@
+//! Which lines of the program a report shows of a leak besides its own.
+
+use super::body::{Body, Run, check, frame};
+use super::siblings::{come_and_go, twice};
+use crate::judge::judge;
+use crate::report::PassageKind::{self, Called, Freed, Later, ToCallOfFree, ToFree};
+use crate::report::{Finding, Frame};
+
+/// A frame of this function.
+fn at(function: &str, line: u32) -> Frame {
+    Frame {
+        function: Some(format!("app::{function}")),
+        ..frame(line)
+    }
+}
+
+/// A wrapper of a call, in a file of its own.
+fn wrapper(line: u32) -> Frame {
+    Frame {
+        file: Some("src/driver.rs".to_owned()),
+        ..at("wrapper", line)
+    }
+}
+
+/// What is said of which lines.
+fn passages(found: &Finding) -> Vec<(PassageKind, u32, u32)> {
+    let passages = found.passages.iter();
+    let passages = passages.map(|it| (it.what, it.frame.line.expect("a line"), it.until));
+    passages.collect()
+}
+
+fn shown(stacks: &[(u32, &[Frame])], run: impl Fn(&mut Run<'_>)) -> Vec<(PassageKind, u32, u32)> {
+    let prepare = |check: &mut Body| {
+        for (stack, frames) in stacks {
+            check.stack(*stack, frames);
+        }
+    };
+    passages(&twice(prepare, run))
+}
+
+#[test]
+fn if_one_function_allocates_and_frees_it_is_shown_from_one_to_the_other() {
+    let stacks: &[(u32, &[Frame])] = &[
+        (10, &[wrapper(1), at("decode", 25), at("play", 40)]),
+        (20, &[wrapper(2), at("decode", 30), at("play", 40)]),
+    ];
+    let found = shown(stacks, |run| {
+        come_and_go(run, 10, 20);
+        run.take(10, 8);
+    });
+    assert_eq!(found, [(ToFree, 25, 30)]);
+}
+
+#[test]
+fn the_function_that_leads_to_both_is_shown_with_the_free_in_another() {
+    let through = at("run", 50);
+    let stacks: &[(u32, &[Frame])] = &[
+        (10, &[wrapper(1), at("begin", 11), at("send", 61)]),
+        (
+            20,
+            &[wrapper(2), at("release", 21), through, at("send", 60)],
+        ),
+    ];
+    let found = shown(stacks, |run| {
+        come_and_go(run, 10, 20);
+        run.take(10, 8);
+    });
+    assert_eq!(found, [(ToCallOfFree, 60, 61), (Freed, 21, 21)]);
+}
+
+#[test]
+fn a_long_function_is_shown_at_the_call_that_led_to_the_leak_and_at_the_free() {
+    let stacks: &[(u32, &[Frame])] = &[
+        (10, &[wrapper(1), at("load", 11), at("work", 100)]),
+        (20, &[wrapper(2), at("work", 200)]),
+    ];
+    let found = shown(stacks, |run| {
+        come_and_go(run, 10, 20);
+        run.take(10, 8);
+    });
+    assert_eq!(found, [(Called, 100, 100), (Freed, 200, 200)]);
+}
+
+#[test]
+fn the_test_is_shown_only_if_it_allocates_itself() {
+    let test = |line| Frame {
+        function: Some("app::tests::it".to_owned()),
+        ..frame(line)
+    };
+    let of = |stacks: &[(u32, &[Frame])]| {
+        shown(stacks, |run| {
+            come_and_go(run, 10, 20);
+            run.take(10, 8);
+        })
+    };
+    let by_another = of(&[
+        (10, &[at("open", 10), test(90)]),
+        (20, &[at("drop", 20), test(92)]),
+    ]);
+    let freed = (Freed, 20, 20);
+    assert_eq!(by_another, [freed]);
+    let itself = of(&[(10, &[test(90)]), (20, &[at("drop", 20), test(92)])]);
+    assert_eq!(itself, [(ToCallOfFree, 90, 92), freed]);
+}
+
+#[test]
+fn what_was_allocated_elsewhere_later_is_shown_because_it_may_have_replaced_the_leak() {
+    let stacks: &[(u32, &[Frame])] = &[
+        (10, &[wrapper(1), at("new", 10)]),
+        (11, &[wrapper(1), at("present", 31), at("step", 41)]),
+        (20, &[wrapper(2), at("drop", 20)]),
+    ];
+    let freed = (Freed, 20, 20);
+    let found = shown(stacks, |run| {
+        run.take(10, 8);
+        come_and_go(run, 11, 20);
+    });
+    assert_eq!(found, [freed, (Later, 31, 31), (Later, 41, 41)]);
+    let earlier = shown(stacks, |run| {
+        come_and_go(run, 11, 20);
+        run.take(10, 8);
+    });
+    assert_eq!(earlier, [freed]);
+}
+
+#[test]
+fn if_nothing_was_freed_the_caller_of_the_allocating_function_is_shown() {
+    let mut check = check();
+    let closure = at("new::{{closure}}", 10);
+    check.stack(10, &[wrapper(1), closure, at("new", 12), at("work", 50)]);
+    check.run(|run| _ = run.take(10, 8));
+    check.run(|run| _ = run.take(10, 8));
+    let found = judge(&check.input).findings.remove(0);
+    assert_eq!(passages(&found), [(Called, 50, 52)]);
+}
