@@ -1,5 +1,6 @@
 //! The devices and whether they are in use, without creating a context.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,22 +8,29 @@ use super::driver::{self, device_handle, error_name};
 use crate::judge::DeviceName;
 use crate::ledger::{self, Place};
 use crate::recursion_guard::quiet;
+use crate::sync::{Mutex, locked};
 
 /// Whether the harness initialised the driver, to find out whether there is a device.
 static INITIALISED_BY_HARNESS: AtomicBool = AtomicBool::new(false);
 
 /// Returns the name of a CUDA device; `None` for another place, or if no driver can be asked.
 pub(crate) fn device_name(place: Place) -> Option<DeviceName> {
+    /// Every check asks for the names of its devices, which do not change.
+    static KNOWN: Mutex<BTreeMap<usize, DeviceName>> = Mutex::new(BTreeMap::new());
+
     let _quiet = quiet();
     let driver = driver::get()?;
     let device = place.cuda_ordinal()?;
-    Some(DeviceName {
+    if let Some(known) = locked(&KNOWN).get(&device) {
+        return Some(known.clone());
+    }
+    let uuid = driver.device_uuid(device_handle(device)).ok();
+    let name = DeviceName {
         name: driver.device_name(device).ok()?,
-        uuid: driver
-            .device_uuid(device_handle(device))
-            .ok()
-            .map(format_uuid),
-    })
+        uuid: uuid.map(format_uuid),
+    };
+    locked(&KNOWN).insert(device, name.clone());
+    Some(name)
 }
 
 /// Formats a UUID in groups of 4, 2, 2, 2 and 6 bytes, as nvidia-smi does.

@@ -25,9 +25,16 @@ pub(crate) static STREAMS: Exclusion = Exclusion::new();
 /// Readings on one side, destructions on the other; any number of one kind at a time.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
-    /// The number of readings in progress or, if negative, of destructions.
-    in_progress: Mutex<i64>,
+    in_progress: Mutex<InProgress>,
     changed: Condvar,
+}
+
+#[derive(Debug)]
+struct InProgress {
+    /// The number of readings or, if negative, of destructions.
+    count: i64,
+    /// How many threads wait for the other side. To wake nobody takes a system call, too.
+    waiting: usize,
 }
 
 /// A guard of an [`Exclusion`], which adds `END` to its number when it is dropped.
@@ -42,15 +49,23 @@ pub(crate) type Destruction = Guard<1>;
 
 impl<const END: i64> Drop for Guard<END> {
     fn drop(&mut self) {
-        *locked(&self.0.in_progress) += END;
-        self.0.changed.notify_all();
+        let mut in_progress = locked(&self.0.in_progress);
+        in_progress.count += END;
+        let is_awaited = in_progress.waiting != 0;
+        drop(in_progress);
+        if is_awaited {
+            self.0.changed.notify_all();
+        }
     }
 }
 
 impl Exclusion {
     pub(crate) const fn new() -> Self {
         Self {
-            in_progress: Mutex::new(0),
+            in_progress: Mutex::new(InProgress {
+                count: 0,
+                waiting: 0,
+            }),
             changed: Condvar::new(),
         }
     }
@@ -60,24 +75,28 @@ impl Exclusion {
     /// Look up handles after this, never before: then those whose destruction began first are no
     /// longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
-        let destroying = |in_progress: &mut i64| *in_progress < 0;
-        let waited =
-            self.changed
-                .wait_timeout_while(locked(&self.in_progress), PATIENCE, destroying);
+        let mut in_progress = locked(&self.in_progress);
+        in_progress.waiting += 1;
+        let waited = self
+            .changed
+            .wait_timeout_while(in_progress, PATIENCE, |it| it.count < 0);
         let (mut in_progress, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        in_progress.waiting -= 1;
         if waited.timed_out() {
             return None;
         }
-        *in_progress += 1;
+        in_progress.count += 1;
         Some(Guard(self))
     }
 
     /// Begins a destroy call, after waiting for the readings in progress.
     pub(crate) fn destroy(&'static self) -> Destruction {
-        let waited = self
-            .changed
-            .wait_while(locked(&self.in_progress), |in_progress| *in_progress > 0);
-        *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let mut in_progress = locked(&self.in_progress);
+        in_progress.waiting += 1;
+        let waited = self.changed.wait_while(in_progress, |it| it.count > 0);
+        let mut in_progress = waited.unwrap_or_else(PoisonError::into_inner);
+        in_progress.waiting -= 1;
+        in_progress.count -= 1;
         Guard(self)
     }
 }

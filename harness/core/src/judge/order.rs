@@ -17,8 +17,18 @@ pub const MOST_IN_ORDER: usize = 12;
 /// The most resources left by a run among which those of a line are searched for.
 const MOST_LEFT: usize = 1000;
 
-/// When something was created and freed, through which functions, and its size.
-type Event = (u64, Option<u64>, Vec<String>, Option<u64>);
+/// A resource that was created on the line.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Created {
+    /// The event that created it.
+    at: u64,
+    /// The event after its free, if it was freed.
+    until: Option<u64>,
+    /// The functions that led to it, innermost first.
+    callers: Vec<String>,
+    /// Its size, if it is known.
+    bytes: Option<u64>,
+}
 
 /// Returns the order of what happened in `run` on a finding's line, on which these were freed, and when the
 /// first that is left was created.
@@ -44,7 +54,7 @@ pub(super) fn of_line(
     if left.len() == MOST_LEFT {
         return None;
     }
-    let mut all: Vec<Event> = Vec::new();
+    let mut all: Vec<Created> = Vec::new();
     let mut stacks: BTreeMap<StackId, u64> = BTreeMap::new();
     let functions = |site: &Site| {
         let inside = site.users_frames();
@@ -56,17 +66,23 @@ pub(super) fn of_line(
         let stack = record.made.caller.stack;
         let site = input.names.site(stack, record.made.kind);
         if site.user_frame().and_then(line) == of_finding {
-            let size = Some(record.made.bytes);
-            all.push((record.sequence, None, functions(&site), size));
+            all.push(Created {
+                at: record.sequence,
+                until: None,
+                callers: functions(&site),
+                bytes: Some(record.made.bytes),
+            });
             *stacks.entry(stack).or_default() += 1;
         }
     }
     for it in freed {
         let sizes = it.freed.sizes.iter().copied().map(Some);
         let events = it.freed.events.iter().zip(sizes.chain(repeat(None)));
-        all.extend(events.map(|((at, end), size)| {
-            let functions = functions(&it.allocated);
-            (*at, Some(*end), functions, size)
+        all.extend(events.map(|((at, until), bytes)| Created {
+            at: *at,
+            until: Some(*until),
+            callers: functions(&it.allocated),
+            bytes,
         }));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
@@ -81,23 +97,26 @@ pub(super) fn of_line(
     }
     all.sort_unstable();
     // They are distinguished by the innermost function in which they differ.
-    let depths = 0..all.iter().map(|it| it.2.len()).max()?;
-    let mut differing = depths.filter(|at| all.iter().any(|it| it.2.get(*at) != all[0].2.get(*at)));
+    let depths = 0..all.iter().map(|it| it.callers.len()).max()?;
+    let differs = |it: &Created, at: usize| it.callers.get(at) != all[0].callers.get(at);
+    let mut differing = depths.filter(|at| all.iter().any(|it| differs(it, *at)));
     let depth = differing.next();
     let mut steps = Vec::new();
     let mut left = Vec::new();
     let (created_verb, freed_verb) = finding.verbs();
-    let are_sized = all.iter().any(|it| it.3 != all[0].3) && all.iter().all(|it| it.3.is_some());
-    for (number, (created, freed, names, bytes)) in (1..).zip(&all) {
-        let bytes = bytes.filter(|_| are_sized);
+    let are_known = all.iter().all(|it| it.bytes.is_some());
+    let are_sized = are_known && all.iter().any(|it| it.bytes != all[0].bytes);
+    for (number, it) in (1..).zip(&all) {
+        let bytes = it.bytes.filter(|_| are_sized);
         let of_size = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
         let function = depth.map_or_else(String::new, |at| {
-            format!(" in {}", names.get(at).map_or("the test", String::as_str))
+            let caller = it.callers.get(at).map_or("the test", String::as_str);
+            format!(" in {caller}")
         });
-        steps.push(((*created, 1), created_verb, of_size + &function, number));
-        match freed {
-            // The number is that of the event after it.
-            Some(freed) => steps.push(((*freed, 0), freed_verb, String::new(), number)),
+        steps.push(((it.at, 1), created_verb, of_size + &function, number));
+        match it.until {
+            // Before the event with that number.
+            Some(until) => steps.push(((until, 0), freed_verb, String::new(), number)),
             None => left.push(number),
         }
     }
@@ -111,7 +130,7 @@ pub(super) fn of_line(
         });
         phases += &format!("{} {}; ", phase[0].1, parts.collect::<Vec<_>>().join(", "));
     }
-    let first = all.iter().find(|it| it.1.is_none())?.0;
+    let first = all.iter().find(|it| it.until.is_none())?.at;
     let text = format!("{phases}left: {}", numbers(&left));
     (steps.len() <= MOST_IN_ORDER).then_some((text, first))
 }
