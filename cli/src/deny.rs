@@ -417,7 +417,7 @@ fn slack(run: &Run, entry: &Suppression) -> Option<String> {
     };
     let clean = (!clean.is_empty()).then(|| {
         let names = test_names(&clean, clean.len());
-        format!("left nothing in {names}: remove {these} from the `tests` of {place}")
+        format!("left nothing in {names}: remove {these} from its `tests`")
     });
     match (&allowed[..], clean) {
         ([], clean) => clean.map(|clean| format!("what {place} allows {clean}")),

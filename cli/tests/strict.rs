@@ -186,7 +186,7 @@ fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
         assert_eq!(notes(keeps, bounds, &[]), "");
     }
     let both = "'planted::keeps_a_tensor', 'planted::gives_back'";
-    let remedy = "from the `tests` of gpu-leak-check.toml:1";
+    let remedy = "from its `tests`";
     let clean = format!("left nothing in planted::gives_back: remove it {remedy}");
     let noted = notes(both, (1, 1024), &[]);
     assert!(noted.ends_with(&format!("allows {clean}")), "{noted}");

@@ -65,7 +65,7 @@ fn those_of_the_same_call_site_are_named_with_the_function_that_freed_them() {
     );
     assert!(story.contains(&caller), "{story}");
     let shown = format!(
-        "::: main::inside::siblings::evict (tests/inside/siblings.rs:{}): others were freed here\n",
+        "::: main::inside::siblings::evict (tests/inside/siblings.rs:{}): for comparison: others were freed here\n",
         line("give_back(*block);")
     );
     assert!(story.contains(&shown), "{story}");

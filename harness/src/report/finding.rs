@@ -214,7 +214,9 @@ fn allocated(finding: &Finding) -> String {
     let allocated = times(finding.allocated.max(1));
     match (finding.allocated, finding.freed) {
         (0 | 1, 0) if by_these.is_empty() => format!("{created} here"),
-        (_, 0) if finding.ended.is_some() => format!("{created} here {allocated}{by_these}"),
+        (_, 0) if finding.ended.is_some() => {
+            format!("{created} here {allocated}{by_these}, never {freed} by the program")
+        }
         (_, 0) => format!("{created} here {allocated}{by_these}, never {freed}"),
         (_, back) => format!(
             "{created} here {allocated}{by_these}, {freed} {}",

@@ -13,7 +13,7 @@ use gpu_leak_core::report::begins_in_test;
 /// How many different remedies a report gives for findings of one kind.
 const MOST_REMEDIES: usize = 3;
 /// How many callers of a free a remedy names.
-const MOST_CALLERS: usize = 3;
+const MOST_CALLERS: usize = 2;
 
 /// Returns one or two sentences for the reason why `report` is inconclusive, if it is, and for each
 /// kind of finding, worst first.
@@ -126,12 +126,14 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let at = nearest(&of.freed_at);
         Some(match owner {
             Some(owner) => format!(
-                "find why {at} {freed} others but not {these}: what held {it} was dropped or cleared in {}",
+                "{at} {freed} others but not {these}: {} removed from what held {it} before that was dropped or \
+                 cleared in {}, or still in it then",
+                if one { "it was" } else { "they were" },
                 innermost(&owner.freed_at)
             ),
             None => format!(
-                "find where {these} {} removed, overwritten or skipped without being {freed}, before {at} \
-                 {freed} others",
+                "find where {these} {} removed, overwritten or skipped instead of being {freed} as others \
+                 were in {at}",
                 if one { "was" } else { "were" }
             ),
         })

@@ -23,7 +23,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
         "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
         "Free it before the test ends: the report has the line that allocated it, and the callers. \
          If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:optim::Adam::step\", \
-         reason = \"kept until the process ends\"))], or an [[allow]] in gpu-leak-check.toml.",
+         reason = \"why it may stay\"))], or an [[allow]] in gpu-leak-check.toml.",
     ),
     explanation(
         "failed-free",

@@ -128,7 +128,7 @@ fn allocator(finding: &Finding) -> String {
 }
 
 impl Finding {
-    /// Returns what a passage has to do with it: `others were freed here`.
+    /// Returns what a passage has to do with it: `for comparison: others were freed here`.
     #[must_use]
     pub fn says(&self, passage: &Passage) -> String {
         let (created, freed) = self.verbs();
@@ -141,7 +141,7 @@ impl Finding {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
                 format!("from the call that {created} it to the one that {freed} {of}")
             }
-            PassageKind::Freed => format!("{of} {were} {freed} here"),
+            PassageKind::Freed => format!("for comparison: {of} {were} {freed} here"),
             PassageKind::Called => "called from here".to_owned(),
             PassageKind::Later => format!("another was {created} from here, later"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),

@@ -34,12 +34,10 @@ impl std::fmt::Display for MeantToStay {
         let bytes = |option: &str, bytes: u64| {
             (bytes != 0).then(|| format!("{option} = {}", units::literal(bytes)))
         };
-        let allow = self.allow.as_ref().map(|function| {
-            format!(
-                "allow(\"fn:{function}\", reason = \"kept until the process \
-                                     ends\")"
-            )
-        });
+        let allow = self
+            .allow
+            .as_ref()
+            .map(|function| format!("allow(\"fn:{function}\", reason = \"why it may stay\")"));
         let options = [
             allow,
             bytes("tolerance", self.tolerance),
