@@ -219,6 +219,7 @@ fn add_blocks(
                 let stacks: BTreeSet<_> = freed
                     .map(|(_, freed, allocated)| (freed, allocated))
                     .collect();
+                let ends: BTreeSet<_> = stacks.iter().map(|(freed, _)| *freed).collect();
                 let outlived = stacks.into_iter().filter_map(|(freed, allocated)| {
                     let freed = Some(site(freed)).filter(|it| it.user_frame().is_some())?;
                     Some(Outlived {
@@ -228,6 +229,12 @@ fn add_blocks(
                 });
                 let outlived: BTreeSet<_> = outlived.collect();
                 finding.outlived = outlived.into_iter().take(MOST_PLACES).collect();
+                let mut dropped = Vec::new();
+                for freed in ends {
+                    add_line(&mut dropped, Some(site(freed)));
+                }
+                dropped.retain(|it| !it.is_of_test(&report.test) && !is_quoted(finding, it));
+                show(finding, &dropped, PassageKind::DropsHolder);
             }
         }
     }
@@ -266,6 +273,17 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
         let frames = frames.iter().take(MOST_USES);
         finding.held_at = frames.filter_map(|it| passage(what, it, 0)).collect();
     }
+}
+
+/// Whether a passage of the finding shows this line already, perhaps beside its own.
+fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
+    /// A report shows so many lines around a passage.
+    const AROUND: u32 = 2;
+    finding.passages.iter().any(|it| {
+        let first = it.frame.line.map(|line| line.saturating_sub(AROUND));
+        let lines = first..=Some(it.until.saturating_add(AROUND));
+        it.frame.file == frame.file && lines.contains(&frame.line)
+    })
 }
 
 /// Returns the call site where a heap block was allocated or freed.

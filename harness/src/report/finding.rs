@@ -37,7 +37,7 @@ pub(super) fn write(
     if let Some(frame) = site.user_frame() {
         let mut shown = Shown::new();
         let caller = site.caller_of_wrapper();
-        let passages = finding.shown_passages();
+        let passages: Vec<_> = finding.shown_passages().collect();
         // What begins at one of these lines is shown with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let own = [
@@ -58,7 +58,7 @@ pub(super) fn write(
                 until: until.filter(|_| !passages.is_empty()),
             }
         });
-        let passages = passages.iter().map(|it| Excerpt {
+        let passages = passages.iter().copied().map(|it| Excerpt {
             arrow: ":::",
             frame: &it.frame,
             says: format!(": {}", finding.says(it)),

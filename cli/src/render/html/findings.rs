@@ -43,8 +43,11 @@ pub(super) fn entry(group: &Group<'_>, sources: &Sources) -> FindingEntry {
         Some((file, Some(line), _)) => excerpt(sources, file, line),
         _ => Vec::new(),
     };
-    let passages = finding.shown_passages().iter();
-    excerpt.extend(passages.flat_map(|it| passage(sources, it, &finding.says(it))));
+    excerpt.extend(
+        finding
+            .shown_passages()
+            .flat_map(|it| passage(sources, it, &finding.says(it))),
+    );
     FindingEntry {
         status: finding.kind.name(),
         class: class(CheckStatus::Found(finding.kind)),

@@ -103,7 +103,7 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
                 .names
                 .site(stack, finding.resource.unwrap_or(Kind::Block));
             finding.notes.push(format!(
-                "{} in {} named an address {offset} bytes behind the beginning: free the address that \
+                "{} in {} named an address {offset} bytes after the start: free the address that \
                  the allocation returned",
                 quantity(count, "free"),
                 site.shown(&input.subject.test)

@@ -174,7 +174,7 @@ pub struct Freed {
 pub struct FreedInside {
     /// The sequence number of the record.
     pub record: u64,
-    /// How many bytes behind its beginning.
+    /// How many bytes after its start.
     pub offset: u64,
     /// The stack of the call.
     pub stack: StackId,

@@ -146,6 +146,7 @@ impl Finding {
             PassageKind::Later => format!("another was {created} from here, later"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),
             PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
+            PassageKind::DropsHolder => "what held it was dropped or cleared here".to_owned(),
         }
     }
 }

@@ -198,11 +198,11 @@ impl Finding {
 
     /// Returns the passages that a report shows.
     #[must_use]
-    pub fn shown_passages(&self) -> &[Passage] {
-        match &*self.held_at {
-            [] => &self.passages,
-            held_at => held_at,
-        }
+    pub fn shown_passages(&self) -> impl Iterator<Item = &Passage> + Clone {
+        let holds = |it: &Passage| it.what != PassageKind::DropsHolder;
+        let is_held = self.held_at.iter().any(holds);
+        let passages = self.passages.iter().filter(move |_| !is_held);
+        passages.chain(&self.held_at)
     }
 
     /// Returns what creates and what frees these resources: `allocated` and `freed`.
@@ -273,6 +273,8 @@ pub enum PassageKind {
     UsesHolder,
     /// Allocated a block of the cycle that holds it.
     InCycle,
+    /// Dropped or cleared what held it.
+    DropsHolder,
 }
 
 /// What allows something to stay. It is displayed as the sentence in a report.
