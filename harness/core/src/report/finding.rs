@@ -197,7 +197,6 @@ impl Finding {
     }
 
     /// Returns the passages that a report shows.
-    #[must_use]
     pub fn shown_passages(&self) -> impl Iterator<Item = &Passage> + Clone {
         let holds = |it: &Passage| it.what != PassageKind::DropsHolder;
         let is_held = self.held_at.iter().any(holds);
