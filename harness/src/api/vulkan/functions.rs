@@ -21,7 +21,7 @@ use std::mem;
 use gpu_leak_interpose::{Slot, WatchedFunction};
 
 use super::call::{Bindings, Created, VulkanCall, creates, creates_by, destroys, frees};
-use super::heard::{VkResult, heard};
+use super::intercept::{VkResult, intercept};
 use super::look_up;
 use super::structures::{
     AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
@@ -126,7 +126,7 @@ macro_rules! wrapper {
             if !is_listening() {
                 return forward();
             }
-            Answer::of(heard(&$does, function, &mut || forward().code()))
+            Answer::of(intercept(&$does, function, &mut || forward().code()))
         }
     };
 }

@@ -2,7 +2,7 @@
 //!
 //! Programs look up `vkGetInstanceProcAddr` with `dlsym`, and every other function with that one
 //! and `vkGetDeviceProcAddr` ([`look_up`]); the wrappers of the watched functions are made from a
-//! table ([`functions`]). A wrapper makes the program's call and reports it ([`heard`]), in the
+//! table ([`functions`]). A wrapper makes the program's call and reports it ([`intercept`]), in the
 //! terms of [`call`]. What belongs to which device, instance or pool is known to [`owners`], and what the
 //! program calls it to [`labels`].
 //!
@@ -41,7 +41,7 @@
 
 mod call;
 mod functions;
-mod heard;
+mod intercept;
 mod labels;
 mod look_up;
 mod owners;

@@ -37,7 +37,7 @@ const DEFERRED: VkResult = 1_000_268_002;
 
 /// Makes the program's call with `forward`, which calls `real`, and reports it.
 #[inline(never)]
-pub(super) fn heard(
+pub(super) fn intercept(
     call: &VulkanCall,
     real: *const (),
     forward: &mut dyn FnMut() -> VkResult,
@@ -310,7 +310,7 @@ impl Reporter<'_> {
         }
         for handle in handles {
             let key = object_key(create.kind, owner.uid, handle);
-            // An object whose end was not heard, such as an image of a swapchain, may have had this handle.
+            // An object whose end was not intercepted, such as an image of a swapchain, may have had this handle.
             if labels::has_any() && self.ledger.get(&key).is_none() {
                 labels::forget(key);
             }
