@@ -30,7 +30,7 @@ struct Created {
     bytes: Option<u64>,
 }
 
-/// Returns the order of what happened in `run` on a finding's line, on which these were freed, and when the
+/// Returns the order of allocations and frees in `run` on a finding's line, on which these were freed, and when the
 /// first that is left was created.
 pub(super) fn of_line(
     finding: &Finding,
