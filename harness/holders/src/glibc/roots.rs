@@ -77,7 +77,7 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(program, pages, |address| {
+        let (threads, all) = threads::of_this_process(program, pages, budget, |address| {
             let mut maps = maps.iter().map(Mapping::addresses);
             maps.find(|addresses| addresses.contains(&address))
         });
