@@ -227,9 +227,9 @@ impl Roots {
         budget: Budget,
     ) {
         let walked = threads.iter().map(|thread| thread.returns(program, pages));
-        let walked: Vec<ReturnAddresses> = walked.collect();
+        let walked: Vec<Option<ReturnAddresses>> = walked.collect();
         for module in modules {
-            let returns = walked.iter().flat_map(|walked| &walked.found);
+            let returns = walked.iter().flatten().flat_map(|walked| &walked.found);
             let addresses = returns.map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
             module.image.look_up(
@@ -241,6 +241,10 @@ impl Roots {
             if budget.is_spent() {
                 return;
             }
+            let Some(walked) = walked else {
+                self.complete = false;
+                continue;
+            };
             if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_asking) {
                 let returns = walked.found.iter().map(|(_, address)| *address);
                 let innermost = thread.waits_at();

@@ -54,17 +54,17 @@ impl Thread {
 
     /// Returns the stack slots with return addresses and these addresses, innermost first, and
     /// whether they are complete. Other words that look like return addresses may be left over from
-    /// earlier calls.
+    /// earlier calls. `None` if the thread has continued: what was read is a mixture of several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
         pages: &mut Pages<M>,
-    ) -> ReturnAddresses {
+    ) -> Option<ReturnAddresses> {
         if self.is_asking {
-            return ReturnAddresses {
+            return Some(ReturnAddresses {
                 found: program.asking_stack.to_vec(),
                 complete: true,
-            };
+            });
         }
         let waiting = WaitingThread {
             instruction: self.instruction,
@@ -73,12 +73,8 @@ impl Thread {
         };
         let walked = (program.waiting_stack)(waiting, &mut |at| pages.word(at));
         let (file, before) = &self.call;
-        if fs::read_to_string(file).is_ok_and(|now| now == *before) {
-            walked
-        } else {
-            // The thread has continued, and what was read is a mixture of several states.
-            ReturnAddresses::default()
-        }
+        let still_waits = fs::read_to_string(file).is_ok_and(|now| now == *before);
+        still_waits.then_some(walked)
     }
 }
 
@@ -243,7 +239,7 @@ mod tests {
     use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
     use super::super::memory::{PAGE, Pages};
     use super::super::names::tests::RULES;
-    use super::{LONGEST_WAIT, NUMBER, thread_pointer, waits_at};
+    use super::{LONGEST_WAIT, NUMBER, Thread, thread_pointer, waits_at};
     use crate::{Program, ReturnAddresses};
 
     #[test]
@@ -274,6 +270,38 @@ mod tests {
         assert_eq!(says(Some(runs)), (Some(runs.to_owned()), 12));
     }
 
+    #[test]
+    fn nothing_is_said_of_the_stack_of_a_thread_that_has_continued() {
+        let returns = |call: String| {
+            let thread = Thread {
+                name: String::new(),
+                id: None,
+                instruction: 0,
+                call: ("/proc/self/comm".into(), call),
+                stack: 0..0,
+                pointer: None,
+                is_asking: false,
+            };
+            let mut pages = Pages::new(Synthetic::default(), unlimited());
+            thread.returns(program(0, &[]), &mut pages)
+        };
+        let now = fs::read_to_string("/proc/self/comm").expect("a name");
+        assert_eq!(returns(now), Some(ReturnAddresses::default()));
+        assert_eq!(returns("another call".to_owned()), None);
+    }
+
+    fn program(asking_thread: u32, asking_stack: &[(u64, u64)]) -> Program<'_> {
+        Program {
+            mappings: &[],
+            names: RULES,
+            asking_thread,
+            first_thread: None,
+            asking_stack,
+            allocators_words: &[],
+            waiting_stack: |_, _| ReturnAddresses::default(),
+        }
+    }
+
     /// On a busy machine it may take long until the thread gets to where it waits.
     #[test]
     fn the_thread_that_asks_need_not_wait_yet() {
@@ -292,15 +320,8 @@ mod tests {
                 }
             });
             let (asking_thread, slot) = receive.recv().expect("the thread has begun");
-            let program = Program {
-                mappings: &[],
-                names: RULES,
-                asking_thread,
-                first_thread: None,
-                asking_stack: &[(slot, 0)],
-                allocators_words: &[],
-                waiting_stack: |_, _| ReturnAddresses::default(),
-            };
+            let stack = [(slot, 0)];
+            let program = program(asking_thread, &stack);
             let mut pages = Pages::new(Synthetic::default(), unlimited());
             let budget = Budget::new(Duration::ZERO);
             let (threads, _) =
