@@ -161,7 +161,12 @@ fn assert_inconclusive(checked: &Checked) {
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(reason.code, Code::NoProbe, "{story}");
     assert!(reason.what.contains("no probe for cubecl"), "{story}");
-    assert!(reason.remedy.contains("probe!"), "{story}");
+    let remedy = "register the probe of the crate gpu-leak-cubecl with gpu_leak_check::probe!";
+    assert!(reason.remedy.contains(remedy), "{story}");
+    assert!(
+        checked.child.stderr.contains("  inconclusive: boundary::"),
+        "{story}"
+    );
     assert!(
         checked.child.stderr.contains("1 inconclusive (no probe)"),
         "{story}"
