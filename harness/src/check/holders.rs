@@ -20,7 +20,7 @@ use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::device::start;
-use crate::judge::{LINES_AROUND, passage, shown_up_to};
+use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
 use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
@@ -284,8 +284,8 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
 /// Whether a passage of the finding shows this line already, perhaps beside its own.
 fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
     finding.passages.iter().any(|it| {
-        let first = it.frame.line.map(|line| line.saturating_sub(LINES_AROUND));
-        let lines = first..=Some(it.until.saturating_add(LINES_AROUND));
+        let first = it.frame.line.map(|line| line.saturating_sub(LINES_BEFORE));
+        let lines = first..=Some(it.until.saturating_add(LINES_AFTER));
         it.frame.file == frame.file && lines.contains(&frame.line)
     })
 }

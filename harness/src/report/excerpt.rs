@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_core::judge::LINES_AROUND;
+use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
@@ -101,9 +101,9 @@ impl Sources {
         let code: Vec<_> = code.collect();
         let before = code.partition_point(|(at, _)| *at < first);
         let until = code.partition_point(|(at, _)| *at <= last);
-        let shown = code.into_iter().take(until + LINES_AROUND as usize);
+        let shown = code.into_iter().take(until + LINES_AFTER as usize);
         shown
-            .skip(before.saturating_sub(LINES_AROUND as usize))
+            .skip(before.saturating_sub(LINES_BEFORE as usize))
             .cloned()
             .collect()
     }

@@ -20,6 +20,9 @@ use crate::units::{count, exact_size, quantity};
 /// How many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 3;
 
+/// Up to so many calls of a test, their numbers say little.
+const FEW_CALLS: u64 = 12;
+
 /// Writes one `finding` of `report`.
 pub(super) fn write(
     finding: &Finding,
@@ -41,17 +44,16 @@ pub(super) fn write(
     if let (Some(inner), Some(frame)) = (site.user_frame(), outside.user_frame()) {
         let mut shown = Shown::new();
         let has_wrapper = inner != frame;
-        if has_wrapper {
-            let blue = how.style.frame();
-            writeln!(out, "{blue}  -->{blue:#} {}, called from", full(inner))?;
-        }
+        let through = match has_wrapper {
+            true => format!(" through {}", full(inner)),
+            false => String::new(),
+        };
         let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
         let passages: Vec<_> = finding.shown_passages().collect();
         // What begins at one of these lines is shown with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
-        let arrow = if has_wrapper { ":::" } else { "-->" };
         let own = [
-            Some((arrow, frame, at_its_line(finding))),
+            Some(("-->", frame, at_its_line(finding))),
             caller.map(|caller| (":::", caller, "called here".to_owned())),
         ];
         let own = own.into_iter().flatten().map(|(arrow, frame, label)| {
@@ -63,7 +65,10 @@ pub(super) fn write(
             Excerpt {
                 arrow,
                 frame,
-                heading: full(frame),
+                heading: match arrow {
+                    "-->" => full(frame) + &through,
+                    _ => full(frame),
+                },
                 label: Some(label),
                 until: until.filter(|_| !passages.is_empty()),
             }
@@ -87,10 +92,11 @@ pub(super) fn write(
         write_details([("place", unknown)], how, out)?;
     }
     // What is quoted says more, and its file need not be named again.
+    let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
     let quotes = |what| finding.shown_passages().any(|it| it.what == what);
     let is_quoted = |label| match label {
         "was in" => quotes(PassageKind::DropsHolder),
-        "when" => finding.shown_passages().next().is_some(),
+        "when" => is_short && finding.shown_passages().next().is_some(),
         _ => false,
     };
     let file = outside.user_frame().and_then(|it| it.file.as_deref());
@@ -236,7 +242,7 @@ fn allocated(finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let siblings = finding.siblings.iter();
     let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
-        true => ", as called below",
+        true => " by the callers below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));

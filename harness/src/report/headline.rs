@@ -126,14 +126,14 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// For example `at src/optim.rs:88 and 2 other places`, or `at src/cuda.rs:90, called from src/optim.rs:88`.
+/// For example `at src/optim.rs:88 and 2 other places`, or `at src/optim.rs:88 through src/cuda.rs:90`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
         let site = finding.shown_site();
-        let (mut place, caller) = (site.location(), site.outside_wrapper().location());
-        if caller != place {
-            place += &format!(", called from {caller}");
+        let (inner, mut place) = (site.location(), site.outside_wrapper().location());
+        if inner != place {
+            place += &format!(" through {inner}");
         }
         if !places.contains(&place) {
             places.push(place);

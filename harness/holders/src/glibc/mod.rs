@@ -92,6 +92,12 @@ pub(super) fn find(
             }
         }
     }
+    // A long way counts for nothing beside a short one, though to another target of the group.
+    for found in &mut found {
+        if found.iter().any(|it| it.blocks < DOUBTFUL) {
+            found.retain(|it| it.blocks < DOUBTFUL);
+        }
+    }
     // Report that nothing refers to it only if no unnamed place does either, nor a packed structure.
     let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
     for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
