@@ -5,7 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use addr2line::gimli::{Dwarf, DwarfPackage, EndianSlice, NativeEndian, SectionId};
+use addr2line::gimli::constants::DW_AT_ranges;
+use addr2line::gimli::{
+    AbbreviationsCacheStrategy, Dwarf, DwarfPackage, EndianSlice, Format, NativeEndian, SectionId,
+    Unit,
+};
 use addr2line::{Context, Frame, LookupContinuation, LookupResult, SplitDwarfLoad};
 
 use super::file::ElfFile;
@@ -34,6 +38,13 @@ impl Lines {
                 .load_sup(|id| section(supplement, Some(id.name())))
                 .ok()?;
         }
+        // The units of a program share few lists of abbreviations, which would otherwise be read once a unit.
+        dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
+        let lines = without_removed_code(
+            &dwarf,
+            section(file, Some(SectionId::DebugLine.name())).ok()?,
+        );
+        dwarf.debug_line = EndianSlice::new(lines, NativeEndian).into();
         let package = package.and_then(|package| {
             let load = |id: SectionId| section(package, id.dwo_name());
             DwarfPackage::load(load, EndianSlice::default()).ok()
@@ -78,6 +89,39 @@ impl Lines {
 fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<SectionBytes> {
     let bytes = name.map(|name| file.section(name)).unwrap_or_default();
     Ok(EndianSlice::new(bytes, NativeEndian))
+}
+
+/// Returns the section `.debug_line` with empty programs for units whose whole code the linker removed. The
+/// `addr2line` crate runs the program of each unit that has no address ranges, in search of some: in an
+/// optimised build, those of removed code would be most of the time of a first report.
+fn without_removed_code(dwarf: &Dwarf<SectionBytes>, lines: SectionBytes) -> &'static [u8] {
+    let mut shortened = lines.slice().to_vec();
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let Ok(unit) = dwarf.unit(header) else {
+            continue;
+        };
+        let program = unit.line_program.as_ref().map(|it| it.header());
+        let Some(program) = program.filter(|_| is_removed(dwarf, &unit)) else {
+            continue;
+        };
+        let length = program.unit_length() - program.raw_program_buf().len();
+        let at = program.offset().0;
+        if let (Format::Dwarf32, Ok(length)) = (program.format(), u32::try_from(length)) {
+            shortened[at..at + size_of::<u32>()].copy_from_slice(&length.to_ne_bytes());
+        }
+    }
+    shortened.leak()
+}
+
+/// Whether a unit has a list of address ranges, all of which are empty.
+fn is_removed(dwarf: &Dwarf<SectionBytes>, unit: &Unit<SectionBytes>) -> bool {
+    let mut entries = unit.entries();
+    let Ok(Some(root)) = entries.next_dfs() else {
+        return false;
+    };
+    let ranges = dwarf.die_ranges(unit, root);
+    root.has_attr(DW_AT_ranges) && ranges.is_ok_and(|mut ranges| matches!(ranges.next(), Ok(None)))
 }
 
 fn symbol(frame: &Frame<'_, SectionBytes>) -> Symbol {
