@@ -20,7 +20,7 @@ use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::device::start;
-use crate::judge::{passage, shown_up_to};
+use crate::judge::{LINES_AROUND, passage, shown_up_to};
 use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
@@ -277,11 +277,9 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
 
 /// Whether a passage of the finding shows this line already, perhaps beside its own.
 fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
-    /// A report shows so many lines around a passage.
-    const AROUND: u32 = 2;
     finding.passages.iter().any(|it| {
-        let first = it.frame.line.map(|line| line.saturating_sub(AROUND));
-        let lines = first..=Some(it.until.saturating_add(AROUND));
+        let first = it.frame.line.map(|line| line.saturating_sub(LINES_AROUND));
+        let lines = first..=Some(it.until.saturating_add(LINES_AROUND));
         it.frame.file == frame.file && lines.contains(&frame.line)
     })
 }

@@ -126,11 +126,15 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// For example `at src/optim.rs:88 and 2 other places`.
+/// For example `at src/optim.rs:88 and 2 other places`, or `at src/cuda.rs:90, called from src/optim.rs:88`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
-        let place = finding.shown_site().location();
+        let site = finding.shown_site();
+        let (mut place, caller) = (site.location(), site.outside_wrapper().location());
+        if caller != place {
+            place += &format!(", called from {caller}");
+        }
         if !places.contains(&place) {
             places.push(place);
         }

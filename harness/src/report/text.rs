@@ -6,6 +6,7 @@ use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
 use super::excerpt::Sources;
 use super::peak::peak_lines;
+use super::places::with_one_file_once;
 use super::style::Style;
 use super::{finding, help, table};
 use crate::units::{exact_size, quantity, total};
@@ -110,7 +111,11 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
         writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
     }
     for help in help {
-        writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
+        writeln!(
+            out,
+            "{cyan}help:{cyan:#} {}",
+            escape::sentence(&with_one_file_once(&help))
+        )?;
     }
     if let Some(again) = again {
         writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;

@@ -77,7 +77,7 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(program, pages, |address| {
+        let (threads, all) = threads::of_this_process(program, pages, budget, |address| {
             let mut maps = maps.iter().map(Mapping::addresses);
             maps.find(|addresses| addresses.contains(&address))
         });
@@ -227,9 +227,9 @@ impl Roots {
         budget: Budget,
     ) {
         let walked = threads.iter().map(|thread| thread.returns(program, pages));
-        let walked: Vec<ReturnAddresses> = walked.collect();
+        let walked: Vec<Option<ReturnAddresses>> = walked.collect();
         for module in modules {
-            let returns = walked.iter().flat_map(|walked| &walked.found);
+            let returns = walked.iter().flatten().flat_map(|walked| &walked.found);
             let addresses = returns.map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
             module.image.look_up(
@@ -241,6 +241,10 @@ impl Roots {
             if budget.is_spent() {
                 return;
             }
+            let Some(walked) = walked else {
+                self.complete = false;
+                continue;
+            };
             if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_asking) {
                 let returns = walked.found.iter().map(|(_, address)| *address);
                 let innermost = thread.waits_at();
