@@ -3,7 +3,7 @@
 //! This was written from CUPTI's own headers, and not from the harness's table: numbers are those
 //! of `cupti_driver_cbid.h`, and a parameter is identified by its offset in bytes in its block, as
 //! laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's `extras/CUPTI/include`, and in
-//! the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` on PyPI.
+//! the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for Python.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
