@@ -42,6 +42,7 @@ pub(super) fn find(
     let targets = Targets::new(targets);
     let driver = Driver {
         libraries: std::mem::take(&mut roots.cuda),
+        program: roots.code(),
         contexts: objects.contexts,
         handles: objects.all,
         functions: objects.functions,
@@ -75,7 +76,7 @@ pub(super) fn find(
                     root: roots.named[hit.place].clone(),
                     blocks: hit.blocks,
                     path: outcome.path(hit),
-                    used_at: Vec::new(),
+                    used_at: None,
                 }),
                 Some(_) => unnamed[group] = true,
                 None => {}

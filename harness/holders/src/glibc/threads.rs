@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use super::budget::Budget;
-use super::memory::{Memory, Pages};
+use super::memory::{Memory, PAGE, Pages};
 use crate::{Program, ReturnAddresses, WaitingThread};
 
 /// The largest part of a stack that is searched.
@@ -215,6 +215,21 @@ fn thread_pointer<M: Memory>(
     };
     let own = candidates.iter().find(&mut is_its);
     own.or(candidates.last()).copied()
+}
+
+/// Whether glibc's descriptor of a thread is in a region, usually at its end: it is the stack of a thread, even if
+/// that has ended.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
+    let near = region.end.saturating_sub(2 * PAGE).max(region.start);
+    let mut is_from = |start| thread_pointer(None, start, region.end, pages).is_some();
+    is_from(near) || is_from(region.start)
+}
+
+/// On other machines, stacks of coroutines are not told from those of threads.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages<M>) -> bool {
+    true
 }
 
 /// Its position on other machines is not known here.
