@@ -338,7 +338,7 @@ fn named(tests: &[String]) -> String {
 }
 
 /// For example `unheard function` for `unheard-function`.
-fn words(code: Code) -> String {
+pub(super) fn words(code: Code) -> String {
     let word = |word| match word {
         "gpu" => "GPU",
         "cuda" => "CUDA",

@@ -130,9 +130,8 @@ fn missing_probes(missing: &[&'static Allocator]) -> Reason {
     Reason::new(
         Code::NoProbe,
         format!(
-            "no probe for {}, through which memory was allocated from the driver that is still held: \
-             only a probe can tell which parts of it are in use, so it is unknown whether it is a \
-             leak or a cache",
+            "memory that was allocated from the driver through {} is still held: only a probe can \
+             tell which parts of it are in use, so it is unknown whether it is a leak or a cache",
             listed(&named.collect::<Vec<_>>())
         ),
         format!(

@@ -1,8 +1,8 @@
 //! Sums of allocators whose blocks are not reported, or not all of them.
 //!
 //! A probe that reads how much its allocator has handed out knows neither owner nor line. A rise
-//! beyond the blocks that were reported is a leak if only the check could have caused it. If others
-//! could have caused it, the check is inconclusive: never clean, and it fails nobody else's test.
+//! beyond the blocks that were reported is a leak if nothing else could run meanwhile. If something
+//! could, it may have caused the rise: the check is inconclusive, never clean, and it fails nobody else's test.
 
 use super::diff::Diff;
 use super::finding::Found;

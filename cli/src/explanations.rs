@@ -2,10 +2,10 @@
 
 /// A term that reports use, with hyphens for its spaces.
 #[derive(Debug)]
-pub(super) struct Explanation {
-    pub(super) code: &'static str,
-    pub(super) means: &'static str,
-    pub(super) remedy: &'static str,
+pub(crate) struct Explanation {
+    pub(crate) code: &'static str,
+    pub(crate) means: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 const fn explanation(code: &'static str, means: &'static str, remedy: &'static str) -> Explanation {
@@ -17,7 +17,7 @@ const fn explanation(code: &'static str, means: &'static str, remedy: &'static s
 }
 
 /// Kinds of findings, statuses of checks, codes of reasons, and errors that a free can return.
-pub(super) const EXPLANATIONS: &[Explanation] = &[
+pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
         "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
@@ -466,7 +466,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
 ];
 
 /// The numbers of the driver's errors among them, as logs print them.
-pub(super) const DRIVER_ERRORS: [(&str, &str); 7] = [
+pub(crate) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("1", "CUDA_ERROR_INVALID_VALUE"),
     ("3", "CUDA_ERROR_NOT_INITIALIZED"),
     ("201", "CUDA_ERROR_INVALID_CONTEXT"),
@@ -475,3 +475,9 @@ pub(super) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("709", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
     ("900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
 ];
+
+/// The explanation of a term, whatever the case of its letters.
+pub(crate) fn of(code: &str) -> Option<&'static Explanation> {
+    let mut all = EXPLANATIONS.iter();
+    all.find(|it| it.code.eq_ignore_ascii_case(code))
+}
