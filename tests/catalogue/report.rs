@@ -171,7 +171,8 @@ fn locations(text: &str) -> Vec<Location> {
 /// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
 /// place in the file of the innermost quoted line has its line alone.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
-    let is_arrow = text.starts_with("  -->") || text.starts_with("  :::");
+    // A wrapper may be named behind the line.
+    let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");
     let mut before = 0;
     for part in text.split_inclusive([' ', ')']) {
         let place = part.trim_matches(|it: char| it.is_whitespace() || "(),".contains(it));
@@ -179,8 +180,9 @@ fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
         let line = rest.split(':').next().and_then(|line| line.parse().ok());
         let is_whole = named.starts_with("tests/catalogue/");
         if let Some(line) = line.filter(|_| is_whole || named.is_empty()) {
-            if is_whole && is_arrow {
+            if is_whole && is_heading {
                 named.clone_into(file);
+                is_heading = false;
             }
             let at = if is_whole { named } else { file.as_str() };
             let called = function(&text[..before]);
