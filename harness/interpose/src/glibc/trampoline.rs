@@ -7,7 +7,7 @@
 //! the symbol.
 #![expect(unsafe_code, reason = "defines functions of unknown signatures")]
 
-use std::arch::naked_asm;
+use std::arch::{asm, naked_asm};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
@@ -105,8 +105,14 @@ impl Trampolines {
 
 /// Returns the next definition after the library that contains this code.
 unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: the caller passes a C string.
-    unsafe { dlsym::next()(libc::RTLD_NEXT, name) }
+    // SAFETY: the caller passes a C string. The empty instruction keeps the compiler from ending this
+    // function with a jump to `dlsym`, which would return to the caller: its library would then be
+    // the one that `RTLD_NEXT` begins after.
+    unsafe {
+        let found = dlsym::next()(libc::RTLD_NEXT, name);
+        asm!("");
+        found
+    }
 }
 
 /// The target of a trampoline that has not been called yet. Finds the function and jumps to it,
