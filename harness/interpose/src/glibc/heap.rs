@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::objects::{self, Object};
-use super::{dlsym, process};
+use super::{next, process};
 use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
 
 /// The watcher; null if there is none.
@@ -54,8 +54,8 @@ impl Real {
         let mut functions = Vec::new();
         let mut find = |name: &'static CStr, by: *mut c_void| {
             // SAFETY: the name is a C string.
-            let found = unsafe { dlsym::next()(libc::RTLD_DEFAULT, name.as_ptr()) };
-            let object = dlsym::object_of(found);
+            let found = unsafe { next::dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
+            let object = objects::object_of(found);
             functions.push((name, found, by));
             (object == *library.get_or_insert(object)).then_some(found)
         };

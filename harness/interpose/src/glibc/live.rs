@@ -79,6 +79,14 @@ pub fn marked_threads() -> Vec<MarkedThread> {
     lock().map_or_else(Vec::new, public)
 }
 
+/// Returns the kernel's ids of the live threads that inherited any token but 0, and of those of
+/// drivers. One that has just begun may be missing. Empty without [`inherits`](crate::inherits).
+#[must_use]
+pub fn threads_with_token() -> Vec<i32> {
+    let threads = marked_threads().into_iter();
+    threads.map(|thread| thread.id).collect()
+}
+
 /// Marks the thread with this handle, which is about to be detached, if it is one of those.
 pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     let find = |live: &mut Live| live.threads.iter().position(|it| it.handle == handle);
@@ -208,7 +216,7 @@ mod tests {
     use std::ptr;
 
     use super::{add, live, lock, remove};
-    use crate::threads::{set_token, token};
+    use crate::{set_token, token};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
         ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))

@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
-use super::dlsym::{self, Dlsym};
 use super::flagging;
+use super::next::{self, Dlsym};
+use super::objects::object_of;
 use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
 use crate::loader::symbol_of;
 
@@ -189,10 +190,10 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
         // The library is then also open, so that it can be searched.
         keep_loaded(real);
     }
-    let object = dlsym::object_of(real.cast()).unwrap_or(ptr::null());
+    let object = object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
         // SAFETY: the handle is that of a loaded object; the name is a C string.
-        let address = unsafe { dlsym::next()(object.cast_mut().cast(), row.name) };
+        let address = unsafe { next::dlsym()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
     // A name that has no variants needs no search.
@@ -235,7 +236,7 @@ static PROVIDERS: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mu
 
 /// Adds the library of a function. The program itself may contain such a library, and is not one.
 fn provides(function: *const ()) {
-    let Some(object) = dlsym::object_of(function.cast()) else {
+    let Some(object) = object_of(function.cast()) else {
         return;
     };
     // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
@@ -259,7 +260,7 @@ fn provides(function: *const ()) {
 /// layers and drivers for the functions that it calls when its own are called.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
-        && dlsym::object_of(caller).is_some_and(|object| {
+        && object_of(caller).is_some_and(|object| {
             let mut providers = PROVIDERS.iter().map(|it| it.load(Ordering::Relaxed));
             providers.any(|provider| provider.cast_const() == object.cast())
         })
@@ -290,7 +291,7 @@ fn trampolines() -> impl Iterator<Item = &'static Trampolines> {
 pub(crate) fn keep_loaded(function: *const ()) {
     static KEPT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    let Some(object) = dlsym::object_of(function.cast()) else {
+    let Some(object) = object_of(function.cast()) else {
         return;
     };
     if KEPT.swap(object.cast_mut().cast(), Ordering::Relaxed) != object.cast_mut().cast() {

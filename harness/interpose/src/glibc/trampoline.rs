@@ -12,8 +12,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
 
-use super::dlsym;
-use super::process;
+use super::objects::object_of;
+use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
 /// Defines the named functions of a library and collects them for
@@ -99,7 +99,7 @@ impl Trampolines {
     /// Whether `found`, looked up by the name of a watched function, is in the library that has the
     /// trampolines.
     pub(crate) fn include(&self, found: *const c_void) -> bool {
-        dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
+        object_of(found) == object_of(self.unresolved.cast())
     }
 }
 
@@ -109,7 +109,7 @@ unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_vo
     // function with a jump to `dlsym`, which would return to the caller: its library would then be
     // the one that `RTLD_NEXT` begins after.
     unsafe {
-        let found = dlsym::next()(libc::RTLD_NEXT, name);
+        let found = next::dlsym()(libc::RTLD_NEXT, name);
         asm!("");
         found
     }
@@ -158,7 +158,7 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         if real.is_null() {
             let library = libc::dlopen(entry.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if !library.is_null() {
-                real = dlsym::next()(library, entry.name);
+                real = next::dlsym()(library, entry.name);
             }
         }
     }
