@@ -225,7 +225,7 @@ impl FreedBlock {
 }
 
 /// A live thread that inherited a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkedThread {
     /// The kernel's id of it.
     pub id: i32,
