@@ -47,8 +47,8 @@ mod threads;
 pub use glibc::real_symbol;
 pub use glibc::{
     before_next_thread, bindings_past_us, is_heap_watched, is_starting, libraries_elsewhere, live,
-    mark_threads, marked_threads, register, set_token, started_without_token, threads_with_token,
-    unheard_calls, watch_heap, wrapper_by_address,
+    mark_threads, marked_threads, register, set_token, started_without_token, unheard_calls,
+    watch_heap, wrapper_by_address,
 };
 pub use interface::{
     BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, MarkedThread, OnLookup, Reach,

@@ -64,10 +64,6 @@ pub const fn marked_threads() -> Vec<MarkedThread> {
     Vec::new()
 }
 
-pub const fn threads_with_token() -> Vec<i32> {
-    Vec::new()
-}
-
 pub const fn started_without_token() -> u64 {
     0
 }

@@ -110,17 +110,22 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     let is_unbound =
         relocation.is_undefined && object_of(bound) == Some(handle.cast_const().cast());
     let target = if is_dlsym {
-        target_of_dlsym(bound, is_unbound, ours)
+        let known = [next::dlsym(), next::of_libc()].map(|known| known as *mut c_void);
+        match is_unbound || known.contains(&bound) {
+            true => ours,
+            false if object_of(bound) == own_object() => return,
+            // Somebody else's, which cannot be replaced by ours.
+            false => ptr::null(),
+        }
     } else {
         let real = match is_unbound {
             true => would_bind(handle, symbol),
             false => bound,
         };
-        let target = registry::by_name(symbol, real.cast_const().cast()).cast();
-        (target != real.cast_const()).then_some(target)
-    };
-    let Some(target) = target else {
-        return;
+        match registry::by_name(symbol, real.cast_const().cast()).cast() {
+            unchanged if unchanged == real.cast_const() => return,
+            target => target,
+        }
     };
     // Reported first: another thread that asks meanwhile finds it rebound, and must know.
     if !is_unbound {
@@ -128,23 +133,6 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     }
     if !target.is_null() && !object.write(entry, bound, target.cast_mut()) {
         tell(object, symbol, false);
-    }
-}
-
-/// Returns where a binding of `dlsym` should lead: null if it cannot be ours, `None` if it already
-/// is.
-fn target_of_dlsym(
-    bound: *mut c_void,
-    is_unbound: bool,
-    ours: *const c_void,
-) -> Option<*const c_void> {
-    let real = [next::dlsym(), next::of_libc()].map(|real| real as *mut c_void);
-    if is_unbound || real.contains(&bound) {
-        Some(ours)
-    } else if object_of(bound) == own_object() {
-        None
-    } else {
-        Some(ptr::null())
     }
 }
 

@@ -119,11 +119,7 @@ fn real(
     };
     // SAFETY: `behind` looks up a name and gets the caller's.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
-    if found.is_null() {
-        Err(behind)
-    } else {
-        Ok(found)
-    }
+    (!found.is_null()).then_some(found).ok_or(behind)
 }
 
 /// Returns our `dlsym`, whichever one the process finds by that name.
@@ -174,11 +170,10 @@ unsafe extern "C" fn wrapper(
     fallback: *const c_char,
 ) -> *const () {
     // SAFETY: the other copy passes C strings, the second of which may be null.
-    let (name, fallback) = unsafe {
+    unsafe {
         let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
-        (CStr::from_ptr(name), fallback)
-    };
-    registry::by_address(name, real, fallback)
+        registry::by_address(CStr::from_ptr(name), real, fallback)
+    }
 }
 
 unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mut c_void) -> usize {

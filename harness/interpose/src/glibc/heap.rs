@@ -89,25 +89,23 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
         return false;
     };
     // Another copy of this crate would write the same words.
-    if !process::is_serving() || !replaced.is_empty() {
-        return false;
-    }
-    let Some(program) = program() else {
-        return false;
-    };
-    let Some(words) = words(&program) else {
-        return false;
-    };
+    let is_free = process::is_serving() && replaced.is_empty();
+    is_free && begin(watch, &mut replaced).is_some()
+}
+
+fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> {
+    let program = program()?;
+    let words = words(&program)?;
     nothing_in_forked_children();
     WATCH.store(ptr::from_ref(watch).cast_mut(), Ordering::Release);
     for word in words {
         if !program.write(word.place, word.before, word.by) {
-            end(&mut replaced);
-            return false;
+            end(replaced);
+            return None;
         }
         replaced.push(word);
     }
-    true
+    Some(())
 }
 
 /// Returns the words of the program that lead to the allocator, in the order of their replacement; `None`

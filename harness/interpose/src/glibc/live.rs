@@ -75,13 +75,6 @@ pub fn marked_threads() -> Vec<MarkedThread> {
     running.map(|thread| thread.public).collect()
 }
 
-/// Returns the kernel's ids of [these threads](marked_threads).
-#[must_use]
-pub fn threads_with_token() -> Vec<i32> {
-    let threads = marked_threads().into_iter();
-    threads.map(|thread| thread.id).collect()
-}
-
 /// Marks the thread with this handle, which is about to be detached, if it is one of those.
 pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     let find = |live: &[Thread]| live.iter().position(|it| it.handle == handle);
@@ -112,9 +105,8 @@ pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether a thread is being started, with a token or without: it may be missing from
-/// [`threads_with_token`](crate::threads_with_token) or from the kernel's list. Always false without
-/// [`inherits`](crate::inherits).
+/// Whether a thread is being started, with a token or without: it may be missing from [`marked_threads`]
+/// or from the kernel's list. Always false without [`inherits`](crate::inherits).
 #[must_use]
 pub fn is_starting() -> bool {
     // In a forked child, a call that another thread of the parent had begun never returns.

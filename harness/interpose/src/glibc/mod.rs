@@ -13,7 +13,7 @@ mod registry;
 mod trampoline;
 
 pub use heap::{is_heap_watched, watch_heap};
-pub use live::{is_starting, live, marked_threads, started_without_token, threads_with_token};
+pub use live::{is_starting, live, marked_threads, started_without_token};
 pub use next::real_symbol;
 pub use objects::libraries_elsewhere;
 pub use process::{bindings_past_us, register, unheard_calls, wrapper_by_address};

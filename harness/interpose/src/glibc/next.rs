@@ -47,14 +47,10 @@ pub(crate) fn of_libc() -> Dlsym {
     } else {
         c"GLIBC_2.17"
     };
-    let name = c"dlsym".as_ptr();
-    // SAFETY: both are C strings, and the function has this name.
-    unsafe {
-        once(&FOUND, || {
-            libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr())
-        })
-    }
-    .unwrap_or(finds_nothing)
+    // SAFETY: both are C strings.
+    let find = || unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+    // SAFETY: the function has this name.
+    unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
 }
 
 /// Returns the function of the type `F` that `find` returns, which is called once and whose result is kept

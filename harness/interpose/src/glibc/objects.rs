@@ -16,7 +16,6 @@ const RTLD_DL_LINKMAP: c_int = 2;
 
 /// The first fields of glibc's `struct link_map`, to which a handle of `dlopen` points as well.
 #[repr(C)]
-#[derive(Debug)]
 pub(crate) struct LinkMap {
     pub(crate) base: usize,
     pub(crate) name: *const c_char,
@@ -91,14 +90,6 @@ struct Dynamic {
     value: usize,
 }
 
-/// `Elf64_Rela`.
-#[repr(C)]
-struct Rela {
-    offset: usize,
-    info: u64,
-    addend: i64,
-}
-
 const DT_PLTRELSZ: i64 = 2;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
@@ -167,21 +158,21 @@ impl Object {
             (DT_JMPREL, DT_PLTRELSZ, 0),
         ];
         for (table, bytes, mut next) in tables {
-            let table = ptr::with_exposed_provenance::<Rela>(self.dynamic(table));
-            let end = self.dynamic(bytes) / size_of::<Rela>();
+            let table = ptr::with_exposed_provenance::<libc::Elf64_Rela>(self.dynamic(table));
+            let end = self.dynamic(bytes) / size_of::<libc::Elf64_Rela>();
             // A user's debug build runs this unoptimised, hundreds of thousands of times.
             while next < end {
                 // SAFETY: as for symbols.
                 let relocation = unsafe { &*table.add(next) };
                 next += 1;
-                let at = (relocation.info >> 32) as u32;
+                let at = (relocation.r_info >> 32) as u32;
                 let may_matter = wanted.contains(&at) || wholly && at >= imported;
-                if !may_matter || !WITH_ADDRESS.contains(&(relocation.info as u32)) {
+                if !may_matter || !WITH_ADDRESS.contains(&(relocation.r_info as u32)) {
                     continue;
                 }
                 let symbol = symbol(at);
-                if relocation.addend == 0 && is_wanted(name(symbol)) {
-                    let place = self.base.wrapping_add(relocation.offset);
+                if relocation.r_addend == 0 && is_wanted(name(symbol)) {
+                    let place = self.base.wrapping_add(relocation.r_offset as usize);
                     each(&Relocation {
                         place: ptr::with_exposed_provenance_mut(place),
                         symbol: name(symbol),

@@ -4,21 +4,20 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use super::dlsym::{self, Interposer, MARKER, OWN};
 use super::next::{self, Dlsym};
-use super::{objects, registry};
+use super::registry;
 use crate::interface::{
     BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls, function,
 };
 
-/// The copy that serves the process; null before it was looked up.
-static SERVING: AtomicPtr<Interposer> = AtomicPtr::new(ptr::null_mut());
+/// The copy that serves the process, and what it intercepts, once a table was registered.
+static SERVING: OnceLock<(&Interposer, Reach)> = OnceLock::new();
 
 fn serving() -> &'static Interposer {
-    // SAFETY: null, or static in an object that stays loaded.
-    unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
+    SERVING.get().map_or(&OWN, |(serving, _)| serving)
 }
 
 /// Whether this copy serves the process.
@@ -31,12 +30,13 @@ pub(crate) fn is_serving() -> bool {
 /// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    let (interposer, reach) = find();
-    SERVING.store(ptr::from_ref(interposer).cast_mut(), Ordering::Release);
+    // Found first: whoever waits for this value may hold locks of the loader.
+    let found = find();
+    let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
     // SAFETY: the table is static, and in an object that stays loaded.
     match unsafe { (interposer.register)(table) } {
-        0 => reach,
+        0 => *reach,
         _ => Reach::Nothing,
     }
 }
@@ -45,9 +45,6 @@ pub fn register(table: &'static Registration) -> Reach {
 fn find() -> (&'static Interposer, Reach) {
     // SAFETY: looks up a C string in the global scope.
     let first = unsafe { next::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
-    if !first.is_null() && objects::object_of(first) == objects::own_object() {
-        return (&OWN, Reach::EveryLookup);
-    }
     // SAFETY: the function has this name; its answer to the marker is a copy in an object that stays
     // loaded.
     let found = unsafe {

@@ -32,12 +32,7 @@ macro_rules! trampolines {
             $(#[allow(non_snake_case, reason = "the function's name")]
             mod $name {
                 pub(super) static ENTRY: $crate::Trampoline = $crate::Trampoline::new(
-                    match ::core::ffi::CStr::from_bytes_with_nul(
-                        ::core::concat!(::core::stringify!($name), "\0").as_bytes(),
-                    ) {
-                        ::core::result::Result::Ok(name) => name,
-                        ::core::result::Result::Err(_) => ::core::panic!("a name with a zero byte"),
-                    },
+                    ::core::concat!(::core::stringify!($name), "\0"),
                     $library,
                 );
 
@@ -61,12 +56,13 @@ macro_rules! trampolines {
 }
 
 impl Trampoline {
+    /// `name` ends with a zero byte.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(name: &'static CStr, library: &'static CStr) -> Self {
+    pub const fn new(name: &'static str, library: &'static CStr) -> Self {
         Self {
             target: AtomicPtr::new((unresolved as *const ()).cast_mut()),
-            name: name.as_ptr(),
+            name: name.as_ptr().cast(),
             library: library.as_ptr(),
         }
     }
@@ -150,18 +146,18 @@ unsafe extern "C" fn unresolved() {
 
 /// Returns the target of a trampoline from now on.
 extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
-    let mut real = ptr::null_mut();
     // SAFETY: names are C strings; the library is only used if it is loaded, and it stays so,
     // because the caller is linked to it.
-    unsafe {
-        real = behind_us(real, entry.name);
+    let real = unsafe {
+        let mut real = behind_us(ptr::null_mut(), entry.name);
         if real.is_null() {
             let library = libc::dlopen(entry.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if !library.is_null() {
                 real = next::dlsym()(library, entry.name);
             }
         }
-    }
+        real
+    };
     if real.is_null() {
         return no_driver as *const ();
     }
