@@ -2,7 +2,10 @@
 //! command and of the kernels: every module is in its table and imports only from below, every package is
 //! named, and every path exists. Every file is part of some program, because a test in a file that is not
 //! would never run. Every option of the attribute is documented where users look for it. The address
-//! of the repository is everywhere the one in Cargo.toml.
+//! of the repository is everywhere the one in Cargo.toml. Workspaces of their own agree with this one.
+
+#[path = "structure/separate.rs"]
+mod separate;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

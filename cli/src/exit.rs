@@ -1,5 +1,6 @@
 //! How the command ends.
 
+use std::fmt::Display;
 use std::process::{ExitCode, ExitStatus};
 
 use crate::output::say;
@@ -61,6 +62,11 @@ impl Failure {
             exit: Exit::Unmeasured,
             what: what.into(),
         }
+    }
+
+    /// That `what`, a format of the report, could not be put together: it names the cause, for a bug report.
+    pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
+        Self::usage(format!("{what} cannot be written: {why}"))
     }
 
     /// Prints the error and returns its exit code.

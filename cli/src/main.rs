@@ -19,12 +19,14 @@
 //!                                progress on a terminal
 //! run overview                   reads run files; the model that all formats use
 //! workspace exit output          where runs and their configuration are; exit codes; printing
+//! explanations                   what the words of reports mean, and what to do
 //! ```
 
 mod arguments;
 mod commands;
 mod deny;
 mod exit;
+mod explanations;
 #[cfg(test)]
 mod fuzz;
 mod launch;

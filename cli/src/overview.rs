@@ -41,7 +41,8 @@ pub(crate) struct Overview<'run> {
 pub(crate) struct Group<'run> {
     /// Their sum; the call site and the details are those of the largest.
     pub(crate) finding: Finding,
-    /// The worst outcome for any of these tests.
+    /// What these findings meant for their tests, the worst of them: `Fail` if one failed its test, `Warn` if it is
+    /// only reported, as `first-use` is by default, `Pass` if it is allowed. A test's own outcome may be worse.
     pub(crate) outcome: Outcome,
     /// The tests that have it, each once.
     pub(crate) tests: Vec<&'run str>,

@@ -59,8 +59,8 @@ use crate::ledger::Place;
 pub trait Probe: Sync {
     /// Returns the allocator's name: that of its [`Source`](crate::observe::Source), if it has one.
     ///
-    /// Some caching allocators are known by name: `cubecl`, `c10`, `rmm`, `bfc`, `onnxruntime`,
-    /// `ggml`. A check in which one of them keeps memory is inconclusive unless it has a probe.
+    /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `bfc`,
+    /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless it has a probe.
     fn name(&self) -> &'static str;
 
     /// Returns the places where the allocator holds anything at present.

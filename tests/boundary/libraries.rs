@@ -160,8 +160,13 @@ fn assert_inconclusive(checked: &Checked) {
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(reason.code, Code::NoProbe, "{story}");
-    assert!(reason.what.contains("no probe for cubecl"), "{story}");
-    assert!(reason.remedy.contains("probe!"), "{story}");
+    assert!(reason.what.contains("through cubecl"), "{story}");
+    let remedy = "register the probe of the crate gpu-leak-cubecl with gpu_leak_check::probe!";
+    assert!(reason.remedy.contains(remedy), "{story}");
+    assert!(
+        checked.child.stderr.contains("  inconclusive: boundary::"),
+        "{story}"
+    );
     assert!(
         checked.child.stderr.contains("1 inconclusive (no probe)"),
         "{story}"
@@ -199,7 +204,7 @@ fn a_leak_beside_such_an_allocator_is_a_leak() {
         (report.status, &report.reason),
         (CheckStatus::Found(FindingKind::Leaked), &None)
     );
-    assert_noted_report(report, "no probe for cubecl");
+    assert_noted_report(report, "through cubecl");
 }
 
 #[gpu_leak_check]

@@ -160,37 +160,62 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
 fn locations(text: &str) -> Vec<Location> {
     // Source lines are shown with this mark.
     let told = text.lines().filter(|line| !line.contains(" | "));
-    let parts = told.flat_map(|line| line.split(" ← "));
-    let parts = parts.flat_map(|part| part.split(" in "));
-    let parts = parts.flat_map(|part| part.split(", "));
-    parts.filter_map(location).collect()
+    let mut file = String::new();
+    let mut all = Vec::new();
+    for line in told {
+        of_line(line, &mut file, &mut all);
+    }
+    all
 }
 
-/// The place that is named in `text`, such as `catalogue::drops::mesh::Mesh::load
-/// (tests/catalogue/drops.rs:17)`.
-fn location(text: &str) -> Option<Location> {
-    let function = text.find("catalogue::").map(|start| {
-        let start = start - usize::from(text[..start].ends_with('<'));
-        let function = text[start..].split(" (").next();
-        function.unwrap_or_default().to_owned()
-    });
-    let line = text.find("tests/catalogue/").and_then(|start| {
-        let mut parts = text[start..].split(':');
-        let file = parts.next()?;
-        let line = parts
-            .next()?
-            .trim_end_matches(|it: char| !it.is_ascii_digit());
-        Some((file.to_owned(), line.parse().ok()?))
-    });
-    (function.is_some() || line.is_some()).then_some(Location { function, line })
+/// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
+/// place in the file of the innermost quoted line has its line alone.
+fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
+    let is_arrow = text.starts_with("  -->") || text.starts_with("  :::");
+    let mut before = 0;
+    for part in text.split_inclusive([' ', ')']) {
+        let place = part.trim_matches(|it: char| it.is_whitespace() || "(),".contains(it));
+        let (named, rest) = place.split_once(':').unwrap_or((place, ""));
+        let line = rest.split(':').next().and_then(|line| line.parse().ok());
+        let is_whole = named.starts_with("tests/catalogue/");
+        if let Some(line) = line.filter(|_| is_whole || named.is_empty()) {
+            if is_whole && is_arrow {
+                named.clone_into(file);
+            }
+            let at = if is_whole { named } else { file.as_str() };
+            let called = function(&text[..before]);
+            all.push(Location {
+                function: called.filter(|_| part.starts_with('(')),
+                line: Some((at.to_owned(), line)),
+            });
+        }
+        before += part.len();
+    }
 }
 
-/// Whether a location is in this function of a program.
+/// The function at the end of a text: `Mesh::load` or `<Mesh as Drop>::drop`.
+fn function(text: &str) -> Option<String> {
+    let text = text.trim_end();
+    let start = match text.rfind(" as ") {
+        Some(at) if !text[at + 4..].contains(' ') => text[..at].rfind('<')?,
+        _ => text.rfind(' ').map_or(0, |at| at + 1),
+    };
+    Some(text[start..].to_owned())
+}
+
+/// Whether a location is in this function of a program: reports name the last two parts of its path.
 fn is_in(location: &Location, row: &Row, function: &str) -> bool {
     let Some(name) = location.function.as_deref() else {
         return false;
     };
-    // `<a::B as c::D>::drop` is written as `a::B::drop`.
+    let is_here = |(at, _): &(String, u32)| *at == file(row);
+    if !location.line.as_ref().is_none_or(is_here) {
+        return false;
+    }
+    let whole = format!("catalogue::{}::{function}", row.program);
+    let parts: Vec<_> = whole.rsplit("::").take(2).collect();
+    let short = format!("{}::{}", parts[1], parts[0]);
+    // `<B as D>::drop` is written as `B::drop`.
     let name = match name
         .strip_prefix('<')
         .and_then(|name| name.split_once(" as "))
@@ -202,7 +227,7 @@ fn is_in(location: &Location, row: &Row, function: &str) -> bool {
         None => name.to_owned(),
     };
     let name = name.split("::{").next().unwrap_or_default();
-    name == format!("catalogue::{}::{function}", row.program)
+    name == short || name == whole
 }
 
 /// The file of a program, as reports name it.

@@ -4,6 +4,7 @@
 #![expect(unsafe_code, reason = "the driver's functions, by their names")]
 
 mod calls;
+mod lists;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -20,7 +21,8 @@ const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// The names of a kind in the ledger and in the stand-in.
+/// Each kind whose count is compared after every call, with its names in the stand-in
+/// (`tests/fake-driver/cuda/src/control.rs`).
 const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Linear, &["linear"]),
     (Kind::Pitched, &["pitched"]),
@@ -47,6 +49,18 @@ const KINDS: &[(Kind, &[&str])] = &[
     (Kind::GreenContext, &["green-context"]),
     (Kind::UserObject, &["user-object"]),
     (Kind::Multicast, &["multicast"]),
+];
+
+/// The other kinds of CUDA: `calls` asserts how many there are where it makes them.
+const NOT_COMPARED: &[(Kind, &str)] = &[
+    (
+        Kind::Context,
+        "the stand-in also counts primary contexts, which have no record",
+    ),
+    (
+        Kind::Imported,
+        "the stand-in counts imported physical memory as its exporter's",
+    ),
 ];
 
 /// The names in the table, each with the CUDA version from which a program gets it.

@@ -243,6 +243,54 @@ fn kept_as_the_fortieth_specific_data() {
     });
 }
 
+/// glibc keeps the argument that a thread began with, whose block is something else's by then.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_argument_that_a_thread_began_with_holds_nothing() {
+    let checked = run("kept_in_the_block_of_an_argument");
+    let holders = beside_the_static(&checked).holders.as_deref();
+    assert_eq!(holders, Some(&[][..]), "{}", checked.story());
+}
+
+/// Gets the block again that this thread has freed when it began, and forgets it.
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn forget_in_new_blocks() {
+    // Whatever allocates first gets it.
+    let mut blocks = std::array::from_fn::<_, 4, _>(|_| Box::new([0; 5]));
+    let pointer = taken();
+    blocks.iter_mut().for_each(|block| block.fill(pointer));
+    std::mem::forget(blocks);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[gpu_leak_check]
+#[ignore = "leaks on purpose"]
+#[test]
+fn kept_in_the_block_of_an_argument() {
+    static READY: Mutex<Option<Sender<()>>> = Mutex::new(None);
+    extern "C" fn begin(_: *mut c_void) -> *mut c_void {
+        forget_in_new_blocks();
+        overwrite_the_stack();
+        let ready = READY.lock().unwrap().take().unwrap();
+        ready.send(()).unwrap();
+        loop {
+            // SAFETY: waits for a signal.
+            unsafe { libc::pause() };
+        }
+    }
+
+    keep();
+    let (ready, is_ready) = channel();
+    *READY.lock().unwrap() = Some(ready);
+    let mut thread = 0;
+    // SAFETY: a thread with default attributes, whose function takes any argument.
+    let error =
+        unsafe { libc::pthread_create(&raw mut thread, std::ptr::null(), begin, null_mut()) };
+    assert_eq!(error, 0);
+    is_ready.recv().unwrap();
+}
+
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn an_address_that_is_only_in_a_register_is_in_no_place_that_is_said_to_be_searched() {

@@ -110,6 +110,6 @@ fn what_is_no_failure_does_not_call_itself_a_leak() {
     };
     assert_eq!(
         headline(&report),
-        "gpu leak check: not-measured: there is no CUDA driver in this process",
+        "gpu leak check: not-measured (no GPU): there is no CUDA driver in this process",
     );
 }

@@ -94,7 +94,7 @@ fn callers_that_repeat_are_told_once() {
         ..leak(Kind::Linear, 1, MIB)
     });
     let text = rendered(&report);
-    let callers = "called by  tree::visit (src/tree.rs:9) 3 times ← tree::plant (src/tree.rs:21) ← the test (src/tree.rs:40)\n";
+    let callers = "called by  tree::visit (:9) 3 times ← tree::plant (:21) ← the test (:40)\n";
     assert!(text.contains(callers), "{text}");
 }
 

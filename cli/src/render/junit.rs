@@ -42,7 +42,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         junit.add_test_suite(suite);
     }
     let text = junit.to_string();
-    let text = text.map_err(|why| Failure::usage(format!("JUnit cannot be written: {why}")))?;
+    let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
     // The first one is the root's.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
     Ok(text.replacen(&skipped, "", 1).into_bytes())

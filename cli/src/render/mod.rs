@@ -1,4 +1,9 @@
 //! The formats of the report, a file for each. All of them read the same [`Overview`].
+//!
+//! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return text whose
+//! control characters are escaped already; the fields themselves do not: a format passes names of tests, files,
+//! functions, layers and libraries, fingerprints, reasons and problems through `report::escape`, and then escapes
+//! what its own syntax needs.
 
 mod csv;
 mod flamegraph;
@@ -7,7 +12,7 @@ mod github;
 mod html;
 mod junit;
 mod markdown;
-mod snapshot;
+mod pytorch;
 mod text;
 
 use std::path::PathBuf;
@@ -52,7 +57,7 @@ impl Format {
             Self::Csv => csv::render,
             Self::Folded => folded::render,
             Self::Flamegraph => flamegraph::render,
-            Self::Snapshot => snapshot::render,
+            Self::Snapshot => pytorch::render,
             Self::Html => html::render,
         }
     }

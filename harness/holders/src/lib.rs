@@ -97,8 +97,8 @@ pub struct Holder {
     /// The addresses of these blocks, beginning with the one that the place leads to.
     pub path: Vec<u64>,
     /// Addresses after instructions that use this static, one for each function of its crate; empty
-    /// where that is not known.
-    pub used_at: Vec<u64>,
+    /// where that is not known, `None` if there was no time to look.
+    pub used_at: Option<Vec<u64>>,
     /// The return addresses of the thread that it belongs to, innermost first, if that thread waits
     /// for something other than the search; empty if they are not all known.
     pub waits_at: Vec<u64>,

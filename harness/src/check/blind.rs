@@ -7,6 +7,7 @@ use crate::device::{contexts, dl};
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
 use crate::sync::{Mutex, locked};
+use crate::units::listed;
 
 /// Whether this machine has no working driver.
 pub(crate) fn no_gpu() -> bool {
@@ -25,7 +26,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
     };
     let vulkan = partly_intercepted(
         &before.missed(vulkan::is_named_so),
-        "more drivers and layers have these functions of Vulkan than this release tells apart",
+        "more drivers and layers provide than this release tells apart",
         "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
         "libraries were bound to Vulkan past the harness while the check ran",
     );
@@ -42,9 +43,9 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
         Interception::Partly(missed) => {
             let reason = partly_intercepted(
                 &missed,
-                "the program called driver functions in variants that this release does not know, so \
-                 what these calls allocated or freed was not seen",
-                "update gpu-leak-check, or report these names to its authors",
+                "this release does not intercept",
+                "update gpu-leak-check or, if this is the newest release, report what was called to \
+                 its authors",
                 "libraries that bypass the harness were bound to the CUDA driver while the check ran",
             );
             untraced(true, reason?, true)
@@ -108,27 +109,33 @@ fn broken() -> Reason {
     )
 }
 
-/// Returns why not all calls were intercepted; `None` if they were. `functions` says what the
-/// functions are that were missed, `remedy` what to do about them, and `libraries` what the libraries
+/// Returns why not all calls were intercepted; `None` if they were. `which` continues the names of the
+/// functions that were missed, `remedy` says what to do about them, and `libraries` what the libraries
 /// are.
 fn partly_intercepted(
     missed: &Missed,
-    functions: &str,
+    which: &str,
     remedy: &str,
     libraries: &str,
 ) -> Option<Reason> {
     let load_early =
         "load them before the check begins, or run the program under `cargo gpu-leak exec`";
-    let (code, what, names, remedy) = match missed.functions.is_empty() {
-        false => (Code::UnheardFunction, functions, &missed.functions, remedy),
-        true => (
+    if !missed.functions.is_empty() {
+        let what = format!(
+            "the program called {}, which {which}: what was allocated or freed by such calls was not \
+             seen, so leaks may be missing, and what seems to be left may have been freed",
+            listed(&missed.functions)
+        );
+        return Some(Reason::new(Code::UnheardFunction, what, remedy));
+    }
+    let names = missed.libraries.join(", ");
+    let reason = || {
+        Reason::new(
             Code::UnheardLibrary,
-            libraries,
-            &missed.libraries,
+            format!("{libraries}: {names}"),
             load_early,
-        ),
+        )
     };
-    let reason = || Reason::new(code, format!("{what}: {}", names.join(", ")), remedy);
     (!names.is_empty()).then(reason)
 }
 

@@ -20,7 +20,7 @@ use crate::call_site::{as_written, libraries};
 pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::device::start;
-use crate::judge::{passage, shown_up_to};
+use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
 use crate::ledger::event::Space;
 use crate::ledger::{self, Kind, Record, StackId};
 use crate::observe;
@@ -97,7 +97,9 @@ pub(crate) fn add(
         let of_records = of_records.iter().map(|group| found[*group].as_deref().ok());
         let is_block = finding.resource == Some(Kind::Block);
         let is_allocator_s = |it: &gpu_leak_holders::Holder| {
-            is_block && is_static(it) && symbols::are_own(&it.used_at, &own_sources)
+            let used_at = it.used_at.as_deref();
+            let may_be = used_at.is_none_or(|used_at| symbols::are_own(used_at, &own_sources));
+            is_block && is_static(it) && may_be
         };
         let is_kept = |holders: Option<&[gpu_leak_holders::Holder]>| {
             let mut holders = holders.into_iter().flatten();
@@ -117,12 +119,15 @@ pub(crate) fn add(
             && of_records.clone().all(|holders| holders.is_some());
         let mut holders: Vec<_> = of_records.flatten().flatten().cloned().collect();
         let all = holders.len();
+        let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
         // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
         // search that ended at one does not know what else there is.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));
-        let users: Vec<_> = statics.flat_map(|it| used_in(&it.used_at)).collect();
+        let users: Vec<_> = statics
+            .flat_map(|it| used_in(it.used_at.as_deref().unwrap_or_default()))
+            .collect();
         show(finding, &users, PassageKind::UsesHolder);
         let holder = |found| holder(found, &blocks, &started, &report.test);
         finding.holders = (may_be_none && is_known || !holders.is_empty()).then(|| {
@@ -140,6 +145,7 @@ pub(crate) fn add(
                     "there are more than {} to search for",
                     count(MAX_SEARCHED as u64)
                 )),
+                None if !is_known && is_unsure => Some(Unknown::OutOfTime(time).to_string()),
                 None if !is_known => Some(ONLY_ITS_ALLOCATOR.to_owned()),
                 None => unknown.map(Unknown::to_string),
             };
@@ -277,11 +283,9 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
 
 /// Whether a passage of the finding shows this line already, perhaps beside its own.
 fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
-    /// A report shows so many lines around a passage.
-    const AROUND: u32 = 2;
     finding.passages.iter().any(|it| {
-        let first = it.frame.line.map(|line| line.saturating_sub(AROUND));
-        let lines = first..=Some(it.until.saturating_add(AROUND));
+        let first = it.frame.line.map(|line| line.saturating_sub(LINES_BEFORE));
+        let lines = first..=Some(it.until.saturating_add(LINES_AFTER));
         it.frame.file == frame.file && lines.contains(&frame.line)
     })
 }
@@ -482,7 +486,7 @@ fn holder(
             },
             name,
             thread: thread.and_then(|name| thread_name(name, started.is_some(), test)),
-            used_in: shown(&used_in(&used_at)),
+            used_in: shown(&used_in(used_at.as_deref().unwrap_or_default())),
             started_in: started.and_then(|thread| marked(thread.started)),
             detached_in: started.and_then(|thread| marked(thread.detached)),
             waits_in: line(symbols::site(

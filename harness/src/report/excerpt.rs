@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::path::{Component, Path, PathBuf};
 use std::time::SystemTime;
 
-use gpu_leak_core::report::full;
+use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
 
 use super::check_report::{Frame, Language};
 use super::escape::spelled_out;
@@ -24,8 +24,6 @@ const LARGEST: u64 = 4 << 20;
 
 /// The most lines of a passage.
 const LONGEST: u32 = 12;
-/// How many lines before and after a passage are shown.
-const AROUND: usize = 2;
 /// How far from the passage they may be.
 const FARTHEST: u32 = 6;
 
@@ -103,8 +101,11 @@ impl Sources {
         let code: Vec<_> = code.collect();
         let before = code.partition_point(|(at, _)| *at < first);
         let until = code.partition_point(|(at, _)| *at <= last);
-        let shown = code.into_iter().take(until + AROUND);
-        shown.skip(before.saturating_sub(AROUND)).cloned().collect()
+        let shown = code.into_iter().take(until + LINES_AFTER as usize);
+        shown
+            .skip(before.saturating_sub(LINES_BEFORE as usize))
+            .cloned()
+            .collect()
     }
 
     /// Whether a file changed after the program was built, so that its lines may be others.
@@ -150,8 +151,8 @@ fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
     pub(super) frame: &'a Frame,
-    /// What is said after the place.
-    pub(super) says: String,
+    /// The place, and what is said of it.
+    pub(super) heading: String,
     /// What is said below the line of the frame, after a marker at its column.
     pub(super) label: Option<String>,
     /// The last line; if there is none, no other line than that of the frame is shown.
@@ -177,12 +178,8 @@ impl Excerpt<'_> {
         if self.label.is_none() && all.clone().all(is_shown) {
             return Ok(());
         }
-        let (arrow, says) = (self.arrow, &self.says);
-        let place = match says.as_str() {
-            "" => full(self.frame),
-            _ => self.frame.shown(),
-        };
-        writeln!(out, "{blue}  {arrow}{blue:#} {place}{says}")?;
+        let (arrow, heading) = (self.arrow, &self.heading);
+        writeln!(out, "{blue}  {arrow}{blue:#} {heading}")?;
         let mut lines = how.sources.around(file, all.clone());
         lines.retain(|(at, _)| self.until.is_some() || *at == first);
         if let (Some(label), None) = (&self.label, lines.iter().find(|(at, _)| *at == first)) {

@@ -5,17 +5,23 @@ use std::fmt::{self, Write};
 
 use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
-    Library, Outlived, Report, Reusable, Share, Sibling, Site, When, verbs,
+    Library, Outlived, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
+use gpu_leak_core::report::full;
+
 use super::escape;
 use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
+use super::places::in_file;
 use super::text::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity};
 
 /// How many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 3;
+
+/// Up to so many calls of a test, their numbers say little.
+const FEW_CALLS: u64 = 12;
 
 /// Writes one `finding` of `report`.
 pub(super) fn write(
@@ -34,9 +40,15 @@ pub(super) fn write(
     writeln!(out, "{strong:#}")?;
 
     let site = finding.shown_site();
-    if let Some(frame) = site.user_frame() {
+    let outside = site.outside_wrapper();
+    if let (Some(inner), Some(frame)) = (site.user_frame(), outside.user_frame()) {
         let mut shown = Shown::new();
-        let caller = site.caller_of_wrapper();
+        let has_wrapper = inner != frame;
+        let through = match has_wrapper {
+            true => format!(" through {}", full(inner)),
+            false => String::new(),
+        };
+        let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
         let passages: Vec<_> = finding.shown_passages().collect();
         // What begins at one of these lines is shown with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
@@ -53,7 +65,10 @@ pub(super) fn write(
             Excerpt {
                 arrow,
                 frame,
-                says: String::new(),
+                heading: match arrow {
+                    "-->" => full(frame) + &through,
+                    _ => full(frame),
+                },
                 label: Some(label),
                 until: until.filter(|_| !passages.is_empty()),
             }
@@ -61,7 +76,11 @@ pub(super) fn write(
         let passages = passages.iter().copied().map(|it| Excerpt {
             arrow: ":::",
             frame: &it.frame,
-            says: format!(": {}", finding.says(it)),
+            heading: format!(
+                "{}: {}",
+                in_file(&it.frame.shown(), frame.file.as_deref()),
+                finding.says(it)
+            ),
             label: None,
             until: Some(it.until),
         });
@@ -72,7 +91,22 @@ pub(super) fn write(
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", unknown)], how, out)?;
     }
-    write_details(details(finding, &report.test), how, out)
+    // What is quoted says more, and its file need not be named again.
+    let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
+    let quotes = |what| finding.shown_passages().any(|it| it.what == what);
+    let is_quoted = |label| match label {
+        "was in" => quotes(PassageKind::DropsHolder),
+        "when" => is_short && finding.shown_passages().next().is_some(),
+        _ => false,
+    };
+    let file = outside.user_frame().and_then(|it| it.file.as_deref());
+    let details = details(finding, &report.test).into_iter();
+    let details = details.filter(|(label, _)| !is_quoted(*label));
+    write_details(
+        details.map(|(label, text)| (label, in_file(&text, file))),
+        how,
+        out,
+    )
 }
 
 /// Returns what a report says at the line of a finding: for a failed free about the call that failed,
@@ -208,7 +242,7 @@ fn allocated(finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let siblings = finding.siblings.iter();
     let by_these = match siblings.clone().any(|it| it.allocated_from.is_some()) {
-        true => ", as called below",
+        true => " by the callers below",
         false => "",
     };
     let allocated = times(finding.allocated.max(1));

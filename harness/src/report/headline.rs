@@ -2,6 +2,7 @@
 
 use super::check_report::{CheckStatus, Finding, FindingKind, Limit, Report};
 use super::escape;
+use super::summary::words;
 use crate::ledger::{Amount, Kind, Place};
 use crate::units::{amount, exact_size, listed, noun, quantity, total};
 
@@ -29,7 +30,7 @@ pub fn headline(report: &Report) -> String {
         false => "allocated",
     };
     let left = || format!("{}, {verb} {}", amounts(&findings), places(&findings));
-    let status = format!("gpu leak check: {}", report.status.name());
+    let status = format!("gpu leak check: {}", status(report));
     match report.status {
         CheckStatus::Found(kind) => match kind {
             FindingKind::Leaked => format!("gpu leak: {}", left()),
@@ -53,6 +54,16 @@ pub fn headline(report: &Report) -> String {
         // For example `clean`.
         _ => status,
     }
+}
+
+/// The status and, if there is no result, the code of the reason: `inconclusive (no probe)`.
+pub(super) fn status(report: &Report) -> String {
+    let name = report.status.name();
+    let why = report.reason.as_ref();
+    why.map_or_else(
+        || name.to_owned(),
+        |why| format!("{name} ({})", words(why.code)),
+    )
 }
 
 /// For example `1.50 MiB on cuda:0, max_allocated is 1.00 MiB`.
@@ -126,11 +137,15 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// For example `at src/optim.rs:88 and 2 other places`.
+/// For example `at src/optim.rs:88 and 2 other places`, or `at src/optim.rs:88 through src/cuda.rs:90`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
-        let place = finding.shown_site().location();
+        let site = finding.shown_site();
+        let (inner, mut place) = (site.location(), site.outside_wrapper().location());
+        if inner != place {
+            place += &format!(" through {inner}");
+        }
         if !places.contains(&place) {
             places.push(place);
         }

@@ -1,6 +1,6 @@
 //! Describes the places of the program that still refer to a leaked resource.
 
-use super::check_report::{Enclosing, Ended, Finding, Holder, HolderKind, HolderRoot};
+use super::check_report::{Enclosing, Ended, Finding, Holder, HolderKind, HolderRoot, PassageKind};
 use super::escape;
 use crate::units::{listed, quantity};
 
@@ -17,7 +17,7 @@ pub fn held_by(finding: &Finding) -> Option<String> {
     let holders = finding.holders.as_ref()?;
     if holders.is_empty() {
         if let Some(blocks) = &finding.enclosing {
-            return Some(only(blocks, finding.count));
+            return Some(only(blocks, finding));
         }
         let it = if finding.count == 1 { "it" } else { "them" };
         return Some(format!(
@@ -65,12 +65,16 @@ pub(super) fn ended_in(ended: &Ended) -> String {
 }
 
 /// For example `only a cycle of 2 heap blocks, to which nothing else leads, allocated in Node::new
-/// (src/node.rs:20)`.
-fn only(enclosing: &Enclosing, of: u64) -> String {
+/// (src/node.rs:20)`, without the places if they are quoted.
+fn only(enclosing: &Enclosing, finding: &Finding) -> String {
     let blocks = quantity(enclosing.blocks.into(), "heap block");
-    let places = allocated_in(&enclosing.allocated_in);
+    let mut quoted = finding.held_at.iter();
+    let places = match quoted.any(|it| it.what == PassageKind::InCycle) {
+        true => String::new(),
+        false => allocated_in(&enclosing.allocated_in),
+    };
     match enclosing.is_cycle {
-        true if of > 1 => {
+        true if finding.count > 1 => {
             format!(
                 "only cycles of heap blocks, {} in all, to which nothing else leads{places}",
                 enclosing.blocks

@@ -126,8 +126,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let at = nearest(&of.freed_at);
         Some(match owner {
             Some(owner) => format!(
-                "{at} {freed} others but not {these}: {} removed from what held {it} before that was dropped or \
-                 cleared in {}, or still in it then",
+                "{at} {freed} others but not {these}: either something had taken {it} out of {} container, or \
+                 {} still in it when it was dropped or cleared in {}",
+                if one { "its" } else { "their" },
                 if one { "it was" } else { "they were" },
                 innermost(&owner.freed_at)
             ),

@@ -17,6 +17,7 @@ mod help;
 mod interleave;
 mod owner;
 mod peak;
+mod places;
 mod run_directory;
 pub mod run_file;
 mod sink;

@@ -13,7 +13,7 @@ use crate::units::{amount, count};
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
-    /// The tests that have a finding or did not end.
+    /// The tests that have a finding, are inconclusive or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
     /// Those of them that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
@@ -41,7 +41,7 @@ impl Summary {
     /// Counts a finished check.
     pub fn add(&mut self, report: &Report) {
         *self.statuses.entry(report.status).or_default() += 1;
-        if report.status.is_failure() {
+        if report.status.is_failure() || report.status == CheckStatus::Inconclusive {
             self.name(report.status, &report.test);
         } else if let CheckStatus::Found(kind) = report.status {
             self.locate(kind, report);
@@ -188,7 +188,7 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// Returns the tests with findings and the aborted ones, one line per status: `leaked:
+    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status: `leaked:
     /// optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
@@ -338,7 +338,7 @@ fn named(tests: &[String]) -> String {
 }
 
 /// For example `unheard function` for `unheard-function`.
-fn words(code: Code) -> String {
+pub(super) fn words(code: Code) -> String {
     let word = |word| match word {
         "gpu" => "GPU",
         "cuda" => "CUDA",

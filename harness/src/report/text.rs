@@ -6,8 +6,9 @@ use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
 use super::excerpt::Sources;
 use super::peak::peak_lines;
+use super::places::with_one_file_once;
 use super::style::Style;
-use super::{finding, help, table};
+use super::{finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
 
 /// How many findings are shown in full.
@@ -110,7 +111,11 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
         writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
     }
     for help in help {
-        writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
+        writeln!(
+            out,
+            "{cyan}help:{cyan:#} {}",
+            escape::sentence(&with_one_file_once(&help))
+        )?;
     }
     if let Some(again) = again {
         writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;
@@ -118,7 +123,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     Ok(())
 }
 
-/// For example `not-measured: there is no CUDA driver in this process`.
+/// For example `not-measured (no GPU): there is no CUDA driver in this process`.
 fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Result {
     let why = match (report.status, &report.reason) {
         (_, Some(reason)) => escape::sentence(&reason.what),
@@ -135,7 +140,7 @@ fn write_status(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::R
     writeln!(
         out,
         "{style}{}{style:#}{strong}: {why}{strong:#}",
-        report.status.name()
+        headline::status(report)
     )
 }
 
@@ -169,11 +174,11 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Beside what was left, this note would only distract.
+    // Beside what was left, or why nothing is known, this note would only distract.
     let primaries = report
         .primaries
         .iter()
-        .filter(|_| report.findings.is_empty());
+        .filter(|_| report.findings.is_empty() && report.reason.is_none());
     notes.extend(primaries.map(|kept| {
         format!(
             "the primary context of {} was retained {} more than it was released: this is not a \

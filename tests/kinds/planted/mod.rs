@@ -80,7 +80,7 @@ pub(super) fn line_of(mark: &str) -> (String, u32) {
             return (format!("tests/kinds/planted/{file}"), line);
         }
     }
-    panic!("no line ends in `{ending}`");
+    panic!("no line of a file in `SOURCES` ends in `{ending}`");
 }
 
 macro_rules! sources {

@@ -2,7 +2,8 @@
 //!
 //! This was written from CUPTI's own headers, and not from the harness's table: numbers are those
 //! of `cupti_driver_cbid.h`, and a parameter is identified by its offset in bytes in its block, as
-//! laid out in `generated_cuda_meta.h`.
+//! laid out in `generated_cuda_meta.h`. Both headers are in the toolkit's `extras/CUPTI/include`, and in
+//! the packages `nvidia-cuda-cupti` and `nvidia-cuda-cupti-cu12` for Python.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
@@ -308,7 +309,7 @@ mod tests {
     use super::ROWS;
 
     /// Calls that neither create nor free anything by themselves: the ledger knows their effects.
-    const NOT_COMPARED: [&str; 26] = [
+    const NOT_COMPARED: &[&str] = &[
         "cuInit",
         "cuCtxAttach",
         "cuCtxFromGreenCtx",
@@ -337,6 +338,10 @@ mod tests {
         "cuGetProcAddress_v2",
     ];
 
+    /// Calls whose numbers have not been taken from CUPTI's headers yet. Until they are, the oracle
+    /// reports them as heard by the harness only.
+    const NO_ROW_YET: &[&str] = &[];
+
     #[test]
     fn every_watched_function_is_compared_or_said_not_to_be() {
         let table = include_str!("../../../harness/src/api/cuda/functions.rs");
@@ -347,8 +352,13 @@ mod tests {
         let mut watched: BTreeSet<_> = names.map(|(name, _)| name).collect();
         watched.extend(["cuGetProcAddress", "cuGetProcAddress_v2"]);
         let compared = ROWS.iter().map(|row| row.name);
-        let all: BTreeSet<_> = compared.chain(NOT_COMPARED).collect();
-        assert_eq!(all, watched);
+        let others = NOT_COMPARED.iter().chain(NO_ROW_YET).copied();
+        let all: BTreeSet<_> = compared.chain(others).collect();
+        let in_one: Vec<_> = all.symmetric_difference(&watched).collect();
+        assert!(
+            in_one.is_empty(),
+            "only in harness/src/api/cuda/functions.rs, or only in `ROWS`, `NOT_COMPARED` and `NO_ROW_YET`: {in_one:?}"
+        );
     }
 
     #[test]

@@ -123,5 +123,5 @@ pub(super) fn rest(
 
 /// The error of a page that cannot be written.
 pub(super) fn not_written(why: impl std::fmt::Display) -> Failure {
-    Failure::usage(format!("the page cannot be written: {why}"))
+    Failure::unwritten("the page", why)
 }

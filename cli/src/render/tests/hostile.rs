@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::snapshot::unpickled;
+use super::pytorch::unpickled;
 use super::{rendered, shown};
 use crate::render::Format;
 use crate::render::sample::{self, HOSTILE};
@@ -10,67 +10,80 @@ use crate::render::sample::{self, HOSTILE};
 #[test]
 fn a_hostile_name_is_text_in_every_format() {
     let run = sample::hostile();
-    // These two are files of other kinds.
-    let are_text = |it: &&Format| !matches!(it, Format::Flamegraph | Format::Snapshot);
-    for format in Format::value_variants().iter().filter(are_text).copied() {
-        let text = shown(&run, format, 100);
-        assert_eq!(control_characters(&text), [] as [char; 0], "{format:?}");
-        // JUnit may contain this character, since XML can represent it.
-        if format != Format::Junit {
-            assert!(!text.contains('\u{202e}'), "{format:?}");
+    for format in Format::value_variants() {
+        let found = texts(*format, &rendered(&run, *format, 100));
+        for text in &found {
+            assert_eq!(
+                control_characters(text),
+                [] as [char; 0],
+                "{format:?}: {text:?}"
+            );
+            // JUnit may contain this character, since XML can represent it.
+            if *format != Format::Junit {
+                assert!(!text.contains('\u{202e}'), "{format:?}: {text:?}");
+            }
+            assert!(!text.contains(HOSTILE), "{format:?}: {text:?}");
         }
-        assert!(!text.contains(HOSTILE), "{format:?}");
+        let is_named = found.iter().any(|text| text.contains("alert(1)"));
+        assert!(is_named, "{format:?}: {found:?}");
     }
 }
 
-#[test]
-fn a_hostile_name_is_text_in_a_flame_graph() {
-    let svg = shown(&sample::hostile(), Format::Flamegraph, 0);
-    let svg = roxmltree::Document::parse_with_options(
-        &svg,
-        roxmltree::ParsingOptions {
-            allow_dtd: true,
-            ..Default::default()
-        },
-    )
-    .expect("XML");
-    let texts: Vec<_> = svg
-        .descendants()
-        .filter(|node| node.has_tag_name("title") || node.has_tag_name("text"))
-        .filter_map(|node| node.text())
-        .collect();
-    assert!(
-        texts.iter().any(|text| text.contains("<script>")),
-        "{texts:?}"
-    );
-    for text in texts {
-        assert_eq!(control_characters(text), [] as [char; 0], "{text:?}");
-        assert!(!text.contains('\u{202e}'), "{text:?}");
+/// What a reader of the format sees: where its syntax hides characters that the text contains, as escapes do,
+/// the texts inside.
+fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
+    let whole = || String::from_utf8(rendered.to_vec()).expect("text");
+    match format {
+        Format::Snapshot => strings(&unpickled(rendered)),
+        Format::Flamegraph => {
+            let svg = whole();
+            let svg = flamegraph(&svg);
+            let shown = svg.descendants();
+            let shown =
+                shown.filter(|node| node.has_tag_name("title") || node.has_tag_name("text"));
+            let texts = shown.filter_map(|node| node.text());
+            texts.map(str::to_owned).collect()
+        }
+        Format::Text
+        | Format::Junit
+        | Format::Markdown
+        | Format::Github
+        | Format::Csv
+        | Format::Folded
+        | Format::Html => vec![whole()],
     }
-    // Only the flame graph's own.
+}
+
+/// All strings in a value, without the names of its fields.
+fn strings(value: &serde_json::Value) -> Vec<String> {
+    match value {
+        serde_json::Value::String(text) => vec![text.clone()],
+        serde_json::Value::Array(values) => values.iter().flat_map(strings).collect(),
+        serde_json::Value::Object(fields) => fields.values().flat_map(strings).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn flamegraph(svg: &str) -> roxmltree::Document<'_> {
+    let allowed = roxmltree::ParsingOptions {
+        allow_dtd: true,
+        ..Default::default()
+    };
+    roxmltree::Document::parse_with_options(svg, allowed).expect("XML")
+}
+
+#[test]
+fn a_flame_graph_has_no_script_but_its_own() {
+    let svg = shown(&sample::hostile(), Format::Flamegraph, 0);
+    let svg = flamegraph(&svg);
     let scripts = svg.descendants().filter(|it| it.has_tag_name("script"));
     assert_eq!(scripts.count(), 1);
 }
 
 #[test]
-fn a_hostile_name_is_text_in_a_snapshot() {
+fn a_long_name_is_cut_in_a_snapshot() {
     let snapshot = unpickled(&rendered(&sample::hostile(), Format::Snapshot, 0));
-    fn strings(value: &serde_json::Value, found: &mut Vec<String>) {
-        match value {
-            serde_json::Value::String(text) => found.push(text.clone()),
-            serde_json::Value::Array(values) => values.iter().for_each(|it| strings(it, found)),
-            serde_json::Value::Object(fields) => fields.values().for_each(|it| strings(it, found)),
-            _ => {}
-        }
-    }
-    let mut found = Vec::new();
-    strings(&snapshot, &mut found);
-    assert!(
-        found.iter().any(|text| text.contains("<script>")),
-        "{found:?}"
-    );
-    for text in found {
-        assert_eq!(control_characters(&text), [] as [char; 0], "{text:?}");
+    for text in strings(&snapshot) {
         assert!(text.chars().count() <= 1000, "{text}");
     }
 }

@@ -12,6 +12,8 @@ pub struct Allocator {
     pub name: &'static str,
     /// The libraries that allocate through it.
     pub used_by: &'static str,
+    /// The crate that has a probe for it; without one, users write their own.
+    pub probe_in: Option<&'static str>,
     /// Rows of words; a row matches if one frame has all of its words, in its function, its file or
     /// its library's name. For a frame of the user they must be names of modules around the
     /// function, or in the library's name, because users name directories and functions as they
@@ -23,21 +25,25 @@ const ALLOCATORS: &[Allocator] = &[
     Allocator {
         name: "cubecl",
         used_by: "burn",
+        probe_in: Some("gpu-leak-cubecl"),
         frames: &[&["cubecl_runtime", "memory_management"]],
     },
     Allocator {
         name: "c10",
         used_by: "tch and PyTorch",
+        probe_in: None,
         frames: &[&["CUDACachingAllocator"], &["libc10_cuda"]],
     },
     Allocator {
         name: "cupy",
         used_by: "CuPy",
+        probe_in: None,
         frames: &[&["4cupy_4cuda_6memory", "SingleDeviceMemoryPool"]],
     },
     Allocator {
         name: "rmm",
         used_by: "RAPIDS",
+        probe_in: None,
         frames: &[
             &["rmm", "pool_memory_resource"],
             &["rmm", "arena_memory_resource"],
@@ -47,16 +53,19 @@ const ALLOCATORS: &[Allocator] = &[
     Allocator {
         name: "bfc",
         used_by: "TensorFlow and XLA",
+        probe_in: None,
         frames: &[&["BFCAllocator"]],
     },
     Allocator {
         name: "onnxruntime",
         used_by: "ONNX Runtime",
+        probe_in: None,
         frames: &[&["onnxruntime", "BFCArena"]],
     },
     Allocator {
         name: "ggml",
         used_by: "llama.cpp",
+        probe_in: None,
         frames: &[&["ggml_cuda_pool"]],
     },
 ];

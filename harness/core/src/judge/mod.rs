@@ -47,7 +47,7 @@ pub use input::{
 pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
 pub use order::MOST_IN_ORDER;
-pub use passages::passage;
+pub use passages::{LINES_AFTER, LINES_BEFORE, passage};
 pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
 pub use segments::{Segment, SegmentMap};

@@ -9,7 +9,7 @@ use std::iter::repeat;
 use super::input::{CheckInput, RunInput};
 use super::siblings::{FreedSite, line};
 use crate::ledger::{Anomaly, StackId};
-use crate::report::{Confirmation, Finding, Site, name};
+use crate::report::{Confirmation, Finding, Site, name, without_modules};
 use crate::units::{listed, size};
 
 /// How many creating and freeing calls are listed.
@@ -110,8 +110,8 @@ pub(super) fn of_line(
         let bytes = it.bytes.filter(|_| are_sized);
         let of_size = bytes.map_or_else(String::new, |bytes| format!(" of {}", size(bytes)));
         let function = depth.map_or_else(String::new, |at| {
-            let caller = it.callers.get(at).map_or("the test", String::as_str);
-            format!(" in {caller}")
+            let caller = it.callers.get(at).map(|it| without_modules(it));
+            format!(" in {}", caller.as_deref().unwrap_or("the test"))
         });
         steps.push(((it.at, 1), created_verb, of_size + &function, number));
         match it.until {

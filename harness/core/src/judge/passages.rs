@@ -5,6 +5,10 @@ use super::siblings::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 
+/// How many lines before a passage are shown with it.
+pub const LINES_BEFORE: u32 = 1;
+/// How many lines after it: a mistake is mostly there.
+pub const LINES_AFTER: u32 = 2;
 /// The most lines between an allocation and a free that are one passage.
 const FARTHEST: u32 = 10;
 /// How many lines after a call of the allocating function are shown if nothing is known of frees.

@@ -186,11 +186,11 @@ fn companions<'a>(
 /// has as well: the rest would only repeat how the program got there.
 pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
     let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
-    let callers = freed.user.map_or(0, |user| user.saturating_add(1));
+    let mut shown = freed.outside_wrapper();
+    let callers = shown.user.map_or(0, |user| user.saturating_add(1));
     let is_common = |frame: &Frame| {
         frame.owner == Owner::User && function(frame).is_some_and(|it| known.contains(&it))
     };
-    let mut shown = freed.clone();
     let common = shown.frames.iter().skip(callers).position(is_common);
     if let Some(common) = common {
         shown.frames.truncate(callers + common + 1);

@@ -10,6 +10,7 @@ use crate::call_site::allocators::Allocator;
 use crate::ledger::{Anomaly, Kind};
 use crate::report::Code;
 use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
+use crate::units::listed;
 
 /// Returns the status, and the reason if the check has no result. Reasons that do not decide become
 /// notes.
@@ -60,8 +61,8 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     {
         inconclusive(broken_context(&broken, input));
     }
-    if let [first, ..] = &diff.missing_probes[..] {
-        inconclusive(missing_probe(first, &diff.missing_probes));
+    if !diff.missing_probes.is_empty() {
+        inconclusive(missing_probes(&diff.missing_probes));
     }
     if let Some(reason) = ambiguous_free(input) {
         inconclusive(reason);
@@ -71,8 +72,8 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
         inconclusive(Reason::new(
             Code::Shared,
             shared.join("; "),
-            "run the test in its own process (nextest or `isolate`), or have the allocator report \
-             its blocks",
+            "run the test in its own process (nextest or `isolate`) or one test at a time \
+             (`--test-threads=1`), or have the allocator report its blocks",
         ));
     }
     if findings.iter().any(Finding::is_unconfirmed) {
@@ -114,22 +115,28 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
 
 /// Returns the reason why a check cannot judge such allocators. It is the same for every check, so
 /// that a run reports it once.
-fn missing_probe(first: &Allocator, all: &[&'static Allocator]) -> Reason {
-    let named: Vec<_> = all
+fn missing_probes(missing: &[&'static Allocator]) -> Reason {
+    let named = missing
         .iter()
-        .map(|allocator| format!("{} (used by {})", allocator.name, allocator.used_by))
-        .collect();
+        .map(|allocator| format!("{} (used by {})", allocator.name, allocator.used_by));
+    let probes = missing.iter().map(|allocator| match allocator.probe_in {
+        Some(package) => format!("the probe of the crate {package}"),
+        None => format!("a probe named {:?}", allocator.name),
+    });
+    let caches = match missing {
+        [_] => "the allocator's cache",
+        _ => "the allocators' caches",
+    };
     Reason::new(
         Code::NoProbe,
         format!(
-            "no probe for {}: it keeps the memory that it allocates from the driver and hands it \
-             out in blocks, and only a probe can tell which of them are in use",
-            named.join(" and ")
+            "memory that was allocated from the driver through {} is still held: only a probe can \
+             tell which parts of it are in use, so it is unknown whether it is a leak or a cache",
+            listed(&named.collect::<Vec<_>>())
         ),
         format!(
-            "register a probe named {:?} with gpu_leak_check::probe!, or empty the allocator's \
-             cache in the test",
-            first.name
+            "register {} with gpu_leak_check::probe!, or empty {caches} before the test ends",
+            listed(&probes.collect::<Vec<_>>())
         ),
     )
 }

@@ -1,8 +1,8 @@
 //! Sums of allocators whose blocks are not reported, or not all of them.
 //!
 //! A probe that reads how much its allocator has handed out knows neither owner nor line. A rise
-//! beyond the blocks that were reported is a leak if only the check could have caused it. If others
-//! could have caused it, the check is inconclusive: never clean, and it fails nobody else's test.
+//! beyond the blocks that were reported is a leak if nothing else could run meanwhile. If something
+//! could, it may have caused the rise: the check is inconclusive, never clean, and it fails nobody else's test.
 
 use super::diff::Diff;
 use super::finding::Found;
@@ -38,13 +38,17 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     let shared = rises.filter_map(|rise| {
         let of_others = rise.bytes.iter().zip(runs);
         let of_others = of_others.filter(|(_, run)| run.others.may_have_moved_sums());
-        let most = of_others.map(|(bytes, _)| *bytes).max()?;
-        (most > input.facts.tolerance).then(|| {
+        let (bytes, run) = of_others.max_by_key(|(bytes, _)| **bytes)?;
+        let others = match run.others.checks {
+            true => "another check ran",
+            false => "other tests or threads could run",
+        };
+        (*bytes > input.facts.tolerance).then(|| {
             format!(
-                "{} more handed out by {} on {}, possibly to something outside this check: an \
-                 allocator that reports only a sum does not say who allocated it",
-                exact_size(most),
+                "{} has handed out {} more on {} than before, while {others}: its probe reads only \
+                 a sum, which does not say who allocated the difference, so it may be a leak",
                 rise.name,
+                exact_size(*bytes),
                 rise.place
             )
         })

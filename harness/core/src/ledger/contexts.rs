@@ -85,38 +85,11 @@ impl ContextTable {
 }
 
 /// Whether the resource that `made` describes is freed when its context ends.
-///
-/// Taken from the documentation of
-/// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
-/// that is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each kind was
-/// created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
-/// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
 pub(super) const fn dies_with_context(made: &Creation) -> bool {
     match made.kind {
         // A buffer of external memory ends with its context; a pointer into an imported pool
         // belongs to the pool.
         Kind::Imported => made.pool == 0,
-        // These belong to a device or to the process: they remain and must still be freed.
-        Kind::StreamOrdered
-        | Kind::Physical
-        | Kind::Graph
-        | Kind::Library
-        | Kind::GraphHandle
-        | Kind::ExecGraph
-        | Kind::Pool
-        | Kind::AddressRange
-        | Kind::UserObject
-        | Kind::Multicast
-        // It retains the primary context, which cannot even be reset while the green context is
-        // live.
-        | Kind::GreenContext
-        | Kind::Block => false,
-        // Memory, streams, events, modules and external memory are freed, according to both the
-        // documentation and the driver. It is silent on page-locked memory, which is unmapped even if it
-        // is portable, and on registered memory, which can be registered again. It says that textures,
-        // surfaces, link states and external semaphores end; the driver's calls on dead ones prove nothing.
-        //
-        // What belongs to a device or an instance must end before these do: the API demands it.
-        _ => true,
+        kind => kind.ends_with_context(),
     }
 }

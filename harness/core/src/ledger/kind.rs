@@ -2,9 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds, and the word for each in reports.
+/// It is freed when its context ends.
+///
+/// Taken from the documentation of
+/// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
+/// that is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each kind was
+/// created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
+/// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
+///
+/// Memory, streams, events, modules and external memory are freed, according to both the
+/// documentation and the driver. It is silent on page-locked memory, which is unmapped even if it
+/// is portable, and on registered memory, which can be registered again. It says that textures,
+/// surfaces, link states and external semaphores end; the driver's calls on dead ones prove
+/// nothing. What belongs to a device or an instance of Vulkan must end before these do: the API
+/// demands it.
+const ENDS: bool = true;
+
+/// It belongs to a device or to the process: it outlives its context and must still be freed.
+const STAYS: bool = false;
+
+/// The kinds: the word for each in reports, and whether it [ends](ENDS) with its context or
+/// [stays](STAYS).
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal, $ends:ident;)*) => {
         /// The kind of a resource. The first ones hold bytes; the others are handles, which are
         /// counted.
         #[derive(
@@ -28,141 +48,156 @@ macro_rules! kinds {
                     $(Self::$kind => $name,)*
                 }
             }
+
+            /// Whether a resource of this kind is freed when its context ends.
+            pub(super) const fn ends_with_context(self) -> bool {
+                match self {
+                    $(Self::$kind => $ends,)*
+                }
+            }
         }
     };
 }
 
 kinds! {
+    // Memory: resources with bytes.
+
     /// `cuMemAlloc`, `cudaMalloc`.
-    Linear = "linear",
+    Linear = "linear", ENDS;
     /// `cuMemAllocPitch`, `cudaMallocPitch`: pitch × height bytes.
-    Pitched = "pitched",
+    Pitched = "pitched", ENDS;
     /// `cuMemAllocManaged`: unified memory.
-    Managed = "managed",
+    Managed = "managed", ENDS;
     /// `cuMemAllocAsync`, `cuMemAllocFromPoolAsync`.
-    StreamOrdered = "stream-ordered",
+    StreamOrdered = "stream-ordered", STAYS;
     /// `cuMemCreate`: physical memory of the virtual memory management API.
-    Physical = "physical",
+    Physical = "physical", STAYS;
     /// CUDA arrays and mipmapped arrays.
-    Array = "array",
+    Array = "array", ENDS;
     /// Memory that an alloc node of a graph took.
-    Graph = "graph",
+    Graph = "graph", STAYS;
     /// `cuMemHostAlloc`, `cuMemAllocHost`: page-locked memory of the host.
-    Pinned = "pinned",
+    Pinned = "pinned", ENDS;
     /// `cuMemHostRegister`: the program's own memory, page-locked.
-    Registered = "registered",
+    Registered = "registered", ENDS;
     /// Memory of another process or API, opened in this one.
-    Imported = "imported",
+    Imported = "imported", ENDS;
     /// A block of an allocator that reports through `observe`.
-    Block = "block",
+    Block = "block", STAYS;
     /// An allocation of device memory to which buffers and images are bound.
-    Memory = "memory object",
+    Memory = "memory object", ENDS;
+    // Handles, beginning at the stream. First those of CUDA; Vulkan's events and surfaces are among
+    // them.
+
     /// `CUstream`.
-    Stream = "stream",
+    Stream = "stream", ENDS;
     /// `CUevent`.
-    Event = "event",
+    Event = "event", ENDS;
     /// `CUmodule`.
-    Module = "module",
+    Module = "module", ENDS;
     /// `CUlibrary`.
-    Library = "library",
+    Library = "library", STAYS;
     /// `CUgraph`.
-    GraphHandle = "graph handle",
+    GraphHandle = "graph handle", STAYS;
     /// `CUgraphExec`.
-    ExecGraph = "exec graph",
+    ExecGraph = "exec graph", STAYS;
     /// `CUmemoryPool`.
-    Pool = "pool",
+    Pool = "pool", STAYS;
     /// `CUtexObject`, `CUtexref`.
-    Texture = "texture",
+    Texture = "texture", ENDS;
     /// `CUsurfObject`.
-    Surface = "surface",
+    Surface = "surface", ENDS;
     /// `CUlinkState`.
-    LinkState = "link state",
+    LinkState = "link state", ENDS;
     /// `CUexternalMemory`.
-    ExternalMemory = "external memory",
+    ExternalMemory = "external memory", ENDS;
     /// `CUexternalSemaphore`.
-    ExternalSemaphore = "external semaphore",
+    ExternalSemaphore = "external semaphore", ENDS;
     /// A reserved range of virtual addresses.
-    AddressRange = "address range",
+    AddressRange = "address range", STAYS;
     /// `CUcontext`.
-    Context = "context",
-    /// `CUgreenCtx`: a context with part of a device's processors.
-    GreenContext = "green context",
+    Context = "context", ENDS;
+    /// `CUgreenCtx`: a context with part of a device's processors. It retains the primary context,
+    /// which cannot even be reset while the green context is live.
+    GreenContext = "green context", STAYS;
     /// `CUuserObject`: what a graph keeps alive for the program.
-    UserObject = "user object",
+    UserObject = "user object", STAYS;
     /// A multicast object, `cuMulticastCreate`.
-    Multicast = "multicast object",
+    Multicast = "multicast object", STAYS;
+    // Handles that only Vulkan has, beginning at the device.
+
     /// A device that the program opened, and everything that belongs to it.
-    Device = "device",
+    Device = "device", ENDS;
     /// The program's connection to an API, and everything that belongs to it.
-    Instance = "instance",
+    Instance = "instance", ENDS;
     /// A buffer; its bytes are those of the memory that is bound to it.
-    Buffer = "buffer",
+    Buffer = "buffer", ENDS;
     /// A view of a buffer.
-    BufferView = "buffer view",
+    BufferView = "buffer view", ENDS;
     /// An image; its bytes are those of the memory that is bound to it.
-    Image = "image",
+    Image = "image", ENDS;
     /// A view of an image.
-    ImageView = "image view",
+    ImageView = "image view", ENDS;
     /// A sampler.
-    Sampler = "sampler",
+    Sampler = "sampler", ENDS;
     /// How a sampler converts colours.
-    SamplerConversion = "sampler conversion",
+    SamplerConversion = "sampler conversion", ENDS;
     /// A module of shader code.
-    ShaderModule = "shader module",
+    ShaderModule = "shader module", ENDS;
     /// A shader that is bound without a pipeline.
-    Shader = "shader object",
+    Shader = "shader object", ENDS;
     /// A pipeline.
-    Pipeline = "pipeline",
+    Pipeline = "pipeline", ENDS;
     /// The layout of a pipeline.
-    PipelineLayout = "pipeline layout",
+    PipelineLayout = "pipeline layout", ENDS;
     /// What was compiled for pipelines.
-    PipelineCache = "pipeline cache",
+    PipelineCache = "pipeline cache", ENDS;
     /// A compiled part of a pipeline.
-    PipelineBinary = "pipeline binary",
+    PipelineBinary = "pipeline binary", ENDS;
     /// The layout of a descriptor set.
-    DescriptorLayout = "descriptor set layout",
+    DescriptorLayout = "descriptor set layout", ENDS;
     /// A pool of descriptor sets, which end with it.
-    DescriptorPool = "descriptor pool",
+    DescriptorPool = "descriptor pool", ENDS;
     /// A descriptor set.
-    DescriptorSet = "descriptor set",
+    DescriptorSet = "descriptor set", ENDS;
     /// A description of updates to descriptor sets.
-    DescriptorTemplate = "descriptor update template",
+    DescriptorTemplate = "descriptor update template", ENDS;
     /// A pool of command buffers, which end with it.
-    CommandPool = "command pool",
+    CommandPool = "command pool", ENDS;
     /// A command buffer.
-    CommandBuffer = "command buffer",
+    CommandBuffer = "command buffer", ENDS;
     /// A fence.
-    Fence = "fence",
+    Fence = "fence", ENDS;
     /// A semaphore.
-    Semaphore = "semaphore",
+    Semaphore = "semaphore", ENDS;
     /// A pool of queries.
-    QueryPool = "query pool",
+    QueryPool = "query pool", ENDS;
     /// A render pass.
-    RenderPass = "render pass",
+    RenderPass = "render pass", ENDS;
     /// A framebuffer.
-    Framebuffer = "framebuffer",
+    Framebuffer = "framebuffer", ENDS;
     /// An acceleration structure of ray tracing.
-    AccelerationStructure = "acceleration structure",
+    AccelerationStructure = "acceleration structure", ENDS;
     /// An opacity micromap of ray tracing.
-    Micromap = "micromap",
+    Micromap = "micromap", ENDS;
     /// A swapchain, with its images.
-    Swapchain = "swapchain",
+    Swapchain = "swapchain", ENDS;
     /// A callback for messages.
-    Messenger = "debug messenger",
+    Messenger = "debug messenger", ENDS;
     /// A slot for the program's data in objects.
-    PrivateDataSlot = "private data slot",
+    PrivateDataSlot = "private data slot", ENDS;
     /// An operation that the program completes on its own threads.
-    DeferredOperation = "deferred operation",
+    DeferredOperation = "deferred operation", ENDS;
     /// A session that encodes or decodes video.
-    VideoSession = "video session",
+    VideoSession = "video session", ENDS;
     /// The parameters of such a session.
-    VideoParameters = "video session parameters object",
+    VideoParameters = "video session parameters object", ENDS;
     /// The layout of commands that the device generates.
-    CommandsLayout = "indirect commands layout",
+    CommandsLayout = "indirect commands layout", ENDS;
     /// The pipelines among which such commands choose.
-    ExecutionSet = "indirect execution set",
+    ExecutionSet = "indirect execution set", ENDS;
     /// What a validation layer has validated.
-    ValidationCache = "validation cache",
+    ValidationCache = "validation cache", ENDS;
 }
 
 impl Kind {
@@ -170,6 +205,12 @@ impl Kind {
     #[must_use]
     pub const fn is_handle(self) -> bool {
         self as u8 >= Self::Stream as u8
+    }
+
+    /// Whether calls to CUDA's driver create resources of this kind.
+    #[must_use]
+    pub const fn is_of_cuda(self) -> bool {
+        !matches!(self, Self::Block | Self::Memory) && (self as u8) < Self::Device as u8
     }
 }
 
@@ -189,5 +230,20 @@ mod tests {
         assert!(!Kind::Block.is_handle());
         assert!(Kind::Stream.is_handle());
         assert!(Kind::ValidationCache.is_handle());
+    }
+
+    #[test]
+    fn kinds_of_vulkan_alone_begin_at_the_device() {
+        let are_of_cuda = |kinds: [Kind; 4]| kinds.map(Kind::is_of_cuda);
+        let [first, last] = [Kind::Linear, Kind::Multicast];
+        assert_eq!(
+            are_of_cuda([first, Kind::Stream, Kind::Pool, last]),
+            [true; 4]
+        );
+        let [first, last] = [Kind::Device, Kind::ValidationCache];
+        assert_eq!(
+            are_of_cuda([Kind::Block, Kind::Memory, first, last]),
+            [false; 4]
+        );
     }
 }

@@ -139,7 +139,7 @@ impl Finding {
         };
         match passage.what {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
-                format!("from the call that {created} it to the one that {freed} {of}")
+                format!("calls both what {created} it and what {freed} {of}")
             }
             PassageKind::Freed => format!("for comparison: {of} {were} {freed} here"),
             PassageKind::Called => "called from here".to_owned(),

@@ -114,15 +114,17 @@ impl Site {
     }
 
     /// Returns the same site as seen by the caller of such a wrapper, if it is a function of its own: a method
-    /// belongs to what it allocates for.
+    /// belongs to what it allocates for, and a closure to the function that wrote it.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
         let name = self.user_frame().and_then(|it| it.function.as_deref());
-        let of = name.and_then(|name| name.rsplit("::").nth(1));
-        let is_method =
-            of.is_some_and(|of| of.starts_with(char::is_uppercase) || of.ends_with('>'));
-        if let Some(caller) = self.caller_of_wrapper().filter(|_| !is_method) {
+        let mut parts = name.unwrap_or_default().rsplit("::");
+        let is_closure = parts.next().is_some_and(|it| it.ends_with('}'));
+        let is_of_type = |of: &str| of.starts_with(char::is_uppercase) || of.ends_with('>');
+        let is_method = parts.next().is_some_and(is_of_type);
+        let caller = self.caller_of_wrapper();
+        if let Some(caller) = caller.filter(|_| !is_method && !is_closure) {
             let mut frames = self.frames.iter();
             site.user = frames.position(|it| it == caller);
         }
@@ -149,11 +151,12 @@ impl Frame {
         is_of_test(self.function.as_deref().unwrap_or_default(), test)
     }
 
-    /// Formats a frame as a caller: `optim::Adam::step (src/optim.rs:88)`.
+    /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file says of which module the function
+    /// is.
     #[must_use]
     pub fn shown(&self) -> String {
         match position(self) {
-            Some(position) => format!("{} ({position})", name(self)),
+            Some(position) => format!("{} ({position})", without_modules(&name(self))),
             None => name(self),
         }
     }
@@ -280,6 +283,41 @@ fn without_paths_of_traits(function: &str) -> String {
     format!("{implementor}{short}{}", &rest[end..])
 }
 
+/// Returns `Histogram::new` for `app::drops::Histogram::new`, `<Pool as Drop>::drop` for `<app::Pool as Drop>::drop`
+/// and `drops::fill` for `app::drops::fill`: the last two parts of a path, and the last part of those in brackets.
+pub(crate) fn without_modules(path: &str) -> String {
+    let mut short = String::new();
+    // Where the last two parts of the outer path begin.
+    let mut parts = [0, 0];
+    let mut depth = 0_usize;
+    let mut rest = path;
+    while let Some(next) = rest.chars().next() {
+        if let Some(after) = rest.strip_prefix("::") {
+            let is_word = |c: char| c.is_alphanumeric() || c == '_';
+            let word = short.trim_end_matches(is_word).len();
+            if depth > 0 && word < short.len() {
+                short.truncate(word);
+            } else {
+                short += "::";
+                if depth == 0 && !short.ends_with("}::") && !after.starts_with('<') {
+                    parts = [parts[1], short.len()];
+                }
+            }
+            rest = after;
+            continue;
+        }
+        match next {
+            '<' | '(' | '[' => depth += 1,
+            '>' if short.ends_with('-') => {}
+            '>' | ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        short.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    short.split_off(parts[0])
+}
+
 /// Returns `cudarc-0.19.10/src/lib.rs` for a file in cargo's registry, whose directory is
 /// irrelevant.
 fn without_registry(file: &str) -> &str {
@@ -291,7 +329,44 @@ fn without_registry(file: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::without_modules;
     use crate::report::{Frame, Owner, Site};
+
+    #[test]
+    fn the_last_two_parts_of_a_path_are_left() {
+        for (path, short) in [
+            ("main", "main"),
+            ("app::fill", "app::fill"),
+            ("app::drops::fill", "drops::fill"),
+            ("app::drops::Histogram::new", "Histogram::new"),
+            ("<app::Pool as Drop>::drop", "<Pool as Drop>::drop"),
+            ("app::{impl#3}::drop", "app::{impl#3}::drop"),
+            ("app::cache::{impl#3}::drop", "cache::{impl#3}::drop"),
+            (
+                "<alloc::sync::Arc<app::Node>>::drop_slow",
+                "<Arc<Node>>::drop_slow",
+            ),
+            (
+                "app::on::<fn(app::A) -> app::B>::call",
+                "on::<fn(A) -> B>::call",
+            ),
+            ("<<app::A as B>::C as app::D>::e", "<<A as B>::C as D>::e"),
+            (
+                "at::native::empty(c10::IntArrayRef, int)",
+                "native::empty(IntArrayRef, int)",
+            ),
+            (
+                "(anonymous namespace)::run()",
+                "(anonymous namespace)::run()",
+            ),
+            (
+                "std::function<void ()>::operator()() const",
+                "function<void ()>::operator()() const",
+            ),
+        ] {
+            assert_eq!(without_modules(path), short);
+        }
+    }
 
     #[test]
     fn a_closure_is_distinguished_from_recursion_of_its_function() {

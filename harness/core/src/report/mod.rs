@@ -19,7 +19,7 @@ pub use finding::{
 };
 #[doc(hidden)]
 pub use location::{begins_in_test, full};
-pub(crate) use location::{is_of_test, name};
+pub(crate) use location::{is_of_test, name, without_modules};
 pub use meant_to_stay::MeantToStay;
 pub use peak::{GraphMemory, Peak, Reusable};
 pub use reason::{Code, Reason};

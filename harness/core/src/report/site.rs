@@ -52,11 +52,11 @@ pub struct Known {
 pub struct Frame {
     /// Demangled, without its hash.
     pub function: Option<String>,
-    /// Relative to the workspace if the file is inside it.
+    /// Relative to the workspace if the file is inside it; otherwise as debug information has it.
     pub file: Option<String>,
     /// From 1.
     pub line: Option<u32>,
-    /// From 1.
+    /// From 1, in bytes, as compilers count.
     pub column: Option<u32>,
     /// The library or the program: `libcublas.so.13`.
     pub module: Option<String>,

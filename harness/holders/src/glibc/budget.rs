@@ -25,6 +25,12 @@ impl Budget {
         }
     }
 
+    /// A limit of an eighth of the time that is left now, and of `most`.
+    pub(super) fn part(self, most: Duration) -> Self {
+        let left = self.end.saturating_sub((self.now)());
+        Self::by(self.now, most.min(left / 8))
+    }
+
     /// Whether the time is over.
     pub(super) fn is_spent(&self) -> bool {
         (self.now)() >= self.end

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use super::memory::{Memory, PAGE, Pages};
 
@@ -20,10 +20,12 @@ const FLAGS: u64 = 7;
 /// The alignment and granularity of blocks.
 const GRAIN: u64 = 16;
 const SMALLEST: u64 = 32;
-/// The smallest size that an allocator maps: smaller regions belong to the loader and to threads.
+/// The smallest size that an allocator maps.
 const ALLOCATORS: u64 = 256 << 10;
 /// A size that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
+/// How many blocks with mappings of their own are looked at in a region.
+const MOST_MAPPED: u32 = 16;
 /// How many headers in a row must be consistent.
 const ROW: u32 = 3;
 
@@ -32,8 +34,17 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// The numbers of their pages, in order.
     regions: Vec<Range<u64>>,
-    /// The first pages of regions that need not be an allocator's.
-    others: FxHashSet<u64>,
+    /// What other regions may be than an allocator's, by their first pages.
+    others: FxHashMap<u64, Other>,
+}
+
+/// What a region may be that has no blocks.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Other {
+    /// It continues a library's variables.
+    Variables,
+    /// It is the stack of a thread that has ended, or of a coroutine.
+    Stack,
 }
 
 impl Heap {
@@ -44,21 +55,24 @@ impl Heap {
         regions.sort_by_key(|region| region.start);
         Self {
             regions,
-            others: FxHashSet::default(),
+            others: FxHashMap::default(),
         }
     }
 
-    /// The same; the regions that begin at the pages `others` are the stacks of threads that have ended or
-    /// continue a library's variables, or they are an allocator's: the kernel joins neighbours.
-    pub(super) fn with_others(self, others: FxHashSet<u64>) -> Self {
+    /// The same; the regions that begin at the pages `others` are these or an allocator's: the kernel joins
+    /// neighbours.
+    pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
     }
 
-    /// Whether the region that contains `start`, its first address, is an allocator's, judged by its size and
-    /// position.
-    pub(super) fn is_an_allocator_s(&self, start: u64) -> bool {
-        let bytes = self.region(start).map_or(0, |it| it.end - it.start);
-        bytes >= ALLOCATORS && (bytes > OTHERS || !self.others.contains(&(start / PAGE)))
+    /// Returns what a region without blocks is, judged by its size and position; `None` if it is an allocator's.
+    pub(super) fn other(&self, region: &Range<u64>) -> Option<Other> {
+        match region.end - region.start {
+            // These belong to the loader and to threads.
+            ..ALLOCATORS => Some(Other::Variables),
+            ..=OTHERS => self.others.get(&(region.start / PAGE)).copied(),
+            _ => None,
+        }
     }
 
     /// Returns the region that contains an address.
@@ -69,14 +83,13 @@ impl Heap {
         (page < region.end).then_some(region.start * PAGE..region.end * PAGE)
     }
 
-    /// Returns the contents of the block with `address` in it, if its header is at most `backward`
-    /// bytes away; `None` if there is no such block in use.
+    /// Returns the block with `address` in it, if its header is at most `backward` bytes away.
     pub(super) fn block<M: Memory>(
         &self,
         address: u64,
         backward: u64,
         pages: &mut Pages<M>,
-    ) -> Option<Range<u64>> {
+    ) -> Option<Block> {
         let region = self.region(address)?;
         let nearest = address - address % GRAIN;
         let lowest = nearest.saturating_sub(backward).max(region.start + GRAIN);
@@ -84,18 +97,37 @@ impl Heap {
         while start >= lowest {
             let block = block_at(start, &region, pages);
             if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
-                return block.in_use.then_some(block.addresses);
+                return Some(block);
             }
             start -= GRAIN;
         }
-        None
+        mapped_block(address, &region, pages)
     }
 }
 
+/// Returns the block with `address` in it if it is one of the first in its region and each has a mapping of its own:
+/// something may point far behind its header.
+fn mapped_block<M: Memory>(
+    address: u64,
+    region: &Range<u64>,
+    pages: &mut Pages<M>,
+) -> Option<Block> {
+    let mut start = region.start + GRAIN;
+    for _ in 0..MOST_MAPPED {
+        let is_mapped = pages.word(start - 8)? & MAPPED != 0;
+        let block = block_at(start, region, pages).filter(|_| is_mapped)?;
+        if block.addresses.contains(&address) {
+            return Some(block);
+        }
+        start = block.addresses.end + GRAIN;
+    }
+    None
+}
+
 /// The memory between two headers.
-struct Block {
-    addresses: Range<u64>,
-    in_use: bool,
+pub(super) struct Block {
+    pub(super) addresses: Range<u64>,
+    pub(super) in_use: bool,
 }
 
 /// Returns the block that begins at `start`, if there is one.

@@ -42,6 +42,7 @@ pub(super) fn find(
     let targets = Targets::new(targets);
     let driver = Driver {
         libraries: std::mem::take(&mut roots.cuda),
+        program: roots.code(),
         contexts: objects.contexts,
         handles: objects.all,
         functions: objects.functions,
@@ -75,7 +76,7 @@ pub(super) fn find(
                     root: roots.named[hit.place].clone(),
                     blocks: hit.blocks,
                     path: outcome.path(hit),
-                    used_at: Vec::new(),
+                    used_at: None,
                 }),
                 Some(_) => unnamed[group] = true,
                 None => {}
@@ -89,6 +90,12 @@ pub(super) fn find(
             if !new.is_empty() {
                 *found = new;
             }
+        }
+    }
+    // A long way counts for nothing beside a short one, though to another target of the group.
+    for found in &mut found {
+        if found.iter().any(|it| it.blocks < DOUBTFUL) {
+            found.retain(|it| it.blocks < DOUBTFUL);
         }
     }
     // Report that nothing refers to it only if no unnamed place does either, nor a packed structure.

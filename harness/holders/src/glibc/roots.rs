@@ -8,10 +8,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::budget::Budget;
-use super::heap::Heap;
+use super::heap::{Heap, Other};
 use super::image::{Code, Image};
 use super::memory::{Memory, PAGE, Pages};
 use super::names::Whose;
@@ -77,7 +77,7 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(program, pages, |address| {
+        let (threads, all) = threads::of_this_process(program, pages, budget, |address| {
             let mut maps = maps.iter().map(Mapping::addresses);
             maps.find(|addresses| addresses.contains(&address))
         });
@@ -136,6 +136,11 @@ impl Roots {
         modules
     }
 
+    /// Returns the memory of the program's own code.
+    pub(super) fn code(&self) -> Heap {
+        Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
+    }
+
     /// Returns where the thread of a place waits; empty if it has none, or if that is unknown.
     pub(super) fn waits_at(&self, root: &Root) -> Vec<u64> {
         let waiting = root.thread_id.and_then(|id| self.waiting.get(&id));
@@ -143,12 +148,17 @@ impl Roots {
     }
 
     /// Returns the addresses after instructions of the static's crate that use it, one for each
-    /// function.
-    pub(super) fn used_at(&self, root: &Root, memory: &impl Memory, budget: Budget) -> Vec<u64> {
+    /// function; `None` if there was no time to look.
+    pub(super) fn used_at(
+        &self,
+        root: &Root,
+        memory: &impl Memory,
+        budget: Budget,
+    ) -> Option<Vec<u64>> {
         let is_it = |place: &usize| self.named[*place] == *root;
         let (Some(name), Some(place)) = (&root.name, self.statics.keys().copied().find(is_it))
         else {
-            return Vec::new();
+            return Some(Vec::new());
         };
         let (module, variable) = &self.statics[&place];
         let module = &self.modules[*module];
@@ -156,14 +166,14 @@ impl Roots {
         let mut uses = Vec::new();
         for Code { start, bytes } in functions {
             if budget.is_spent() {
-                return Vec::new();
+                return None;
             }
             let mut code = vec![0; bytes.min(LONGEST_FUNCTION) as usize];
             let read = memory.read(start.wrapping_add(module.bias), &mut code);
             let found = uses::first(&code[..read], start, variable);
             uses.extend(found.map(|behind| behind.wrapping_add(module.bias)));
         }
-        uses
+        (!budget.is_spent()).then_some(uses)
     }
 
     fn statics(&mut self, number: usize, module: &Module, allocators_words: &[u64]) {
@@ -227,9 +237,9 @@ impl Roots {
         budget: Budget,
     ) {
         let walked = threads.iter().map(|thread| thread.returns(program, pages));
-        let walked: Vec<ReturnAddresses> = walked.collect();
+        let walked: Vec<Option<ReturnAddresses>> = walked.collect();
         for module in modules {
-            let returns = walked.iter().flat_map(|walked| &walked.found);
+            let returns = walked.iter().flatten().flat_map(|walked| &walked.found);
             let addresses = returns.map(|&(_, address)| address);
             let inside = addresses.filter(|address| module.has(*address));
             module.image.look_up(
@@ -241,6 +251,10 @@ impl Roots {
             if budget.is_spent() {
                 return;
             }
+            let Some(walked) = walked else {
+                self.complete = false;
+                continue;
+            };
             if let Some(id) = thread.id.filter(|_| walked.complete && !thread.is_asking) {
                 let returns = walked.found.iter().map(|(_, address)| *address);
                 let innermost = thread.waits_at();
@@ -404,7 +418,7 @@ fn without_deleted(program: &Path) -> &Path {
 /// of threads.
 fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
     let mut regions = Vec::new();
-    let mut others = FxHashSet::default();
+    let mut others = FxHashMap::default();
     let mut before: Option<&Mapping<'_>> = None;
     for mapping in maps {
         let Range { start, end } = mapping.addresses();
@@ -426,13 +440,13 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // This may continue a library's variables, or be the stack of a thread that has
-                // ended, which the next thread gets. Or it has blocks, and happens to be beside one
-                // of these.
-                let is_beside = |it: &Mapping<'_>| it.file.is_some() || is_guard(it);
-                if mapping.name.is_empty() && before.is_some_and(is_beside) {
-                    others.insert(mapping.pages.start);
-                }
+                // The stack of a thread that has ended is kept for the next one. Or it has blocks, and
+                // happens to be beside one of these.
+                let other = before.filter(|_| mapping.name.is_empty()).and_then(|it| {
+                    let is_variables = it.file.is_some().then_some(Other::Variables);
+                    is_variables.or_else(|| is_guard(it).then_some(Other::Stack))
+                });
+                others.extend(other.map(|other| (mapping.pages.start, other)));
             }
         }
     }

@@ -10,15 +10,18 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{DEEPEST, Hidden};
-use super::heap::Heap;
+use super::heap::{Block, Heap, Other};
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
+use super::threads;
 
 /// How many addresses are followed.
 const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
 /// by an address after its entries.
 const FAR: u64 = 64 << 10;
+/// How many bytes are looked at behind an address without a block.
+const LOOKED_AT: u64 = 64;
 /// After this many addresses without a block in a region, no block is expected there.
 const ENOUGH: u32 = 32;
 
@@ -36,6 +39,9 @@ pub(super) struct Region {
 pub(super) struct Driver {
     /// The memory of its libraries: a block that points into it is theirs, except to `functions`.
     pub(super) libraries: Heap,
+    /// The code of the program: a block that points into it as well may be the stack of a coroutine, which is
+    /// not searched.
+    pub(super) program: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
     /// Contexts: the blocks of what belongs to a context point to it.
@@ -127,6 +133,8 @@ impl Known {
 struct Met {
     blocks: u32,
     others: u32,
+    /// Whether there is data at one of the others.
+    has_data: bool,
 }
 
 /// A block to be searched.
@@ -142,6 +150,7 @@ struct Found {
     targets: Vec<usize>,
     pointers: Vec<u64>,
     is_the_driver_s: bool,
+    points_to_code: bool,
     names_a_context: bool,
 }
 
@@ -170,6 +179,7 @@ impl<M: Memory> Search<'_, M> {
             for block in level {
                 let found = self.look(&block.addresses, &mut outcome.complete);
                 if found.is_the_driver_s {
+                    outcome.complete &= !found.points_to_code || found.targets.is_empty();
                     continue;
                 }
                 let start = block.addresses.start;
@@ -225,6 +235,7 @@ impl<M: Memory> Search<'_, M> {
                 found.is_the_driver_s |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
                     && !driver.functions.contains(&word);
+                found.points_to_code |= at % 8 == 0 && driver.program.region(word).is_some();
                 if heap.region(word).is_some() && !driver.handles.contains(&Hidden::of(word)) {
                     // More than can be followed need not be stored.
                     match found.pointers.len() {
@@ -262,11 +273,19 @@ impl<M: Memory> Search<'_, M> {
             } else {
                 FAR
             };
-            let Some(addresses) = self.heap.block(pointer, backward, self.pages) else {
+            let Some(Block { addresses, in_use }) = self.heap.block(pointer, backward, self.pages)
+            else {
+                // What looks like an address of zeros is not one.
+                let begin = pointer - pointer % 8;
+                let mut words = (begin..begin + LOOKED_AT).step_by(8);
+                met.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
                 met.others += 1;
                 continue;
             };
             met.blocks += 1;
+            if !in_use {
+                continue;
+            }
             if self.driver.has_an_object_in(&addresses) {
                 continue;
             }
@@ -277,10 +296,24 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether there seems to be an allocator with another layout.
-    fn is_foreign(&self, known: &Known) -> bool {
-        known.regions.iter().any(|(&region, met)| {
-            met.blocks == 0 && met.others != 0 && self.heap.is_an_allocator_s(region)
+    /// Whether an aligned word leads to memory that is not searched and may hold a target: that of an allocator with
+    /// another layout, or the stack of a coroutine. What is left on the stack of a thread that has ended does not
+    /// count.
+    fn is_foreign(&mut self, known: &Known) -> bool {
+        // Parts of two neighbours look like an address too often to mean anything.
+        if self.pages.step != 8 {
+            return false;
+        }
+        let met = known.regions.iter();
+        let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
+        let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
+        regions.any(|region| match self.heap.other(&region) {
+            None => true,
+            Some(Other::Variables) => false,
+            Some(Other::Stack) => {
+                !threads::has_descriptor(&region, self.pages)
+                    && !self.look(&region, &mut true).targets.is_empty()
+            }
         })
     }
 }

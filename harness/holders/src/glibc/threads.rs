@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fs, thread};
 
-use super::memory::{Memory, Pages};
+use super::budget::Budget;
+use super::memory::{Memory, PAGE, Pages};
 use crate::{Program, ReturnAddresses, WaitingThread};
 
 /// The largest part of a stack that is searched.
@@ -30,8 +31,8 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Returns where the C library keeps what belongs to the thread: its descriptor, which has the data of
-    /// `pthread_setspecific`, and the table of the thread-locals of libraries.
+    /// Returns where the C library keeps what belongs to the thread: the part of its descriptor that has the
+    /// data of `pthread_setspecific`, and the table of the thread-locals of libraries.
     pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
         let Some(pointer) = self.pointer else {
             return [0..0, 0..0];
@@ -41,7 +42,7 @@ impl Thread {
         let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
         let bytes = 16 * room.min(MOST_LIBRARIES);
         [
-            pointer..pointer + DESCRIPTOR,
+            pointer..pointer + SPECIFIC_DATA_END,
             table..table.saturating_add(bytes),
         ]
     }
@@ -53,17 +54,17 @@ impl Thread {
 
     /// Returns the stack slots with return addresses and these addresses, innermost first, and
     /// whether they are complete. Other words that look like return addresses may be left over from
-    /// earlier calls.
+    /// earlier calls. `None` if the thread has continued: what was read is a mixture of several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
         pages: &mut Pages<M>,
-    ) -> ReturnAddresses {
+    ) -> Option<ReturnAddresses> {
         if self.is_asking {
-            return ReturnAddresses {
+            return Some(ReturnAddresses {
                 found: program.asking_stack.to_vec(),
                 complete: true,
-            };
+            });
         }
         let waiting = WaitingThread {
             instruction: self.instruction,
@@ -72,20 +73,18 @@ impl Thread {
         };
         let walked = (program.waiting_stack)(waiting, &mut |at| pages.word(at));
         let (file, before) = &self.call;
-        if fs::read_to_string(file).is_ok_and(|now| now == *before) {
-            walked
-        } else {
-            // The thread has continued, and what was read is a mixture of several states.
-            ReturnAddresses::default()
-        }
+        let still_waits = fs::read_to_string(file).is_ok_and(|now| now == *before);
+        still_waits.then_some(walked)
     }
 }
 
 /// Returns the threads of this process except the one that searches, and whether the list and what is
-/// known of them are complete. `region` returns the end of the mapping that contains an address.
+/// known of them are complete. `region` returns the mapping that contains an address. Part of `budget` may
+/// be spent waiting for threads that run.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
     pages: &mut Pages<M>,
+    budget: Budget,
     region: impl Fn(u64) -> Option<Range<u64>>,
 ) -> (Vec<Thread>, bool) {
     let mut threads = Vec::new();
@@ -94,7 +93,7 @@ pub(super) fn of_this_process<M: Memory>(
     };
     let this = fs::read_link("/proc/thread-self").unwrap_or_default();
     let mut complete = true;
-    let mut pauses = PAUSES;
+    let patience = budget.part(LONGEST_WAIT);
     for entry in entries.flatten() {
         if pages.is_spent() {
             return (threads, false);
@@ -104,11 +103,20 @@ pub(super) fn of_this_process<M: Memory>(
         }
         let task = entry.path();
         let read = |file: &str| fs::read_to_string(task.join(file));
+        let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
+        let is_asking = id == Some(program.asking_thread);
+        // Whether the asking thread has got to where it waits does not matter: its frames are known, and
+        // stay as they are.
+        let known = program.asking_stack.first().filter(|_| is_asking);
+        let call = match known {
+            Some(_) => Some(String::new()),
+            None => waiting_call(|| read("syscall").ok(), patience),
+        };
         // A thread that has ended meanwhile has no stack.
-        let Some(call) = waiting_call(|| read("syscall").ok(), &mut pauses) else {
+        let Some(call) = call else {
             continue;
         };
-        let place = waits_at(&call);
+        let place = known.copied().or_else(|| waits_at(&call));
         let Some((top, instruction, mapping)) =
             place.and_then(|(top, instruction)| Some((top, instruction, region(top)?)))
         else {
@@ -116,7 +124,6 @@ pub(super) fn of_this_process<M: Memory>(
             continue;
         };
         let comm = read("comm").unwrap_or_default();
-        let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let end = mapping.end.min(top.saturating_add(LARGEST));
         let is_first = id == Some(std::process::id());
         let pointer = match is_first {
@@ -137,23 +144,22 @@ pub(super) fn of_this_process<M: Memory>(
             call: (task.join("syscall"), call),
             stack: top..pointer.filter(|_| !is_first).unwrap_or(end),
             pointer,
-            is_asking: id == Some(program.asking_thread),
+            is_asking,
         });
     }
     (threads, complete)
 }
 
-/// How many times running threads are asked again, and after how long: one that was joined may
-/// still be ending.
-const PAUSES: u32 = 5;
+/// How long threads that run are asked again, all together, and how often: one that is about to wait or to
+/// end may need a processor for that first.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns what `read` says of a thread's system call, using up `pauses` until the thread is in
-/// one; `None` if it has ended.
-fn waiting_call(read: impl Fn() -> Option<String>, pauses: &mut u32) -> Option<String> {
+/// Returns what `read` says of a thread's system call, which it is asked until the thread is in one or
+/// `patience` is spent; `None` if it has ended.
+fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<String> {
     let mut call = read()?;
-    while *pauses > 0 && waits_at(&call).is_none() {
-        *pauses -= 1;
+    while waits_at(&call).is_none() && !patience.is_spent() {
         thread::sleep(PAUSE);
         call = read()?;
     }
@@ -173,8 +179,9 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
 /// How many libraries with thread-locals are looked at.
 const MOST_LIBRARIES: u64 = 4096;
 
-/// The size of glibc's thread descriptor, at least.
-const DESCRIPTOR: u64 = 2304;
+/// Where the data of `pthread_setspecific` end in glibc's thread descriptor. Behind them is the argument of the
+/// thread's first function: the thread usually frees that block at once and gets it again for something else.
+const SPECIFIC_DATA_END: u64 = 0x610;
 
 /// Where glibc's thread descriptor has the kernel's number of the thread.
 #[cfg(target_arch = "x86_64")]
@@ -210,6 +217,21 @@ fn thread_pointer<M: Memory>(
     own.or(candidates.last()).copied()
 }
 
+/// Whether glibc's descriptor of a thread is in a region, usually at its end: it is the stack of a thread, even if
+/// that has ended.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
+    let near = region.end.saturating_sub(2 * PAGE).max(region.start);
+    let mut is_from = |start| thread_pointer(None, start, region.end, pages).is_some();
+    is_from(near) || is_from(region.start)
+}
+
+/// On other machines, stacks of coroutines are not told from those of threads.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages<M>) -> bool {
+    true
+}
+
 /// Its position on other machines is not known here.
 #[cfg(not(target_arch = "x86_64"))]
 fn thread_pointer<M: Memory>(
@@ -223,11 +245,17 @@ fn thread_pointer<M: Memory>(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+    use std::{fs, thread};
 
-    use super::super::memory::synthetic::{Synthetic, unlimited};
+    use super::super::budget::Budget;
+    use super::super::memory::synthetic::{READS, Synthetic, reads, unlimited};
     use super::super::memory::{PAGE, Pages};
-    use super::{NUMBER, thread_pointer, waits_at};
+    use super::super::names::tests::RULES;
+    use super::{LONGEST_WAIT, NUMBER, Thread, thread_pointer, waits_at};
+    use crate::{Program, ReturnAddresses};
 
     #[test]
     fn a_thread_that_waits_has_a_stack_pointer_and_a_place() {
@@ -240,19 +268,84 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_is_ending_is_asked_again() {
-        let answers = Cell::new(0);
+    fn a_thread_that_runs_is_asked_again_for_a_part_of_the_time() {
         let says = |last: Option<&'static str>| {
-            answers.set(0);
-            let read = || match answers.replace(answers.get() + 1) {
-                0 | 1 => Some("running\n".to_owned()),
+            READS.set(0);
+            let read = || match READS.replace(READS.get() + 1) {
+                0..10 => Some("running\n".to_owned()),
                 _ => last.map(str::to_owned),
             };
-            super::waiting_call(read, &mut 5)
+            let said = super::waiting_call(read, reads(96).part(LONGEST_WAIT));
+            (said, READS.get())
         };
-        assert_eq!(says(None), None, "it has ended");
-        assert_eq!(says(Some("0 0x1 0x2\n")).as_deref(), Some("0 0x1 0x2\n"));
-        assert_eq!(says(Some("running\n")).as_deref(), Some("running\n"));
+        assert_eq!(says(None), (None, 11), "it has ended");
+        let waits = "0 0x1 0x2\n";
+        assert_eq!(says(Some(waits)), (Some(waits.to_owned()), 11));
+        let runs = "running\n";
+        assert_eq!(says(Some(runs)), (Some(runs.to_owned()), 12));
+    }
+
+    #[test]
+    fn nothing_is_said_of_the_stack_of_a_thread_that_has_continued() {
+        let returns = |call: String| {
+            let thread = Thread {
+                name: String::new(),
+                id: None,
+                instruction: 0,
+                call: ("/proc/self/comm".into(), call),
+                stack: 0..0,
+                pointer: None,
+                is_asking: false,
+            };
+            let mut pages = Pages::new(Synthetic::default(), unlimited());
+            thread.returns(program(0, &[]), &mut pages)
+        };
+        let now = fs::read_to_string("/proc/self/comm").expect("a name");
+        assert_eq!(returns(now), Some(ReturnAddresses::default()));
+        assert_eq!(returns("another call".to_owned()), None);
+    }
+
+    fn program(asking_thread: u32, asking_stack: &[(u64, u64)]) -> Program<'_> {
+        Program {
+            mappings: &[],
+            names: RULES,
+            asking_thread,
+            first_thread: None,
+            asking_stack,
+            allocators_words: &[],
+            waiting_stack: |_, _| ReturnAddresses::default(),
+        }
+    }
+
+    /// On a busy machine it may take long until the thread gets to where it waits.
+    #[test]
+    fn the_thread_that_asks_need_not_wait_yet() {
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (send, receive) = mpsc::channel();
+            let is_over = &is_over;
+            scope.spawn(move || {
+                let here = fs::read_link("/proc/thread-self").expect("this thread");
+                let id = here.file_name().and_then(|id| id.to_str()?.parse().ok());
+                let local = 0_u64;
+                send.send((id.expect("a number"), (&raw const local).addr() as u64))
+                    .expect("the test waits");
+                while !is_over.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let (asking_thread, slot) = receive.recv().expect("the thread has begun");
+            let stack = [(slot, 0)];
+            let program = program(asking_thread, &stack);
+            let mut pages = Pages::new(Synthetic::default(), unlimited());
+            let budget = Budget::new(Duration::ZERO);
+            let (threads, _) =
+                super::of_this_process(program, &mut pages, budget, |at| Some(at..at + PAGE));
+            is_over.store(true, Ordering::Relaxed);
+            let asking: Vec<_> = threads.iter().filter(|it| it.is_asking).collect();
+            assert_eq!(asking.len(), 1);
+            assert_eq!(asking[0].stack.start, slot);
+        });
     }
 
     #[cfg(target_arch = "x86_64")]

@@ -47,7 +47,8 @@ pub(super) struct Creates {
     pub(super) pool: u64,
     /// Whether the driver may return an existing object; one call frees it in any case.
     pub(super) may_answer_again: bool,
-    /// Whether it outlives the context that is current when it is created.
+    /// Whether it outlives the context that is current when it is created, even if others of its kind
+    /// end with theirs: what is true of a whole kind is in the table of [`Kind`].
     pub(super) outlives_context: bool,
     /// The stream whose capture ends, if the call creates the captured graph.
     pub(super) ends_capture: Option<u64>,
@@ -77,8 +78,10 @@ pub(super) enum Bytes {
 /// Where a resource is.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// On the device of the current context or of the pool.
+    /// On the device of the current context or of the pool; so is a handle of the whole process, such
+    /// as a user object.
     Context,
+    /// In host memory, which has no handle.
     Host,
     /// On this device.
     Device(i32),

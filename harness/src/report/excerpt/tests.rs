@@ -112,7 +112,7 @@ fn the_code_around_a_passage_ends_with_its_function_and_leaves_out_what_says_not
     fs::write(directory.path().join("a.rs"), text).unwrap();
     let sources = Sources::below(directory.path());
     let around = |lines| sources.around("a.rs", lines).into_iter().map(|it| it.0);
-    assert_eq!(around(5..=5).collect::<Vec<_>>(), [3, 4, 5, 7]);
+    assert_eq!(around(5..=5).collect::<Vec<_>>(), [4, 5, 7]);
     assert_eq!(around(3..=3).collect::<Vec<_>>(), [3, 4, 5]);
     assert_eq!(around(4..=7).collect::<Vec<_>>(), [3, 4, 5, 7]);
     assert_eq!(around(99..=99).collect::<Vec<_>>(), [0_u32; 0]);

@@ -150,6 +150,7 @@ fn one_sort_of_reason_is_named_once_and_each_reason_told() {
             .text()
             .unwrap(),
         "gpu-leak-check: 3 checked: 3 inconclusive (poisoned)\n  \
+         inconclusive: a\n  \
          poisoned: by a; mend it\n  \
          poisoned: by b; mend it",
     );

@@ -44,6 +44,13 @@ pub(crate) fn rounded(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
 }
 
+impl Default for Arena {
+    /// An arena that grows by 2 MiB, as the driver's own does.
+    fn default() -> Self {
+        Self::new(2 << 20)
+    }
+}
+
 impl Arena {
     pub(crate) fn new(granularity: u64) -> Self {
         Self {

@@ -16,34 +16,6 @@ use crate::memory::Kind;
 use crate::object::Class;
 use crate::state::{self, Driver};
 
-/// `CUhostFn`.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
-
-/// `CUDA_HOST_NODE_PARAMS`: a function and its argument.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HostCall {
-    pub(crate) function: HostFunction,
-    pub(crate) data: u64,
-}
-
-impl HostCall {
-    pub(crate) fn is_there(self) -> bool {
-        self.function.0.is_some()
-    }
-
-    /// Calls it. The state must not be locked.
-    pub(crate) fn run(self) {
-        if let Some(function) = self.function.0 {
-            // SAFETY: the caller that passed the function to the driver is responsible for it and
-            // its data.
-            unsafe { function(self.data) };
-        }
-    }
-}
-
 /// Registers a function to run when the process exits.
 pub(crate) fn at_exit(action: fn()) {
     static ACTION: OnceLock<fn()> = OnceLock::new();
@@ -58,6 +30,7 @@ pub(crate) fn at_exit(action: fn()) {
     }
 }
 
+/// The number of live objects of a kind, and their bytes; nothing if there is no such kind.
 fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     let handles = |count: usize| Some((count as u64, 0));
     match kind {
@@ -161,15 +134,8 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// Returns how many objects of a kind are live, and their bytes. An unknown kind ends the process.
-///
-/// | | kinds |
-/// | --- | --- |
-/// | contexts | `context`, `green-context` |
-/// | ranges | `linear`, `pitched`, `managed`, `stream-ordered`, `pinned`, `registered`, `graph-memory`, `mapped`, `ipc`, `pool-import`, `external-buffer` |
-/// | virtual memory | `address-range`, `physical`, `multicast`, `memory-handle` |
-/// | objects | `array`, `mipmapped-array`, `array-part`, `texture`, `surface`, `texture-reference`, `link`, `external-memory`, `external-semaphore` |
-/// | handles | `stream`, `event`, `module`, `library`, `graph`, `exec`, `user-object`, `pool` |
+/// Returns how many objects of a kind are live, and their bytes: a kind is an arm of [`live_of`], or the name of
+/// a [`Class`] or a [`Kind`]. Another one ends the process.
 ///
 /// # Safety
 ///

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::mem::discriminant;
 
-use crate::control::HostCall;
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::handle::Handle;
+use crate::host_call::HostCall;
 use crate::memory::{Allocation, Kind};
 use crate::state::{Driver, driver};
 use crate::user_object::{self, References};

@@ -1,10 +1,10 @@
 //! Graphs and their nodes.
 
-use crate::control::HostCall;
 use crate::copy::Transfer;
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
+use crate::host_call::HostCall;
 use crate::state::{Driver, driver};
 use crate::user_object::{self, References};
 

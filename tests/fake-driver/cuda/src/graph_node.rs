@@ -1,10 +1,10 @@
 //! The calls that add one node to a graph. Kernels do nothing, so their parameters are not read.
 
-use crate::control::HostCall;
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;
 use crate::graph::{Node, add_allocation, add_child, add_free, add_node};
 use crate::handle::Handle;
+use crate::host_call::HostCall;
 use crate::pool::located;
 use crate::state::driver;
 

@@ -29,6 +29,7 @@ mod graph_node;
 mod green;
 mod handle;
 mod host;
+mod host_call;
 mod ipc;
 mod link;
 mod memory;

@@ -7,7 +7,6 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::arena::Arena;
 use crate::capture::Capture;
 use crate::context::Context;
-use crate::control::HostCall;
 use crate::device::Device;
 use crate::error::Error;
 use crate::event::Event;
@@ -16,6 +15,7 @@ use crate::fault;
 use crate::graph::{Graph, Node};
 use crate::green::Green;
 use crate::handle::Table;
+use crate::host_call::HostCall;
 use crate::ipc::Opened;
 use crate::memory::Allocation;
 use crate::module::{Function, Library, Module};
@@ -25,10 +25,8 @@ use crate::pool::Pool;
 use crate::stream::Stream;
 use crate::user_object::UserObject;
 
-const MIB: u64 = 1 << 20;
-
 /// Everything that is live on the devices of this process.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Driver {
     pub(crate) devices: Vec<Device>,
     pub(crate) contexts: Table<Context>,
@@ -70,32 +68,8 @@ pub(crate) struct Driver {
 static DRIVER: LazyLock<Mutex<Driver>> = LazyLock::new(|| {
     let count = fault::device_count();
     let mut driver = Driver {
-        devices: Vec::new(),
-        contexts: Table::default(),
-        greens: Table::default(),
-        streams: Table::default(),
-        events: Table::default(),
-        modules: Table::default(),
-        functions: Table::default(),
-        libraries: Table::default(),
-        objects: Objects::default(),
-        graphs: Table::default(),
-        nodes: Table::default(),
-        execs: Table::default(),
-        user_objects: Table::default(),
-        ended: Vec::new(),
-        captures: BTreeMap::new(),
-        pools: Table::default(),
-        memory: BTreeMap::new(),
-        reserved_ranges: BTreeMap::new(),
         physical: Table::numbered(),
-        memory_handles: Table::default(),
-        pinned: Arena::new(2 * MIB),
-        managed: Arena::new(2 * MIB),
-        foreign: Arena::new(2 * MIB),
-        opened: BTreeMap::new(),
-        contexts_made: 0,
-        context_uids: 0,
+        ..Driver::default()
     };
     for ordinal in 0..count {
         let default_pool = driver.pools.insert(Pool::default_of(ordinal));

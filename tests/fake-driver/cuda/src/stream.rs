@@ -4,11 +4,11 @@
 use std::time::Instant;
 
 use crate::capture;
-use crate::control::{HostCall, HostFunction};
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::graph::Node;
 use crate::handle::Handle;
+use crate::host_call::{HostCall, HostFunction};
 use crate::state::{Driver, driver};
 use crate::user_object;
 

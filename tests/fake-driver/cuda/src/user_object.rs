@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::control::{HostCall, HostFunction};
 use crate::dispatch::{Out, api};
 use crate::error::Error;
 use crate::handle::Handle;
+use crate::host_call::{HostCall, HostFunction};
 use crate::state::{Driver, driver, state};
 
 /// `CU_USER_OBJECT_NO_DESTRUCTOR_SYNC`, which is mandatory.

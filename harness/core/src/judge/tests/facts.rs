@@ -87,7 +87,7 @@ fn reasons_that_do_not_decide_are_notes() {
         r#"
         inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_LAUNCH_FAILED); find the call that broke it first; running each test in its own process (nextest) protects the others
         note: nothing was seen; look
-        note: no probe for c10 (used by tch and PyTorch): it keeps the memory that it allocates from the driver and hands it out in blocks, and only a probe can tell which of them are in use; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache in the test
+        note: memory that was allocated from the driver through c10 (used by tch and PyTorch) is still held: only a probe can tell which parts of it are in use, so it is unknown whether it is a leak or a cache; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
     "#,
     );
 }

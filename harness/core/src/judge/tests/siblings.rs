@@ -133,13 +133,13 @@ fn what_the_same_function_created_and_freed_is_reported_if_nothing_of_the_line_w
             (
                 2,
                 Kind::Linear,
-                "app::Texture::new (src/app.rs:11)",
-                "app::Texture::drop (src/app.rs:20) ← app::step50 (src/app.rs:50)"
+                "Texture::new (src/app.rs:11)",
+                "Texture::drop (src/app.rs:20) ← app::step50 (src/app.rs:50)"
             ),
             (
                 1,
                 Kind::Linear,
-                "app::Texture::new (src/app.rs:12)",
+                "Texture::new (src/app.rs:12)",
                 "app::step21 (src/app.rs:21)"
             ),
         ]

@@ -65,9 +65,22 @@ fn handles_have_no_bytes_and_memory_has() {
         if create.kind.is_handle() && create.kind != Kind::Multicast {
             assert_eq!(create.space, Space::Handle(create.kind), "{name}");
         }
+    }
+}
+
+#[test]
+fn memory_of_the_host_is_at_the_host_and_nothing_else_is() {
+    for (name, call) in calls() {
+        let Row::Creates(create) = call else {
+            continue;
+        };
         let is_at_host = matches!(create.place, At::Host);
         let is_of_host = matches!(create.kind, Kind::Pinned | Kind::Registered);
-        assert_eq!(is_at_host, is_of_host, "{name}");
+        let kind = create.kind;
+        assert_eq!(
+            is_at_host, is_of_host,
+            "{name}: whether {kind:?} is `At::Host`, or is memory of the host"
+        );
     }
 }
 

@@ -2,10 +2,10 @@
 
 /// A term that reports use, with hyphens for its spaces.
 #[derive(Debug)]
-pub(super) struct Explanation {
-    pub(super) code: &'static str,
-    pub(super) means: &'static str,
-    pub(super) remedy: &'static str,
+pub(crate) struct Explanation {
+    pub(crate) code: &'static str,
+    pub(crate) means: &'static str,
+    pub(crate) remedy: &'static str,
 }
 
 const fn explanation(code: &'static str, means: &'static str, remedy: &'static str) -> Explanation {
@@ -17,7 +17,7 @@ const fn explanation(code: &'static str, means: &'static str, remedy: &'static s
 }
 
 /// Kinds of findings, statuses of checks, codes of reasons, and errors that a free can return.
-pub(super) const EXPLANATIONS: &[Explanation] = &[
+pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
         "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
@@ -66,7 +66,8 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "inconclusive",
-        "The check ran, but its result is not reliable; the reason has a code of its own.",
+        "The check ran, but its result is not reliable: there may be a leak, or none. The reason has a code of its \
+         own, which the summary has in parentheses: 1 inconclusive (no probe).",
         "Run `cargo gpu-leak explain` with that code, for example poisoned, no-probe or \
          unheard-function.",
     ),
@@ -108,8 +109,14 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "unheard-function",
-        "The program called a variant of a driver function that this release does not know, such as a `cuMemAlloc_v3` of a later CUDA; the report names it. What the call allocated or freed was not seen, so leaks may be missing, and what seems to be left may have been freed: in a test, what is left in the driver's layer is not judged. The calls of the whole process count, from the beginning of the check to its end; a look-up alone does not.",
-        "Update gpu-leak-check. If it is the newest release, report the name of the function to its authors.",
+        "The program called a driver function that this release does not intercept: a variant that it does not \
+         know, such as a `cuMemAlloc_v3` of a later CUDA, or one that more drivers and layers provide than it tells \
+         apart. The report names the function. What was allocated or freed by such calls was not seen, so leaks may \
+         be missing, and what seems to be left may have been freed. In a test, what is left in the driver's layer is \
+         therefore not judged: a note says how much that is. The calls of the whole process count, from the beginning \
+         of the check to its end; a look-up alone does not.",
+        "Update gpu-leak-check. If it is the newest release, report the name of the function to its authors. If many \
+         Vulkan devices or layers are in use, run the check with fewer.",
     ),
     explanation(
         "unheard-library",
@@ -129,17 +136,22 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "no-probe",
-        "Memory was allocated by a caching allocator whose blocks the check cannot see: only a \
-         probe can tell which of them are in use.",
-        "Register a Probe for that allocator: the report names it, and the crate's documentation shows how.",
+        "A caching allocator took memory from the driver during the test and has not given it back. The allocator \
+         hands this memory out in parts, and only a probe can tell which of them are in use, so what is left may be \
+         a leak or the allocator's cache. The report names the allocator.",
+        "Register a probe for that allocator. The crate gpu-leak-cubecl has one for cubecl, which burn uses; the \
+         documentation of gpu_leak_check::probe::Probe shows how to write another. Or empty the allocator's cache \
+         before the test ends: if no part of the memory is in use, nothing is left.",
     ),
     explanation(
         "shared",
-        "An allocator that only a probe can read has handed out more than before, and something \
-         outside this check may have used it, so it is unknown who allocated the difference. This \
-         does not fail a test by itself.",
-        "Have the allocator report its blocks (gpu_leak_check::observe), or run the test in its \
-         own process, with #[gpu_leak_check(isolate)] or nextest.",
+        "The probe of an allocator reads a sum, which is higher than before the test, and another check, test or \
+         thread could use the allocator meanwhile. A sum does not say who allocated the difference, so it may be a \
+         leak of this test. Unlike other reasons, this one fails no test when `CI` is set; it does with \
+         GPU_LEAK_CHECK=require, and `cargo gpu-leak test --strict` fails on it.",
+        "Run the test in its own process, with #[gpu_leak_check(isolate)] or nextest, or run one test at a time, with \
+         `cargo test -- --test-threads=1`. Or have the allocator report its blocks (gpu_leak_check::observe), which \
+         have owners.",
     ),
     explanation(
         "not-repeatable",
@@ -454,7 +466,7 @@ pub(super) const EXPLANATIONS: &[Explanation] = &[
 ];
 
 /// The numbers of the driver's errors among them, as logs print them.
-pub(super) const DRIVER_ERRORS: [(&str, &str); 7] = [
+pub(crate) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("1", "CUDA_ERROR_INVALID_VALUE"),
     ("3", "CUDA_ERROR_NOT_INITIALIZED"),
     ("201", "CUDA_ERROR_INVALID_CONTEXT"),
@@ -463,3 +475,9 @@ pub(super) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("709", "CUDA_ERROR_CONTEXT_IS_DESTROYED"),
     ("900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
 ];
+
+/// The explanation of a term, whatever the case of its letters.
+pub(crate) fn of(code: &str) -> Option<&'static Explanation> {
+    let mut all = EXPLANATIONS.iter();
+    all.find(|it| it.code.eq_ignore_ascii_case(code))
+}

@@ -140,8 +140,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
         snapshot.add_recording(movements, &devices);
     }
     let options = serde_pickle::SerOptions::new().proto_v2();
-    serde_pickle::to_vec(&snapshot, options)
-        .map_err(|why| Failure::usage(format!("the snapshot cannot be written: {why}")))
+    serde_pickle::to_vec(&snapshot, options).map_err(|why| Failure::unwritten("the snapshot", why))
 }
 
 /// The number of each device.

@@ -1,0 +1,58 @@
+//! Shortens the places that a text names.
+
+/// Returns `Pool::new (:12) ← run (src/b.rs:40)` for `Pool::new (src/a.rs:12) ← run (src/b.rs:40)` and the file
+/// `src/a.rs`: a place in that file has its line alone.
+pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
+    match file {
+        Some(file) => text.replace(&format!(" ({file}:"), " (:"),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns `Pool::new (src/a.rs:12) ← run (:40)` for `Pool::new (src/a.rs:12) ← run (src/a.rs:40)`, unless there are
+/// places in several files.
+pub(super) fn with_one_file_once(text: &str) -> String {
+    let places = text.split(" (").filter_map(|part| {
+        let (file, line) = part.split_once(')')?.0.rsplit_once(':')?;
+        (line.parse::<u32>().is_ok() && !file.contains(' ')).then_some(file)
+    });
+    let mut files: Vec<_> = places.collect();
+    files.dedup();
+    let [file] = files[..] else {
+        return text.to_owned();
+    };
+    let (first, rest) = text.split_at(text.find(file).unwrap_or(0) + file.len());
+    first.to_owned() + &in_file(rest, Some(file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{in_file, with_one_file_once};
+
+    #[test]
+    fn a_place_in_the_file_of_the_line_has_only_its_line() {
+        let text = "Pool::new (a.rs:12) ← run (b.rs:40) ← a closure in f (a.rs:5), in a.rs:7";
+        let short = "Pool::new (:12) ← run (b.rs:40) ← a closure in f (:5), in a.rs:7";
+        assert_eq!(in_file(text, Some("a.rs")), short);
+        assert_eq!(in_file(text, None), text);
+    }
+
+    #[test]
+    fn the_only_file_of_a_text_is_named_once() {
+        for (text, short) in [
+            ("new (a.rs:12) ← run (a.rs:40)", "new (a.rs:12) ← run (:40)"),
+            (
+                "new (a.rs:12) ← run (b.rs:4)",
+                "new (a.rs:12) ← run (b.rs:4)",
+            ),
+            (
+                "1 KiB (1,024 B) in f (a b.rs:1)",
+                "1 KiB (1,024 B) in f (a b.rs:1)",
+            ),
+            ("drop (a.rs:3) of x (a.rs:4)?", "drop (a.rs:3) of x (:4)?"),
+            ("error (see: 1", "error (see: 1"),
+        ] {
+            assert_eq!(with_one_file_once(text), short);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The program's functions that the driver calls on the host: nodes of graphs, callbacks of streams, and the
+//! destructors of user objects.
+
+#![expect(unsafe_code, reason = "the program's functions take raw arguments")]
+
+/// `CUhostFn`.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostFunction(Option<unsafe extern "C" fn(u64)>);
+
+/// `CUDA_HOST_NODE_PARAMS`: a function and its argument.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostCall {
+    pub(crate) function: HostFunction,
+    pub(crate) data: u64,
+}
+
+impl HostCall {
+    pub(crate) fn is_there(self) -> bool {
+        self.function.0.is_some()
+    }
+
+    /// Calls it. The state must not be locked.
+    pub(crate) fn run(self) {
+        if let Some(function) = self.function.0 {
+            // SAFETY: the caller that passed the function to the driver is responsible for it and
+            // its data.
+            unsafe { function(self.data) };
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The lists beside the table of watched functions agree with it.
+
+use std::collections::BTreeSet;
+
+use gpu_leak_check::ledger::Kind;
+
+use super::{KINDS, NOT_COMPARED, base, variants};
+
+/// The functions that are not watched, with the reasons.
+const NOT_WATCHED: &str = include_str!("../../harness/src/api/cuda/not_watched.toml");
+
+/// What users are told about them.
+const PAGE: &str = include_str!("../../docs/limits.md");
+
+fn not_watched() -> BTreeSet<&'static str> {
+    let quoted = NOT_WATCHED.split('"').skip(1).step_by(2);
+    let names = quoted.filter(|text| text.starts_with("cu") && !text.contains(' '));
+    names.collect()
+}
+
+#[test]
+fn a_watched_function_has_no_reason_not_to_be() {
+    let left_out = not_watched();
+    assert!(left_out.len() > 40, "{left_out:?}");
+    let watched: BTreeSet<_> = variants().iter().map(|(name, _)| base(name).0).collect();
+    let both: Vec<_> = watched.intersection(&left_out).collect();
+    assert!(
+        both.is_empty(),
+        "watched, and also in harness/src/api/cuda/not_watched.toml: {both:?}"
+    );
+}
+
+#[test]
+fn what_users_are_told_is_not_watched_is_not() {
+    let left_out = not_watched();
+    let paragraphs = PAGE.split("\n\n").filter(|paragraph| {
+        let begins = |words| paragraph.starts_with(words);
+        begins("Not watched yet:") || begins("Deliberately not watched:")
+    });
+    let named = paragraphs.flat_map(|paragraph| paragraph.split('`').skip(1).step_by(2));
+    let functions: Vec<_> = named.filter(|name| name.starts_with("cu")).collect();
+    assert!(functions.len() >= 5, "{functions:?}");
+    for function in functions {
+        assert!(
+            left_out.contains(function),
+            "docs/limits.md says that {function} is not watched, and not_watched.toml does not have it"
+        );
+    }
+}
+
+#[test]
+fn every_kind_of_cuda_is_compared_or_has_a_reason_not_to_be() {
+    for kind in Kind::ALL {
+        let is_compared = KINDS.iter().any(|(compared, _)| *compared == kind);
+        let reason = NOT_COMPARED.iter().find(|(other, _)| *other == kind);
+        assert_eq!(
+            is_compared || reason.is_some(),
+            kind.is_of_cuda(),
+            "{kind:?} in `KINDS` or, with a reason, in `NOT_COMPARED` of tests/heard/mod.rs: {reason:?}"
+        );
+    }
+}
