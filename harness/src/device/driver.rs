@@ -46,7 +46,7 @@ macro_rules! functions {
         /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
         /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
         /// the driver does not define what happens if the object has been destroyed.
-        #[expect(unused_parens, reason = "around the type that a function writes, if it does")]
+        #[allow(unused_parens, clippy::allow_attributes, reason = "not around `()`")]
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
