@@ -149,6 +149,10 @@ int main(int count, char **words)
 
     if (is("nothing")) return 0;
     if (is("fails")) return 5;
+    if (is("asks-for-a-driver")) {
+        puts(dlsym(RTLD_DEFAULT, "cuInit") ? "a driver" : "no driver");
+        return 0;
+    }
     if (is("prints-switches")) {
         const char *names[] = { "PYTORCH_NO_CUDA_MEMORY_CACHING", "XLA_PYTHON_CLIENT_ALLOCATOR",
                                 "XLA_PYTHON_CLIENT_PREALLOCATE" };

@@ -19,6 +19,14 @@ fn a_program_without_cuda_is_told_so_and_not_called_clean() {
     assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
 }
 
+/// The library that is preloaded defines the driver's functions, also where there is no driver.
+#[test]
+fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
+    let ran = ran(&Fake::new(), &[], "asks-for-a-driver");
+    assert_eq!(ran.told.stdout, "no driver\n", "{:?}", ran.told);
+    assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
+}
+
 /// A report that was asked for is written even then.
 #[test]
 fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {

@@ -20,7 +20,7 @@ pub struct Slot(pub(crate) AtomicPtr<()>);
 impl Slot {
     /// Creates an empty slot.
     #[must_use]
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
@@ -44,12 +44,6 @@ impl Slot {
     /// Returns its content; null before the function was looked up.
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Default for Slot {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -225,7 +219,7 @@ impl FreedBlock {
 }
 
 /// A live thread that inherited a token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkedThread {
     /// The kernel's id of it.
     pub id: i32,

@@ -43,9 +43,11 @@ mod interface;
 mod loader;
 mod threads;
 
+#[cfg(target_os = "linux")]
+pub use glibc::real_symbol;
 pub use glibc::{
     before_next_thread, bindings_past_us, is_heap_watched, is_starting, libraries_elsewhere, live,
-    mark_threads, marked_threads, real_symbol, register, started_without_token, unheard_calls,
+    mark_threads, marked_threads, register, set_token, started_without_token, unheard_calls,
     watch_heap, wrapper_by_address,
 };
 pub use interface::{
@@ -54,4 +56,4 @@ pub use interface::{
 };
 #[cfg(target_os = "linux")]
 pub use loader::{object_changes, segments, symbol_of, visit_objects, while_open};
-pub use threads::{inherits, set_token, threads_with_token, token};
+pub use threads::{inherits, token};

@@ -6,11 +6,12 @@
     reason = "they are in the files of glibc/"
 )]
 
-use std::ffi::{CStr, c_void};
+use std::ffi::CStr;
 
 use crate::interface::{
     BindingsPastUs, HeapWatch, MarkedThread, Reach, Registration, UnheardCalls,
 };
+use crate::threads::TOKEN;
 
 pub fn register(_table: &'static Registration) -> Reach {
     Reach::Nothing
@@ -20,17 +21,11 @@ pub unsafe fn wrapper_by_address(_: &CStr, real: *const (), _: Option<&CStr>) ->
     real
 }
 
-pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
-    #[cfg(unix)]
+#[cfg(target_os = "linux")]
+pub unsafe fn real_symbol(handle: *mut libc::c_void, name: &CStr) -> *const () {
     // SAFETY: the caller keeps the contract; the name is a C string.
-    return unsafe { libc::dlsym(handle, name.as_ptr()) }
-        .cast_const()
-        .cast();
-    #[cfg(not(unix))]
-    {
-        let _ = (handle, name);
-        std::ptr::null()
-    }
+    let found = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    found.cast_const().cast()
 }
 
 pub fn bindings_past_us(_since: usize) -> BindingsPastUs {
@@ -53,7 +48,9 @@ pub const fn is_heap_watched() -> bool {
     false
 }
 
-pub(crate) const fn link_threads() {}
+pub fn set_token(token: u64) -> u64 {
+    TOKEN.replace(token)
+}
 
 pub const fn before_next_thread(_first: fn()) {}
 

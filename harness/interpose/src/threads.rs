@@ -13,12 +13,10 @@
 
 use std::cell::Cell;
 
-use crate::glibc;
-
 thread_local! {
     // Constant and without a destructor: it can be read from a thread's first instruction until the
     // destructors of its other thread-locals, and reading it never allocates.
-    static TOKEN: Cell<u64> = const { Cell::new(0) };
+    pub(crate) static TOKEN: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Returns the token of this thread: the last one set on it, or else the one that it inherited. 0
@@ -29,23 +27,8 @@ pub fn token() -> u64 {
     TOKEN.get()
 }
 
-/// Sets this thread's token and returns the previous one.
-pub fn set_token(token: u64) -> u64 {
-    // A token that is set is meant to be inherited.
-    glibc::link_threads();
-    TOKEN.replace(token)
-}
-
 /// Whether threads inherit the token in this build.
 #[must_use]
 pub const fn inherits() -> bool {
     cfg!(interpose)
-}
-
-/// Returns the kernel's ids of the live threads that inherited any token but 0, and of those of
-/// drivers. One that has just begun may be missing. Empty without [`inherits`].
-#[must_use]
-pub fn threads_with_token() -> Vec<i32> {
-    let threads = glibc::marked_threads().into_iter();
-    threads.map(|thread| thread.id).collect()
 }

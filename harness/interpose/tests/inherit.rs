@@ -13,7 +13,7 @@ use std::sync::mpsc;
 use std::thread;
 
 #[cfg(target_os = "linux")]
-use gpu_leak_interpose::threads_with_token;
+use gpu_leak_interpose::marked_threads;
 use gpu_leak_interpose::{inherits, live, set_token, token};
 #[cfg(target_os = "linux")]
 use support::{Libraries, Library};
@@ -220,7 +220,7 @@ fn starts_a_thread(name: &str, counted: usize) {
         mem::transmute::<*const (), extern "C" fn(extern "C" fn()) -> i32>(library.find(c"start"))
     };
     SEEN.store(0, Ordering::Release);
-    let before = threads_with_token().len();
+    let before = marked_threads().len();
     assert_eq!(with_token(23, || start(calls_back)), 0);
     while SEEN.load(Ordering::Acquire) == 0 {
         thread::yield_now();
@@ -228,7 +228,7 @@ fn starts_a_thread(name: &str, counted: usize) {
     assert_eq!(SEEN.load(Ordering::Acquire) - 1, 23, "{name}");
     assert_eq!(live(23), counted, "{name}");
     // Nobody takes it for a thread of another test either.
-    assert_eq!(threads_with_token().len(), before + 1, "{name}");
+    assert_eq!(marked_threads().len(), before + 1, "{name}");
     assert_eq!(library.call(c"stop"), 0);
 }
 

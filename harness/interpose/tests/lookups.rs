@@ -280,7 +280,7 @@ fn constructors_destructors_and_children_are_heard() {
 #[test]
 fn a_table_that_comes_later_hears_what_was_handed_out_before() {
     static LATER: AtomicU32 = AtomicU32::new(0);
-    static SLOT: Slot = Slot::new();
+    static SLOT: Slot = Slot::empty();
     unsafe extern "C" fn alloc(address: *mut u64, bytes: u64) -> c_int {
         LATER.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the slot holds the function with this name.

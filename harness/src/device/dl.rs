@@ -66,11 +66,10 @@ impl Library {
 /// Returns the function called `name` of the library that contains `function`, as the library
 /// exports it; null if there is none.
 pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
-    let Some(info) = symbol_of(function.addr()) else {
-        return ptr::null();
-    };
-    // SAFETY: the library is loaded, and its name is a C string.
-    exported_by(unsafe { CStr::from_ptr(info.dli_fname) }, name)
+    symbol_of(function.addr()).map_or(ptr::null(), |info| {
+        // SAFETY: the library is loaded, and its name is a C string.
+        exported_by(unsafe { CStr::from_ptr(info.dli_fname) }, name)
+    })
 }
 
 /// Returns the function called `name` of a library, if the library is loaded; null if there is none.

@@ -25,7 +25,7 @@ pub(crate) const NOT_FOUND: CuResult = 500;
 
 /// Defines [`Driver`] from a table of its functions: what each is called here, its symbol and its
 /// parameters. A first or last one that is a reference is what the method returns: the function
-/// writes it.
+/// writes it. Without one, the type in parentheses is `()`.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*
@@ -46,6 +46,7 @@ macro_rules! functions {
         /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
         /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
         /// the driver does not define what happens if the object has been destroyed.
+        #[allow(unused_parens, clippy::allow_attributes, reason = "not around `()`")]
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
@@ -58,7 +59,7 @@ macro_rules! functions {
                 $(#[$what])*
                 pub(crate) $($unsafe)? fn $name(
                     &self $(, $parameter: $type)*
-                ) -> Result<written!($($first)? $($last)?), CuResult> {
+                ) -> Result<($($first)? $($last)?), CuResult> {
                     // SAFETY: as the documentation of these methods says.
                     written(self.$name, |function, _to| unsafe {
                         function($(_to as *mut $first,)? $($parameter,)* $(_to as *mut $last)?)
@@ -66,16 +67,6 @@ macro_rules! functions {
                 }
             )*
         }
-    };
-}
-
-/// The type of what a function writes.
-macro_rules! written {
-    () => {
-        ()
-    };
-    ($type:ty) => {
-        $type
     };
 }
 
@@ -112,7 +103,13 @@ functions! {
     pop_context = c"cuCtxPopCurrent_v2"(&u64;);
     /// Waits for the work of the current context.
     synchronise_context = c"cuCtxSynchronize"();
-    [unsafe] is_capturing = c"cuStreamIsCapturing"(stream: u64; &c_int);
+    /// Returns whether a stream of the current context is being captured: 0 if not.
+    ///
+    /// # Safety
+    ///
+    /// `stream` is 1 (`CU_STREAM_LEGACY`), 2 (`CU_STREAM_PER_THREAD`) or a stream that stays live
+    /// during the call.
+    [unsafe] stream_is_capturing = c"cuStreamIsCapturing"(stream: u64; &c_int);
     /// Waits for the work of a stream.
     ///
     /// # Safety
@@ -139,7 +136,12 @@ functions! {
     ///
     /// `pool` stays live during the call.
     [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
-    [unsafe] set_pool_attribute = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int, value: *mut u64);
+    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing but 0.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::pool_attribute`].
+    [unsafe] restart = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int; &u64);
     /// Returns the pool's unused memory to the system, except for `kept` bytes.
     ///
     /// # Safety
@@ -179,16 +181,16 @@ pub(crate) fn find() {
 /// The loader's message.
 pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
-    if DRIVER.get().is_none() {
-        let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
-        let tried = candidates(&searched);
-        let mut tried = tried.iter().map(|path| Library::open(path));
-        // The first error is about the driver's usual name.
-        let first = tried.next().unwrap_or_else(|| Err(String::new()));
-        let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
-        DRIVER.get_or_init(|| Driver::of(&library));
+    if let Some(found) = DRIVER.get() {
+        return Ok(found);
     }
-    DRIVER.get().ok_or_else(String::new)
+    let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
+    let tried = candidates(&searched);
+    let mut tried = tried.iter().map(|path| Library::open(path));
+    // The first error is about the driver's usual name.
+    let first = tried.next().unwrap_or_else(|| Err(String::new()));
+    let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
+    Ok(DRIVER.get_or_init(|| Driver::of(&library)))
 }
 
 /// Returns what to open as the driver, best first: its name, for which the loader searches, unless
@@ -224,8 +226,16 @@ pub(crate) fn get() -> Option<&'static Driver> {
 /// can be asked and it is not one that breaks contexts.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
-    let name = get().and_then(|driver| driver.error_name(error));
-    let name = name.or_else(|| sticky_error(error));
+    let known = || {
+        let mut name = std::ptr::null();
+        // SAFETY: a successful call sets the address of a constant of the driver, which is never
+        // unloaded, or null.
+        unsafe {
+            get()?.name_of_error(error, &raw mut name).ok()?;
+            CStr::from_ptr(name.as_ref()?).to_str().ok()
+        }
+    };
+    let name = known().or_else(|| sticky_error(error));
     name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 
@@ -235,18 +245,6 @@ pub(crate) fn device_handle(ordinal: usize) -> c_int {
 }
 
 impl Driver {
-    /// Returns the name of an error; `None` if this driver does not know it.
-    fn error_name(&self, error: CuResult) -> Option<&'static str> {
-        let mut name = std::ptr::null();
-        // SAFETY: a successful call sets the address of a constant of the driver, which is never
-        // unloaded, or null.
-        unsafe {
-            self.name_of_error(error, &raw mut name).ok()?;
-            name.as_ref()
-                .and_then(|name| CStr::from_ptr(name).to_str().ok())
-        }
-    }
-
     /// Returns the number of devices. Fails before `cuInit`.
     pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
         Ok(self.number_of_devices()? as usize)
@@ -323,29 +321,6 @@ impl Driver {
         // SAFETY: the pointers are those of local variables.
         unsafe { self.free_and_total(&raw mut free, &raw mut total)? };
         Ok((free as u64, total as u64))
-    }
-
-    /// Whether a stream of the current context is being captured.
-    ///
-    /// # Safety
-    ///
-    /// `stream` is 1 (`CU_STREAM_LEGACY`), 2 (`CU_STREAM_PER_THREAD`) or a stream that stays live
-    /// during the call.
-    pub(crate) unsafe fn stream_is_capturing(&self, stream: u64) -> Result<bool, CuResult> {
-        // SAFETY: the caller keeps the contract.
-        Ok(unsafe { self.is_capturing(stream)? } != 0)
-    }
-
-    /// Resets a pool's high-water mark.
-    ///
-    /// # Safety
-    ///
-    /// As for [`Self::pool_attribute`].
-    pub(crate) unsafe fn restart(&self, pool: u64, attribute: c_int) -> Result<(), CuResult> {
-        // The only value that the driver accepts.
-        let mut zero = 0;
-        // SAFETY: the caller keeps the contract, and the value is a local variable.
-        unsafe { self.set_pool_attribute(pool, attribute, &raw mut zero) }
     }
 }
 

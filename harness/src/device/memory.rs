@@ -9,7 +9,7 @@ use super::captures;
 use super::driver::{self, device_handle};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use crate::judge::{ContextLimits, DeviceUsage};
-use crate::ledger::{self, ContextEntry, Kind, Layer, Place};
+use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::quiet;
 
 /// Whether devices are read. Only a benchmark turns this off.
@@ -35,11 +35,9 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
     let ledger = ledger::live();
     let contexts = ledger.contexts();
     let mut found: Vec<DeviceUsage> = Vec::new();
-    for &ContextEntry {
-        uid, handle, place, ..
-    } in &contexts
-    {
-        if handle == 0 || found.iter().any(|known| known.place == place) {
+    for context in &contexts {
+        let place = context.place;
+        if context.handle == 0 || found.iter().any(|known| known.place == place) {
             continue;
         }
         let read = || {
@@ -54,12 +52,12 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
             Ok((total.saturating_sub(free), limits))
         };
         // SAFETY: the context is in the ledger, and none is destroyed while `_reading` lives.
-        let Ok((used, limits)) = (unsafe { driver.in_context(handle, read) }) else {
+        let Ok((used, limits)) = (unsafe { driver.in_context(context.handle, read) }) else {
             continue;
         };
         found.push(DeviceUsage {
             place,
-            context: uid,
+            context: context.uid,
             used,
             limits,
             elsewhere: elsewhere(place),

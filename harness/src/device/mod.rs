@@ -22,5 +22,3 @@ pub(crate) mod pools;
 #[cfg_attr(not(target_os = "linux"), path = "start_elsewhere.rs")]
 pub(crate) mod start;
 pub(crate) mod synchronise;
-
-pub(crate) use crate::recursion_guard as quiet;

@@ -13,7 +13,6 @@ use super::contexts::devices_in_use;
 use super::driver::{self, Driver, device_handle};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use crate::judge::{LayerName, LayerUsage};
-use crate::ledger::event::{Key, Space};
 use crate::ledger::{self, Kind, Place, PoolName};
 use crate::recursion_guard::quiet;
 
@@ -113,33 +112,27 @@ fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
     let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);
     let devices = devices_in_use();
+    let explicit = explicit_pools();
+    let of_device = |device, name, handle| LivePool {
+        place: Place::cuda(device),
+        name,
+        handle,
+    };
     let mut pools = Vec::new();
     for &device in &devices {
-        let of_device = |name, handle| LivePool {
-            place: Place::cuda(device),
-            name,
-            handle,
-        };
         // A device without stream-ordered allocation has no pool.
         if let Ok(default) = driver.default_pool(device_handle(device)) {
             let current = driver.current_pool(device_handle(device)).ok();
-            let current = current.filter(|pool| *pool != default && !is_in_ledger(*pool));
-            pools.push(of_device(PoolName::Default, default));
-            pools.extend(current.map(|pool| of_device(PoolName::Other(pool), pool)));
+            let is_explicit = |pool: u64| explicit.iter().any(|it| it.handle == pool);
+            let current = current.filter(|pool| *pool != default && !is_explicit(*pool));
+            pools.push(of_device(device, PoolName::Default, default));
+            pools.extend(current.map(|pool| of_device(device, PoolName::Other(pool), pool)));
         }
     }
-    pools.extend(explicit_pools());
-    pools.extend(devices.iter().map(|&device| LivePool {
-        place: Place::cuda(device),
-        name: PoolName::Graph,
-        handle: device as u64,
-    }));
+    pools.extend(explicit);
+    let graphs = |&device| of_device(device, PoolName::Graph, device as u64);
+    pools.extend(devices.iter().map(graphs));
     Some(body(driver, &pools))
-}
-
-fn is_in_ledger(pool: u64) -> bool {
-    let key = Key::new(Space::Handle(Kind::Pool), pool);
-    ledger::live().get(&key).is_some()
 }
 
 /// Returns the pools that the program has created and not destroyed.

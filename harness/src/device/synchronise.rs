@@ -43,12 +43,12 @@ pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
         };
         // SAFETY: the context is in the ledger, whose destruction would have been intercepted, and none is
         // destroyed while `_contexts` lives.
-        match unsafe { driver.in_context(context.handle, wait) } {
-            Err(error) if is_poison(error) => poisoned.push(ContextError {
-                place: context.place,
-                error,
-            }),
-            _ => {}
+        let waited = unsafe { driver.in_context(context.handle, wait) };
+        if let Err(error) = waited
+            && is_poison(error)
+        {
+            let place = context.place;
+            poisoned.push(ContextError { place, error });
         }
     }
     poisoned
@@ -84,7 +84,7 @@ fn synchronise_streams(
         let handle = stream.made.key.value();
         // SAFETY: the stream is in the ledger, and none is destroyed while `_streams` lives.
         unsafe {
-            if driver.stream_is_capturing(handle) == Ok(false) {
+            if driver.stream_is_capturing(handle) == Ok(0) {
                 driver.synchronise_stream(handle)?;
             }
         }

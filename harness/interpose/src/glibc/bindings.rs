@@ -11,9 +11,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::dlsym;
-use super::objects::{self, Object, Relocation};
-use super::registry;
+use super::objects::{self, Object, Relocation, object_of, own_object};
+use super::{next, registry};
 use crate::loader::object_changes;
 
 /// The known bindings of the process.
@@ -47,13 +46,17 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds what is new, and reports the library, the symbol and whether it was rebound for each
+/// Rebinds what is new, `dlsym` to `ours`, and reports the library, the symbol and whether it was rebound for each
 /// binding that was found after `since` or could not be rebound.
-pub(crate) fn past_us(since: usize, each: impl Fn(&CStr, &CStr, u64)) -> usize {
+pub(crate) fn past_us(
+    ours: *const c_void,
+    since: usize,
+    each: impl Fn(&CStr, &CStr, u64),
+) -> usize {
     let (loaded, unloaded) = object_changes();
     let counts = (loaded, unloaded, registry::tables().count());
     if state().counts != counts {
-        rebind(counts);
+        rebind(ours, counts);
     }
     let state = state();
     for found in &state.found {
@@ -64,7 +67,7 @@ pub(crate) fn past_us(since: usize, each: impl Fn(&CStr, &CStr, u64)) -> usize {
     state.now
 }
 
-fn rebind(counts: (u64, u64, usize)) {
+fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
     let objects = objects::loaded();
     let scanned = {
         let mut state = state();
@@ -81,8 +84,8 @@ fn rebind(counts: (u64, u64, usize)) {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
                 // Others may use addresses that the program provides, and a library that contains
                 // this code also contains a `dlsym`.
-                let wholly = object.name.is_empty() || dlsym::own_object() == Some(handle.cast());
-                object.relocations(wholly, is_wanted, |it| look_at(object, handle, it));
+                let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
+                object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
             });
         }
     }
@@ -92,49 +95,44 @@ fn rebind(counts: (u64, u64, usize)) {
 }
 
 /// Rebinds one relocation if it bypasses us.
-fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation) {
-    let is_dlsym = relocation.symbol == c"dlsym";
-    // An object may bind what it defines to itself.
-    let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(relocation.symbol);
+fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ours: *const c_void) {
+    let symbol = relocation.symbol;
+    let is_dlsym = symbol == c"dlsym";
     // SAFETY: the object is loaded, and the loader stores an address here.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
+    // An object may bind what it defines to itself.
+    let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(symbol);
     if !is_ours || bound.is_null() {
         return;
     }
     // It still leads to the code that binds it at the first call, so it was not called yet.
     let is_unbound =
-        relocation.is_undefined && dlsym::object_of(bound) == Some(handle.cast_const().cast());
-    let real = match is_unbound {
-        true if !is_dlsym => would_bind(handle, relocation.symbol),
-        _ => bound,
-    };
-    let target = match is_dlsym {
-        true => target_of_dlsym(bound, is_unbound),
-        false => Some(registry::by_name(relocation.symbol, real.cast_const().cast()).cast()),
-    };
-    let Some(target) = target.filter(|target| *target != real.cast_const()) else {
-        return;
+        relocation.is_undefined && object_of(bound) == Some(handle.cast_const().cast());
+    let target = if is_dlsym {
+        let known = [next::dlsym(), next::of_libc()].map(|known| known as *mut c_void);
+        match is_unbound || known.contains(&bound) {
+            true => ours,
+            false if object_of(bound) == own_object() => return,
+            // Somebody else's, which cannot be replaced by ours.
+            false => ptr::null(),
+        }
+    } else {
+        let real = match is_unbound {
+            true => would_bind(handle, symbol),
+            false => bound,
+        };
+        match registry::by_name(symbol, real.cast_const().cast()).cast() {
+            unchanged if unchanged == real.cast_const() => return,
+            target => target,
+        }
     };
     // Reported first: another thread that asks meanwhile finds it rebound, and must know.
     if !is_unbound {
-        tell(object, relocation, !target.is_null());
+        tell(object, symbol, !target.is_null());
     }
     if !target.is_null() && !object.write(entry, bound, target.cast_mut()) {
-        tell(object, relocation, false);
-    }
-}
-
-/// Returns where a binding of `dlsym` should lead: null if it cannot be ours, `None` if it already
-/// is.
-fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void> {
-    let real = [dlsym::next(), dlsym::of_libc()].map(|real| real as *mut c_void);
-    if is_unbound || real.contains(&bound) {
-        Some(dlsym::ours())
-    } else if dlsym::object_of(bound) == dlsym::own_object() {
-        None
-    } else {
-        Some(ptr::null())
+        tell(object, symbol, false);
     }
 }
 
@@ -142,18 +140,18 @@ fn target_of_dlsym(bound: *mut c_void, is_unbound: bool) -> Option<*const c_void
 /// then in what was loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     // SAFETY: the object is loaded; the name is a C string.
-    let look_up = |handle| unsafe { dlsym::next()(handle, symbol.as_ptr()) };
+    let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };
     let found = [libc::RTLD_DEFAULT, handle].map(look_up);
     let found = found.into_iter().find(|found| !found.is_null());
     found.unwrap_or(ptr::null_mut())
 }
 
-fn tell(object: &Object, relocation: &Relocation<'_>, rebound: bool) {
+fn tell(object: &Object, symbol: &CStr, rebound: bool) {
     let mut state = state();
     state.now += 1;
     let found = Found {
         library: object.name.clone(),
-        symbol: relocation.symbol.to_owned(),
+        symbol: symbol.to_owned(),
         rebound,
         at: state.now,
     };

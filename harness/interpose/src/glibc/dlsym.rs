@@ -1,32 +1,19 @@
-//! `dlsym`, which jumps to the next definition except for the names of tables.
+//! The interposer that this copy of the crate is: its `dlsym`, which jumps to the next definition except
+//! for the names of tables, and what it does for other copies, which find it by its marker.
 //!
-//! It may be called before `main`, in constructors and while the loader works. So the code that
+//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code that
 //! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
 #![expect(unsafe_code, reason = "stands between the program and the C library")]
 
 use std::arch::naked_asm;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{mem, ptr};
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
 
-use super::{process, registry};
-use crate::interface::function;
+use super::next::{self, Dlsym};
+use super::objects::object_of;
+use super::{bindings, flagging, registry};
+use crate::interface::Registration;
 use crate::loader::while_open;
-
-/// Makes `dladdr1` return the object.
-const RTLD_DL_LINKMAP: c_int = 2;
-
-pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-
-/// The first fields of glibc's `struct link_map`, to which a handle of `dlopen` points as well.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct LinkMap {
-    pub(crate) base: usize,
-    pub(crate) name: *const c_char,
-    pub(crate) dynamic: *const c_void,
-    pub(crate) next: *const LinkMap,
-}
 
 /// Looks up a symbol, with the contract and result of
 /// [`dlsym(3)`](https://man7.org/linux/man-pages/man3/dlsym.3.html).
@@ -80,7 +67,7 @@ struct Decision {
 }
 
 extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> Decision {
-    let jump = next();
+    let jump = next::dlsym();
     let mut decision = Decision {
         jump,
         answer: ptr::null(),
@@ -100,8 +87,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
             Ok(real) => decision.answer = registry::by_name(name, real.cast()).cast(),
             Err(absent) => decision.jump = absent,
         }
-    } else if name == process::MARKER {
-        decision.answer = process::marker();
+    } else if name == MARKER {
+        decision.answer = (&raw const OWN).cast();
     }
     decision
 }
@@ -132,81 +119,7 @@ fn real(
     };
     // SAFETY: `behind` looks up a name and gets the caller's.
     let found = unsafe { behind(ptr::null_mut(), name.as_ptr()) };
-    if found.is_null() {
-        Err(behind)
-    } else {
-        Ok(found)
-    }
-}
-
-/// Returns the `dlsym` behind ours.
-pub(crate) fn next() -> Dlsym {
-    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-    // A preloaded `dlsym` may lie between ours and the C library's.
-    // SAFETY: the name is a C string, and the function has this name.
-    unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
-}
-
-/// Returns the C library's `dlsym`, looked up by its version: to find it by its name alone, `dlsym`
-/// would be needed.
-pub(crate) fn of_libc() -> Dlsym {
-    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-    // The version of the processor's first glibc, which all later ones have, in libc or in
-    // libdl. A missing version would cause an error message to be allocated, possibly by an
-    // interposed `malloc` that is calling this.
-    let version = if cfg!(target_arch = "x86_64") {
-        c"GLIBC_2.2.5"
-    } else {
-        c"GLIBC_2.17"
-    };
-    let name = c"dlsym".as_ptr();
-    // SAFETY: both are C strings, and the function has this name.
-    unsafe {
-        once(&FOUND, || {
-            libc::dlvsym(libc::RTLD_NEXT, name, version.as_ptr())
-        })
-    }
-    .unwrap_or(finds_nothing)
-}
-
-/// Returns the function of the type `F` that `find` returns, which is called once and whose result is kept
-/// in `known`. Threads that race find the same function.
-///
-/// # Safety
-///
-/// As for [`function`].
-pub(crate) unsafe fn once<F: Copy>(
-    known: &AtomicPtr<c_void>,
-    find: impl FnOnce() -> *mut c_void,
-) -> Option<F> {
-    let mut found = known.load(Ordering::Relaxed);
-    if found.is_null() {
-        found = find();
-        known.store(found, Ordering::Relaxed);
-    }
-    // SAFETY: the caller keeps the contract.
-    unsafe { function(found) }
-}
-
-/// Replaces the C library's `dlsym` if there is none.
-unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
-    ptr::null_mut()
-}
-
-/// Returns the loaded object that contains `address`.
-pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
-    let mut info = mem::MaybeUninit::uninit();
-    let mut map = ptr::null_mut();
-    // SAFETY: both results are writable; any address may be queried.
-    let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
-    (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
-}
-
-/// Returns the loaded object that contains this copy of the crate.
-pub(crate) fn own_object() -> Option<*const LinkMap> {
-    object_of(ours())
+    (!found.is_null()).then_some(found).ok_or(behind)
 }
 
 /// Returns our `dlsym`, whichever one the process finds by that name.
@@ -217,4 +130,64 @@ pub(crate) fn ours() -> *const c_void {
 /// Makes the linker keep `dlsym`, as for `pthread_create`.
 pub(crate) fn link() {
     std::hint::black_box(dlsym as Dlsym);
+}
+
+/// Passes a result to another copy: its receiver, a library, a symbol and a number.
+pub(crate) type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
+
+/// The functions that a copy of this crate provides to others.
+#[repr(C)]
+pub(crate) struct Interposer {
+    size: usize,
+    /// Returns 0 if the table was accepted.
+    pub(crate) register: unsafe extern "C" fn(*const Registration) -> u32,
+    pub(crate) wrapper: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
+    pub(crate) bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
+    pub(crate) unheard: unsafe extern "C" fn(Report, *mut c_void),
+}
+
+/// This copy.
+pub(crate) static OWN: Interposer = Interposer {
+    size: size_of::<Interposer>(),
+    register: accept,
+    wrapper,
+    bindings: report_bindings,
+    unheard: report_unheard,
+};
+
+/// The name for which `dlsym` returns the copy to which it belongs. No symbol has this name. A
+/// change that an older copy would not understand gets a new name.
+pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
+
+unsafe extern "C" fn accept(table: *const Registration) -> u32 {
+    // SAFETY: `register` of some copy passes a static table.
+    u32::from(!registry::register(unsafe { &*table }))
+}
+
+unsafe extern "C" fn wrapper(
+    name: *const c_char,
+    real: *const (),
+    fallback: *const c_char,
+) -> *const () {
+    // SAFETY: the other copy passes C strings, the second of which may be null.
+    unsafe {
+        let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
+        registry::by_address(CStr::from_ptr(name), real, fallback)
+    }
+}
+
+unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mut c_void) -> usize {
+    bindings::past_us(ours(), since, reporter(report, receiver))
+}
+
+unsafe extern "C" fn report_unheard(report: Report, receiver: *mut c_void) {
+    flagging::unheard_calls(reporter(report, receiver));
+}
+
+/// Passes library, symbol and number to another copy.
+fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
+    // SAFETY: the other copy's function, with its receiver.
+    move |library, symbol, number| unsafe {
+        report(receiver, library.as_ptr(), symbol.as_ptr(), number);
+    }
 }

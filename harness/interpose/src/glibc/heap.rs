@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use super::objects::{self, Object};
-use super::{dlsym, process};
+use super::{next, process};
 use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
 
 /// The watcher; null if there is none.
@@ -54,8 +54,8 @@ impl Real {
         let mut functions = Vec::new();
         let mut find = |name: &'static CStr, by: *mut c_void| {
             // SAFETY: the name is a C string.
-            let found = unsafe { dlsym::next()(libc::RTLD_DEFAULT, name.as_ptr()) };
-            let object = dlsym::object_of(found);
+            let found = unsafe { next::dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) };
+            let object = objects::object_of(found);
             functions.push((name, found, by));
             (object == *library.get_or_insert(object)).then_some(found)
         };
@@ -89,25 +89,23 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
         return false;
     };
     // Another copy of this crate would write the same words.
-    if !process::is_serving() || !replaced.is_empty() {
-        return false;
-    }
-    let Some(program) = program() else {
-        return false;
-    };
-    let Some(words) = words(&program) else {
-        return false;
-    };
+    let is_free = process::is_serving() && replaced.is_empty();
+    is_free && begin(watch, &mut replaced).is_some()
+}
+
+fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> {
+    let program = program()?;
+    let words = words(&program)?;
     nothing_in_forked_children();
     WATCH.store(ptr::from_ref(watch).cast_mut(), Ordering::Release);
     for word in words {
         if !program.write(word.place, word.before, word.by) {
-            end(&mut replaced);
-            return false;
+            end(replaced);
+            return None;
         }
         replaced.push(word);
     }
-    true
+    Some(())
 }
 
 /// Returns the words of the program that lead to the allocator, in the order of their replacement; `None`

@@ -14,22 +14,17 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::MarkedThread;
 
-/// Starting a thread costs far more than this lock.
-static LIVE: Mutex<Live> = Mutex::new(Live {
-    counts: Vec::new(),
-    threads: Vec::new(),
-});
+/// The threads that were started with a token and have not ended. Starting one costs far more than
+/// this lock.
+static LIVE: Mutex<Vec<Thread>> = Mutex::new(Vec::new());
 
-struct Live {
-    /// The tokens of live threads with their counts: only a few tokens are live at once.
-    counts: Vec<(u64, usize)>,
-    /// Those threads, once they run.
-    threads: Vec<Thread>,
-}
-
+#[derive(Default)]
 struct Thread {
-    public: MarkedThread,
+    /// The token under which it is counted.
+    token: u64,
     handle: libc::pthread_t,
+    /// Its id is 0 until it runs.
+    public: MarkedThread,
 }
 
 /// How many calls to start a thread without a token have begun, and how many have returned. Nothing
@@ -41,7 +36,7 @@ static RETURNED: AtomicU64 = AtomicU64::new(0);
 static COUNTING: AtomicU32 = AtomicU32::new(0);
 
 /// Returns `None` in a forked child.
-fn lock() -> Option<MutexGuard<'static, Live>> {
+fn lock() -> Option<MutexGuard<'static, Vec<Thread>>> {
     (!is_forked()).then(|| LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -65,32 +60,33 @@ pub(super) fn is_forked() -> bool {
 #[must_use]
 pub fn live(token: u64) -> usize {
     let live = lock();
-    let mut counts = live.iter().flat_map(|live| &live.counts);
-    counts
-        .find(|(known, _)| *known == token)
-        .map_or(0, |(_, count)| *count)
+    let threads = live.iter().flat_map(|live| live.iter());
+    threads.filter(|thread| thread.token == token).count()
 }
 
-/// Returns the threads of [`threads_with_token`](crate::threads_with_token) with their
-/// [marks](crate::mark_threads).
+/// Returns the live threads that inherited any token but 0, and those of drivers, with their
+/// [marks](crate::mark_threads). One that has just begun may be missing. Empty without
+/// [`inherits`](crate::inherits).
 #[must_use]
 pub fn marked_threads() -> Vec<MarkedThread> {
-    let public = |live: MutexGuard<'_, Live>| live.threads.iter().map(|it| it.public).collect();
-    lock().map_or_else(Vec::new, public)
+    let live = lock();
+    let threads = live.iter().flat_map(|live| live.iter());
+    let running = threads.filter(|thread| thread.public.id != 0);
+    running.map(|thread| thread.public).collect()
 }
 
 /// Marks the thread with this handle, which is about to be detached, if it is one of those.
 pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
-    let find = |live: &mut Live| live.threads.iter().position(|it| it.handle == handle);
-    if lock().is_none_or(|mut live| find(&mut live).is_none()) {
+    let find = |live: &[Thread]| live.iter().position(|it| it.handle == handle);
+    if lock().is_none_or(|live| find(&live).is_none()) {
         return;
     }
     // The lock is not held, because this calls the harness.
     let mark = mark();
     if let Some(mut live) = lock()
-        && let Some(at) = find(&mut live)
+        && let Some(at) = find(&live)
     {
-        live.threads[at].public.detached = mark;
+        live[at].public.detached = mark;
     }
 }
 
@@ -109,9 +105,8 @@ pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether a thread is being started, with a token or without: it may be missing from
-/// [`threads_with_token`](crate::threads_with_token) or from the kernel's list. Always false without
-/// [`inherits`](crate::inherits).
+/// Whether a thread is being started, with a token or without: it may be missing from [`marked_threads`]
+/// or from the kernel's list. Always false without [`inherits`](crate::inherits).
 #[must_use]
 pub fn is_starting() -> bool {
     // In a forked child, a call that another thread of the parent had begun never returns.
@@ -120,39 +115,32 @@ pub fn is_starting() -> bool {
     };
     // In this order: a call that has returned by then began earlier.
     let returned = RETURNED.load(Ordering::SeqCst);
-    // A thread that is counted may not run yet.
-    let counted: usize = live.counts.iter().map(|(_, count)| count).sum();
-    returned != started_without_token() || counted != live.threads.len()
+    returned != started_without_token() || live.iter().any(|thread| thread.public.id == 0)
 }
 
 /// Counts a thread that is about to inherit `token`.
 pub(crate) fn add(token: u64) {
-    let Some(mut live) = lock() else {
-        return;
-    };
-    match live.counts.iter_mut().find(|(known, _)| *known == token) {
-        Some((_, count)) => *count += 1,
-        None => live.counts.push((token, 1)),
-    }
-}
-
-/// Removes a thread that ended or could not be started.
-pub(crate) fn remove(token: u64) {
     if let Some(mut live) = lock() {
-        live.remove(token);
+        live.push(Thread {
+            token,
+            ..Thread::default()
+        });
     }
 }
 
-impl Live {
-    fn remove(&mut self, token: u64) {
-        let counts = &mut self.counts;
-        if let Some(at) = counts.iter().position(|(known, _)| *known == token) {
-            counts[at].1 -= 1;
-            if counts[at].1 == 0 {
-                counts.swap_remove(at);
-            }
-        }
+/// Removes a thread that could not be started.
+pub(crate) fn remove(token: u64) {
+    if let Some(mut live) = lock()
+        && let Some(at) = starting(&live, token)
+    {
+        live.swap_remove(at);
     }
+}
+
+/// Returns a thread that was counted under `token` and does not run yet.
+fn starting(live: &[Thread], token: u64) -> Option<usize> {
+    live.iter()
+        .position(|thread| thread.token == token && thread.public.id == 0)
 }
 
 /// Makes this thread, which was counted under `token`, be removed at its end.
@@ -160,25 +148,21 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     if is_forked() {
         return;
     }
-    let value = ptr::without_provenance::<c_void>(token as usize);
-    // SAFETY: the key comes from `pthread_key_create`; the value is a number and never
-    // dereferenced.
+    // The destructor is called for every value but null.
+    let value = ptr::dangling::<c_void>();
+    // SAFETY: the key comes from `pthread_key_create`; the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
-    let Some(mut live) = lock() else {
-        return;
-    };
-    match set {
-        Some(0) => live.threads.push(Thread {
-            public: MarkedThread {
-                id: this_thread(),
-                started: mark,
-                detached: 0,
-            },
-            // SAFETY: only returns this thread's handle.
-            handle: unsafe { libc::pthread_self() },
-        }),
+    if set != Some(0) {
         // Its end will not be reported: it is better to wait for too few threads than forever.
-        _ => live.remove(token),
+        return remove(token);
+    }
+    if let Some(mut live) = lock()
+        && let Some(at) = starting(&live, token)
+    {
+        live[at].public.id = this_thread();
+        live[at].public.started = mark;
+        // SAFETY: only returns this thread's handle.
+        live[at].handle = unsafe { libc::pthread_self() };
     }
 }
 
@@ -194,11 +178,10 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
-extern "C" fn ended(token: *mut c_void) {
+extern "C" fn ended(_: *mut c_void) {
     if let Some(mut live) = lock() {
         let ended = this_thread();
-        live.threads.retain(|thread| thread.public.id != ended);
-        live.remove(token.addr() as u64);
+        live.retain(|thread| thread.public.id != ended);
     }
 }
 
@@ -208,7 +191,7 @@ mod tests {
     use std::ptr;
 
     use super::{add, live, lock, remove};
-    use crate::threads::{set_token, token};
+    use crate::{set_token, token};
 
     extern "C" fn ends(_: *mut c_void) -> *mut c_void {
         ptr::without_provenance_mut(usize::try_from(token()).unwrap_or(0))

@@ -5,6 +5,7 @@ mod dlsym;
 mod flagging;
 mod heap;
 mod live;
+mod next;
 mod objects;
 mod process;
 mod pthread;
@@ -13,8 +14,7 @@ mod trampoline;
 
 pub use heap::{is_heap_watched, watch_heap};
 pub use live::{is_starting, live, marked_threads, started_without_token};
-pub use process::{
-    bindings_past_us, libraries_elsewhere, real_symbol, register, unheard_calls, wrapper_by_address,
-};
-pub(crate) use pthread::link as link_threads;
-pub use pthread::{before_next_thread, mark_threads};
+pub use next::real_symbol;
+pub use objects::libraries_elsewhere;
+pub use process::{bindings_past_us, register, unheard_calls, wrapper_by_address};
+pub use pthread::{before_next_thread, mark_threads, set_token};

@@ -1,14 +1,41 @@
 //! The loaded objects of the process: the program and libraries as the loader has mapped them.
 #![expect(unsafe_code, reason = "reads what the loader has mapped")]
 
-use std::ffi::{CStr, CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{iter, ptr};
 
-use super::dlsym::{self, LinkMap};
+use super::next;
 use crate::loader::{segments, visit_objects, while_open};
+
+/// Makes `dladdr1` return the object.
+const RTLD_DL_LINKMAP: c_int = 2;
+
+/// The first fields of glibc's `struct link_map`, to which a handle of `dlopen` points as well.
+#[repr(C)]
+pub(crate) struct LinkMap {
+    pub(crate) base: usize,
+    pub(crate) name: *const c_char,
+    pub(crate) dynamic: *const c_void,
+    pub(crate) next: *const LinkMap,
+}
+
+/// Returns the loaded object that contains `address`.
+pub(crate) fn object_of(address: *const c_void) -> Option<*const LinkMap> {
+    let mut info = MaybeUninit::uninit();
+    let mut map = ptr::null_mut();
+    // SAFETY: both results are writable; any address may be queried.
+    let found = unsafe { libc::dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
+    (found != 0 && !map.is_null()).then_some(map.cast::<LinkMap>().cast_const())
+}
+
+/// Returns the loaded object that contains this copy of the crate.
+pub(crate) fn own_object() -> Option<*const LinkMap> {
+    object_of(own_object as *const c_void)
+}
 
 /// An object as described by its program headers.
 pub(crate) struct Object {
@@ -61,14 +88,6 @@ pub(crate) struct Relocation<'a> {
 struct Dynamic {
     tag: i64,
     value: usize,
-}
-
-/// `Elf64_Rela`.
-#[repr(C)]
-struct Rela {
-    offset: usize,
-    info: u64,
-    addend: i64,
 }
 
 const DT_PLTRELSZ: i64 = 2;
@@ -139,21 +158,21 @@ impl Object {
             (DT_JMPREL, DT_PLTRELSZ, 0),
         ];
         for (table, bytes, mut next) in tables {
-            let table = ptr::with_exposed_provenance::<Rela>(self.dynamic(table));
-            let end = self.dynamic(bytes) / size_of::<Rela>();
+            let table = ptr::with_exposed_provenance::<libc::Elf64_Rela>(self.dynamic(table));
+            let end = self.dynamic(bytes) / size_of::<libc::Elf64_Rela>();
             // A user's debug build runs this unoptimised, hundreds of thousands of times.
             while next < end {
                 // SAFETY: as for symbols.
                 let relocation = unsafe { &*table.add(next) };
                 next += 1;
-                let at = (relocation.info >> 32) as u32;
+                let at = (relocation.r_info >> 32) as u32;
                 let may_matter = wanted.contains(&at) || wholly && at >= imported;
-                if !may_matter || !WITH_ADDRESS.contains(&(relocation.info as u32)) {
+                if !may_matter || !WITH_ADDRESS.contains(&(relocation.r_info as u32)) {
                     continue;
                 }
                 let symbol = symbol(at);
-                if relocation.addend == 0 && is_wanted(name(symbol)) {
-                    let place = self.base.wrapping_add(relocation.offset);
+                if relocation.r_addend == 0 && is_wanted(name(symbol)) {
+                    let place = self.base.wrapping_add(relocation.r_offset as usize);
                     each(&Relocation {
                         place: ptr::with_exposed_provenance_mut(place),
                         symbol: name(symbol),
@@ -224,12 +243,15 @@ struct Namespace {
     next: *const Namespace,
 }
 
-/// Returns the files in other namespaces than this code's.
-pub(crate) fn elsewhere() -> Vec<String> {
+/// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their
+/// own C library and perhaps their own driver, whose calls are not intercepted. Empty before glibc
+/// 2.35, which does not list them.
+#[must_use]
+pub fn libraries_elsewhere() -> Vec<String> {
     let mut files = Vec::new();
-    let own = dlsym::own_object();
+    let own = own_object();
     // SAFETY: looks up a C string in the global scope.
-    let first = unsafe { dlsym::next()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
+    let first = unsafe { next::dlsym()(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) };
     // SAFETY: the lists and their names are the loader's, and do not change while objects are visited.
     visit_objects(|_| unsafe {
         let first = first.cast_const().cast::<Namespace>().as_ref();

@@ -4,52 +4,20 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
-use super::dlsym::Dlsym;
-use super::{bindings, dlsym, flagging, objects, registry};
+use super::dlsym::{self, Interposer, MARKER, OWN};
+use super::next::{self, Dlsym};
+use super::registry;
 use crate::interface::{
     BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls, function,
 };
 
-/// Passes a result to another copy: its receiver, a library, a symbol and a number.
-type Report = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char, u64);
-/// Receives these.
-type Receiver<'a> = &'a mut dyn FnMut(String, String, u64);
-
-/// The functions that a copy of this crate provides to others.
-#[repr(C)]
-struct Interposer {
-    size: usize,
-    /// Returns 0 if the table was accepted.
-    register: unsafe extern "C" fn(*const Registration) -> u32,
-    wrapper: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
-    bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
-    unheard: unsafe extern "C" fn(Report, *mut c_void),
-}
-
-static OWN: Interposer = Interposer {
-    size: size_of::<Interposer>(),
-    register: accept,
-    wrapper,
-    bindings: report_bindings,
-    unheard: report_unheard,
-};
-
-/// The name for which `dlsym` returns the copy to which it belongs. No symbol has this name. A
-/// change that an older copy would not understand gets a new name.
-pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
-
-pub(crate) fn marker() -> *const c_void {
-    (&raw const OWN).cast()
-}
-
-/// The copy that serves the process; null before it was looked up.
-static SERVING: AtomicPtr<Interposer> = AtomicPtr::new(ptr::null_mut());
+/// The copy that serves the process, and what it intercepts, once a table was registered.
+static SERVING: OnceLock<(&Interposer, Reach)> = OnceLock::new();
 
 fn serving() -> &'static Interposer {
-    // SAFETY: null, or static in an object that stays loaded.
-    unsafe { SERVING.load(Ordering::Acquire).as_ref() }.unwrap_or(&OWN)
+    SERVING.get().map_or(&OWN, |(serving, _)| serving)
 }
 
 /// Whether this copy serves the process.
@@ -62,12 +30,13 @@ pub(crate) fn is_serving() -> bool {
 /// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    let (interposer, reach) = find();
-    SERVING.store(ptr::from_ref(interposer).cast_mut(), Ordering::Release);
+    // Found first: whoever waits for this value may hold locks of the loader.
+    let found = find();
+    let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
     // SAFETY: the table is static, and in an object that stays loaded.
     match unsafe { (interposer.register)(table) } {
-        0 => reach,
+        0 => *reach,
         _ => Reach::Nothing,
     }
 }
@@ -75,10 +44,7 @@ pub fn register(table: &'static Registration) -> Reach {
 /// Returns the copy that serves the process, and what it intercepts.
 fn find() -> (&'static Interposer, Reach) {
     // SAFETY: looks up a C string in the global scope.
-    let first = unsafe { dlsym::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
-    if !first.is_null() && dlsym::object_of(first) == dlsym::own_object() {
-        return (&OWN, Reach::EveryLookup);
-    }
+    let first = unsafe { next::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
     // SAFETY: the function has this name; its answer to the marker is a copy in an object that stays
     // loaded.
     let found = unsafe {
@@ -90,11 +56,6 @@ fn find() -> (&'static Interposer, Reach) {
         Some(serving) => (serving, Reach::EveryLookup),
         None => (&OWN, Reach::ReboundOnly),
     }
-}
-
-unsafe extern "C" fn accept(table: *const Registration) -> u32 {
-    // SAFETY: `register` of some copy passes a static table.
-    u32::from(!registry::register(unsafe { &*table }))
 }
 
 /// Returns what to hand out if a name stands for several functions, as in `cuGetProcAddress`: the
@@ -118,100 +79,49 @@ pub unsafe fn wrapper_by_address(
     unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
 }
 
-unsafe extern "C" fn wrapper(
-    name: *const c_char,
-    real: *const (),
-    fallback: *const c_char,
-) -> *const () {
-    // SAFETY: the other copy passes C strings, the second of which may be null.
-    let (name, fallback) = unsafe {
-        let fallback = (!fallback.is_null()).then(|| CStr::from_ptr(fallback));
-        (CStr::from_ptr(name), fallback)
-    };
-    registry::by_address(name, real, fallback)
-}
-
-/// Returns the result of the real `dlsym`, for the harness's own calls, which must not be
-/// intercepted.
-///
-/// # Safety
-///
-/// `handle` is a handle of `dlopen`, or one that `dlsym` accepts in its place.
-#[must_use]
-pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
-    // SAFETY: the caller keeps the contract; the name is a C string.
-    let found = unsafe { dlsym::next()(handle, name.as_ptr()) };
-    found.cast_const().cast()
-}
-
 /// Rebinds what was loaded since the last call, so that calls to `dlsym` and to functions of a
 /// table reach us. Returns what had bypassed us since `since`, or nothing for [`usize::MAX`].
 ///
 /// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
 #[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
-    let mut found = Vec::new();
-    let mut receiver: Receiver<'_> = &mut |library, symbol, rebound| {
-        let rebound = rebound != 0;
-        found.push(BindingPastUs {
-            library,
-            symbol,
-            rebound,
-        });
+    let mut reported = Reported::new();
+    // SAFETY: `receive` gets the list that it expects.
+    let now = unsafe { (serving().bindings)(since, receive, (&raw mut reported).cast()) };
+    let binding = |(library, symbol, rebound)| BindingPastUs {
+        library,
+        symbol,
+        rebound: rebound != 0,
     };
-    // SAFETY: `receive` gets the receiver that it expects.
-    let now = unsafe { (serving().bindings)(since, receive, (&raw mut receiver).cast()) };
+    let found = reported.into_iter().map(binding).collect();
     BindingsPastUs { now, found }
-}
-
-unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mut c_void) -> usize {
-    bindings::past_us(since, reporter(report, receiver))
 }
 
 /// Returns the calls to watched functions without a wrapper: variants that no table has, or
 /// functions of a second driver. Each check compares them with those at its beginning.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
-    let mut called = Vec::new();
-    let mut receiver: Receiver<'_> =
-        &mut |_, name, calls| called.push(UnheardCalls { name, calls });
-    // SAFETY: `receive` gets the receiver that it expects.
-    unsafe { (serving().unheard)(receive, (&raw mut receiver).cast()) };
-    called
+    let mut reported = Reported::new();
+    // SAFETY: `receive` gets the list that it expects.
+    unsafe { (serving().unheard)(receive, (&raw mut reported).cast()) };
+    let calls = |(_, name, calls)| UnheardCalls { name, calls };
+    reported.into_iter().map(calls).collect()
 }
 
-unsafe extern "C" fn report_unheard(report: Report, receiver: *mut c_void) {
-    flagging::unheard_calls(reporter(report, receiver));
-}
+/// What the serving copy reports: libraries, symbols and numbers.
+type Reported = Vec<(String, String, u64)>;
 
-/// Passes library, symbol and number to another copy.
-fn reporter(report: Report, receiver: *mut c_void) -> impl Fn(&CStr, &CStr, u64) {
-    // SAFETY: the other copy's function, with its receiver.
-    move |library, symbol, number| unsafe {
-        report(receiver, library.as_ptr(), symbol.as_ptr(), number);
-    }
-}
-
-/// The [`Report`] of this copy: passes library, symbol and number to a [`Receiver`].
+/// Adds a library, a symbol and a number to a [`Reported`].
 unsafe extern "C" fn receive(
-    receiver: *mut c_void,
+    reported: *mut c_void,
     library: *const c_char,
     symbol: *const c_char,
     number: u64,
 ) {
-    // SAFETY: the serving copy passes back the receiver that it was given, and C strings.
-    let (receiver, [library, symbol]) = unsafe {
+    // SAFETY: the serving copy passes back the list that it was given, and C strings.
+    unsafe {
         let text = |text| CStr::from_ptr(text).to_string_lossy().into_owned();
-        let receiver = &mut *receiver.cast::<Receiver<'_>>();
-        (receiver, [library, symbol].map(text))
-    };
-    receiver(library, symbol, number);
-}
-
-/// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their
-/// own C library and perhaps their own driver, whose calls are not intercepted. Empty before glibc
-/// 2.35, which does not list them.
-#[must_use]
-pub fn libraries_elsewhere() -> Vec<String> {
-    objects::elsewhere()
+        let reported = &mut *reported.cast::<Reported>();
+        reported.push((text(library), text(symbol), number));
+    }
 }

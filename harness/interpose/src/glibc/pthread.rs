@@ -9,8 +9,10 @@ use std::ptr;
 use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use super::{dlsym, live};
-use crate::{set_token, token};
+use super::live;
+use super::next::behind;
+use super::objects::object_of;
+use crate::threads::{TOKEN, token};
 
 /// Stands in the counts for threads of drivers; it is no thread's token.
 const OF_A_DRIVER: u64 = u64::MAX;
@@ -100,7 +102,7 @@ const DRIVERS: [&[u8]; 7] = [
 
 /// Whether a thread works for a driver: its first function is one of the driver's own.
 fn is_drivers(routine: Routine) -> bool {
-    let Some(object) = dlsym::object_of(routine as *const c_void) else {
+    let Some(object) = object_of(routine as *const c_void) else {
         return false;
     };
     // SAFETY: the object is loaded, for it is about to run; its name is a C string.
@@ -114,7 +116,7 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
     // The box is freed here: a variable would hold it while the routine runs.
     // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
     let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
-    set_token(start.token);
+    TOKEN.set(start.token);
     live::remove_at_end(start.counted_as, start.mark);
     (start.routine)(start.argument)
 }
@@ -173,18 +175,15 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
     }
 }
 
-/// Returns the definition of `name` behind ours, which is looked up once; `None` if there is none.
-///
-/// # Safety
-///
-/// `F` is the type of the function with this name, which the C library and every interposer share.
-unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
-    // SAFETY: the name is a C string, and the caller guarantees the type.
-    unsafe { dlsym::once(known, || dlsym::next()(libc::RTLD_NEXT, name.as_ptr())) }
+/// Sets this thread's token and returns the previous one.
+pub fn set_token(token: u64) -> u64 {
+    // A token that is set is meant to be inherited.
+    link();
+    TOKEN.replace(token)
 }
 
 /// Makes the linker keep `pthread_create`: it takes an object out of a library only for a symbol
 /// that is missing at that moment, and the standard library, which calls it, comes later.
-pub(crate) fn link() {
+fn link() {
     std::hint::black_box((pthread_create as Create, pthread_detach as Detach));
 }

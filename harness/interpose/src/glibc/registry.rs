@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::{ptr, slice};
 
-use super::dlsym::{self, Dlsym};
 use super::flagging;
+use super::next::{self, Dlsym};
+use super::objects::{LinkMap, object_of};
 use crate::interface::{Registration, Slot, Trampolines, WatchedFunction};
 use crate::loader::symbol_of;
 
@@ -184,24 +185,24 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
 /// Like [`by_name`], but for a `name` that may stand for several functions: uses the one that is
 /// exported at the address `real` or, if there is none, the one called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
-    let base = base_of(name.to_bytes());
-    if is_wanted(name) {
-        // The library is then also open, so that it can be searched.
-        keep_loaded(real);
+    if !is_wanted(name) || is_ours(real) {
+        return real;
     }
-    let object = dlsym::object_of(real.cast()).unwrap_or(ptr::null());
+    // The library is then also open, so that it can be searched.
+    keep_loaded(real);
+    let base = base_of(name.to_bytes());
+    let object = object_of(real.cast()).unwrap_or(ptr::null());
     let is_exported = |row: &&WatchedFunction| {
         // SAFETY: the handle is that of a loaded object; the name is a C string.
-        let address = unsafe { dlsym::next()(object.cast_mut().cast(), row.name) };
+        let address = unsafe { next::dlsym()(object.cast_mut().cast(), row.name) };
         address.cast_const().cast() == real
     };
     // A name that has no variants needs no search.
-    let mut others = tables().flat_map(|table| table.variants(base));
-    if fallback == Some(name) && others.all(|row| name_of(row) == name.to_bytes()) {
+    let variants = || tables().flat_map(|table| table.variants(base));
+    if fallback == Some(name) && variants().all(|row| name_of(row) == name.to_bytes()) {
         return by_name(name, real);
     }
-    let mut rows = tables().flat_map(|table| table.variants(base));
-    let row = rows.find(is_exported);
+    let row = variants().find(is_exported);
     // SAFETY: the name of a row is a C string.
     let found = row.map(|row| unsafe { CStr::from_ptr(row.name) });
     // Errors that the search for variants left behind must not reach the caller.
@@ -210,8 +211,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     match found.or(fallback) {
         Some(found) => by_name(found, real),
         // A variant that no table has, although tables have others.
-        None if is_wanted(name) && !is_ours(real) => {
-            keep_loaded(real);
+        None => {
             // The name asked for is that of all variants.
             let exported = symbol_of(real.addr())
                 .filter(|it| it.dli_saddr.cast_const() == real.cast() && !it.dli_sname.is_null())
@@ -220,7 +220,6 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
                 .filter(|exported| base_of(exported.to_bytes()) == base);
             flagging::thunk(exported.unwrap_or(name), real)
         }
-        None => real,
     }
 }
 
@@ -231,37 +230,32 @@ fn is_only_for_others(name: &[u8]) -> bool {
 }
 
 /// The libraries from which functions of such tables were handed out. They stay loaded.
-static PROVIDERS: [AtomicPtr<c_void>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
+static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
 /// Adds the library of a function. The program itself may contain such a library, and is not one.
 fn provides(function: *const ()) {
-    let Some(object) = dlsym::object_of(function.cast()) else {
+    let Some(object) = object_of(function.cast()) else {
         return;
     };
     // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
     if unsafe { CStr::from_ptr((*object).name) }.is_empty() {
         return;
     }
-    for provider in &PROVIDERS {
-        let added = provider.compare_exchange(
-            ptr::null_mut(),
-            object.cast_mut().cast(),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
-        if added.is_ok() || added == Err(object.cast_mut().cast()) {
-            return;
-        }
-    }
+    let (none, object) = (ptr::null_mut(), object.cast_mut());
+    let is_in = |provider: &AtomicPtr<LinkMap>| {
+        let before = provider.compare_exchange(none, object, Ordering::Relaxed, Ordering::Relaxed);
+        before.is_ok() || before == Err(object)
+    };
+    let _ = PROVIDERS.iter().any(is_in);
 }
 
 /// Whether this look-up is one that a library of such a table makes for itself: a loader asks
 /// layers and drivers for the functions that it calls when its own are called.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
-        && dlsym::object_of(caller).is_some_and(|object| {
+        && object_of(caller).is_some_and(|object| {
             let mut providers = PROVIDERS.iter().map(|it| it.load(Ordering::Relaxed));
-            providers.any(|provider| provider.cast_const() == object.cast())
+            providers.any(|provider| provider.cast_const() == object)
         })
 }
 
@@ -288,12 +282,12 @@ fn trampolines() -> impl Iterator<Item = &'static Trampolines> {
 /// Keeps the library of this function loaded, because the address is stored for the life of the
 /// process.
 pub(crate) fn keep_loaded(function: *const ()) {
-    static KEPT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+    static KEPT: AtomicPtr<LinkMap> = AtomicPtr::new(ptr::null_mut());
 
-    let Some(object) = dlsym::object_of(function.cast()) else {
+    let Some(object) = object_of(function.cast()) else {
         return;
     };
-    if KEPT.swap(object.cast_mut().cast(), Ordering::Relaxed) != object.cast_mut().cast() {
+    if KEPT.swap(object.cast_mut(), Ordering::Relaxed) != object.cast_mut() {
         // SAFETY: the object contains the function, so it is loaded, and its name is a C string.
         unsafe {
             let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;

@@ -7,13 +7,13 @@
 //! the symbol.
 #![expect(unsafe_code, reason = "defines functions of unknown signatures")]
 
-use std::arch::naked_asm;
+use std::arch::{asm, naked_asm};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{ptr, slice};
 
-use super::dlsym;
-use super::process;
+use super::objects::object_of;
+use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
 /// Defines the named functions of a library and collects them for
@@ -32,12 +32,7 @@ macro_rules! trampolines {
             $(#[allow(non_snake_case, reason = "the function's name")]
             mod $name {
                 pub(super) static ENTRY: $crate::Trampoline = $crate::Trampoline::new(
-                    match ::core::ffi::CStr::from_bytes_with_nul(
-                        ::core::concat!(::core::stringify!($name), "\0").as_bytes(),
-                    ) {
-                        ::core::result::Result::Ok(name) => name,
-                        ::core::result::Result::Err(_) => ::core::panic!("a name with a zero byte"),
-                    },
+                    ::core::concat!(::core::stringify!($name), "\0"),
                     $library,
                 );
 
@@ -61,12 +56,13 @@ macro_rules! trampolines {
 }
 
 impl Trampoline {
+    /// `name` ends with a zero byte.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(name: &'static CStr, library: &'static CStr) -> Self {
+    pub const fn new(name: &'static str, library: &'static CStr) -> Self {
         Self {
             target: AtomicPtr::new((unresolved as *const ()).cast_mut()),
-            name: name.as_ptr(),
+            name: name.as_ptr().cast(),
             library: library.as_ptr(),
         }
     }
@@ -99,14 +95,20 @@ impl Trampolines {
     /// Whether `found`, looked up by the name of a watched function, is in the library that has the
     /// trampolines.
     pub(crate) fn include(&self, found: *const c_void) -> bool {
-        dlsym::object_of(found) == dlsym::object_of(self.unresolved.cast())
+        object_of(found) == object_of(self.unresolved.cast())
     }
 }
 
 /// Returns the next definition after the library that contains this code.
 unsafe extern "C" fn behind_us(_: *mut c_void, name: *const c_char) -> *mut c_void {
-    // SAFETY: the caller passes a C string.
-    unsafe { dlsym::next()(libc::RTLD_NEXT, name) }
+    // SAFETY: the caller passes a C string. The empty instruction keeps the compiler from ending this
+    // function with a jump to `dlsym`, which would return to the caller: its library would then be
+    // the one that `RTLD_NEXT` begins after.
+    unsafe {
+        let found = next::dlsym()(libc::RTLD_NEXT, name);
+        asm!("");
+        found
+    }
 }
 
 /// The target of a trampoline that has not been called yet. Finds the function and jumps to it,
@@ -144,18 +146,18 @@ unsafe extern "C" fn unresolved() {
 
 /// Returns the target of a trampoline from now on.
 extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
-    let mut real = ptr::null_mut();
     // SAFETY: names are C strings; the library is only used if it is loaded, and it stays so,
     // because the caller is linked to it.
-    unsafe {
-        real = behind_us(real, entry.name);
+    let real = unsafe {
+        let mut real = behind_us(ptr::null_mut(), entry.name);
         if real.is_null() {
             let library = libc::dlopen(entry.library, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
             if !library.is_null() {
-                real = dlsym::next()(library, entry.name);
+                real = next::dlsym()(library, entry.name);
             }
         }
-    }
+        real
+    };
     if real.is_null() {
         return no_driver as *const ();
     }

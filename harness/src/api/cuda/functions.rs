@@ -1,8 +1,9 @@
 //! The table of watched functions: all functions of the driver that create or free a resource, or
 //! change its reference count.
 //!
-//! A row has the names of a function's variants, each with the first CUDA version for which
-//! `cuGetProcAddress` returns it, the signature that they share, and what a call does. A wrapper
+//! A row has the names of a function's variants, or of functions that do the same with the same
+//! parameters, each with the first CUDA version for which `cuGetProcAddress` returns it, the
+//! signature that they share, and what a call does. A wrapper
 //! for each name and driver, and the slot for the real function, are generated from it; a new
 //! function is a new row. Signatures are those of `cuda.h`, with every handle, and every pointer
 //! that is not read, as `u64`. A variant with different parameters has its own row: programs ask the
@@ -76,7 +77,7 @@ macro_rules! functions {
         const COUNT: usize = [$($(Id::$name),+),*].len();
 
         /// The slots, by driver and function.
-        static SLOTS: [[Slot; COUNT]; DRIVERS] = [const { [const { Slot::new() }; COUNT] }; DRIVERS];
+        static SLOTS: [[Slot; COUNT]; DRIVERS] = [const { [const { Slot::empty() }; COUNT] }; DRIVERS];
 
         /// All names, in the order of the rows.
         pub(super) static VARIANTS: [Variant; COUNT] = [$($(
@@ -211,8 +212,7 @@ functions! {
         |made: Out, descriptor: In<ArrayDescriptor3D>| array(Kind::Array, made, descriptor),
     cuMipmappedArrayCreate[5000] = |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32|
         array(Kind::Array, made, of_levels(descriptor, levels)),
-    cuArrayDestroy[2000] = |array: u64| destroys(Kind::Array, array),
-    cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
+    cuArrayDestroy[2000] | cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
     // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
     // and is freed as if it had been allocated here.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
@@ -236,9 +236,9 @@ functions! {
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
     cuTexObjectCreate[5000] =
         |texture: Out, resource: u64, sampling: u64, view: u64| handle(Kind::Texture, texture),
-    cuTexObjectDestroy[5000] = |texture: u64| destroys(Kind::Texture, texture),
     cuTexRefCreate[2000] = |texture: Out| handle(Kind::Texture, texture),
-    cuTexRefDestroy[2000] = |texture: u64| destroys(Kind::Texture, texture),
+    cuTexObjectDestroy[5000] | cuTexRefDestroy[2000] =
+        |texture: u64| destroys(Kind::Texture, texture),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__SURFOBJECT.html
     cuSurfObjectCreate[5000] = |surface: Out, resource: u64| handle(Kind::Surface, surface),
     cuSurfObjectDestroy[5000] = |surface: u64| destroys(Kind::Surface, surface),
@@ -254,11 +254,10 @@ functions! {
     cuIpcOpenEventHandle[4010] = |event: Out, shared: IpcHandle| handle(Kind::Event, event),
     cuEventDestroy[2000] | cuEventDestroy_v2[4000] = |event: u64| destroys(Kind::Event, event),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MODULE.html
-    cuModuleLoad[2000] = |module: Out, path: u64| handle(Kind::Module, module),
-    cuModuleLoadData[2000] = |module: Out, image: u64| handle(Kind::Module, module),
+    cuModuleLoad[2000] | cuModuleLoadData[2000] | cuModuleLoadFatBinary[2000] =
+        |module: Out, code: u64| handle(Kind::Module, module),
     cuModuleLoadDataEx[2010] = |module: Out, image: u64, count: u32, options: u64, values: u64|
         handle(Kind::Module, module),
-    cuModuleLoadFatBinary[2000] = |module: Out, image: u64| handle(Kind::Module, module),
     cuModuleUnload[2000] = |module: u64| destroys(Kind::Module, module),
     cuLinkCreate[5050] | cuLinkCreate_v2[6050] =
         |count: u32, options: u64, values: u64, link: Out| handle(Kind::LinkState, link),

@@ -27,10 +27,10 @@ use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::caller_without_stack;
 use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction};
-use crate::device::quiet::{quiet, try_quiet};
 use crate::device::{captures, exit};
 use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
+use crate::recursion_guard::{quiet, try_quiet};
 
 mod creation;
 mod release;

@@ -17,8 +17,8 @@ use crate::ledger::event::CuResult;
 const PER_THREAD: u64 = 2;
 
 /// The slots by driver, for each version of the function.
-pub(super) static FIRST: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
-pub(super) static SECOND: [Slot; DRIVERS] = [const { Slot::new() }; DRIVERS];
+pub(super) static FIRST: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
+pub(super) static SECOND: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
 
 type First = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64) -> CuResult;
 type Second = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64, *mut u32) -> CuResult;

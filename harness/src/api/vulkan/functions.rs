@@ -55,7 +55,7 @@ macro_rules! functions {
 
         /// The slots, by target and function.
         static SLOTS: [[Slot; COUNT]; TARGETS] =
-            [const { [const { Slot::new() }; COUNT] }; TARGETS];
+            [const { [const { Slot::empty() }; COUNT] }; TARGETS];
 
         static BY_TARGET: [[WatchedFunction; TARGETS]; COUNT + 2] = [
             $(

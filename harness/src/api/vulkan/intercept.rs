@@ -23,11 +23,11 @@ use crate::api::pointer::In;
 use crate::api::wrapper::{broken, initialises, unbroken};
 use crate::capture::{caller, freeing_caller, stack};
 use crate::device::exit;
-use crate::device::quiet::{quiet, try_quiet};
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };
 use crate::ledger::{self, Kind, Layer, Ledger, Place};
+use crate::recursion_guard::{quiet, try_quiet};
 
 /// `VkResult`
 pub(super) type VkResult = i32;

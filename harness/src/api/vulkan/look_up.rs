@@ -30,8 +30,8 @@ pub(crate) fn found() -> FxHashSet<u64> {
 }
 
 /// The slots by target.
-pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
-pub(super) static OF_DEVICE: [Slot; TARGETS] = [const { Slot::new() }; TARGETS];
+pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
+pub(super) static OF_DEVICE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
 
 /// The wrapper of `vkGetInstanceProcAddr`.
 pub(super) unsafe extern "C" fn of_instance<const TARGET: usize>(

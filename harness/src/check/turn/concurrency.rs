@@ -292,22 +292,28 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let runners = threads.runners_began - threads.runners_ended;
     // This thread may have opened a scope and go on working: no other check may count it.
     let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
-    let with_scope = threads::threads_with_token();
+    let with_scope = threads_with_scope();
     let Some(all) = count_threads() else {
         return Some(one_test_at_a_time());
     };
     // The count alone is enough if no thread with a scope came or went around it.
-    if all <= own + with_scope.len() as u64 && with_scope == threads::threads_with_token() {
+    if all <= own + with_scope.len() as u64 && with_scope == threads_with_scope() {
         return Some(true);
     }
     // Threads with a scope are read after all threads: one that ends in between counts as one without
     // a scope, never the other way round.
     let mut others = list_threads()?;
-    let with_scope = threads::threads_with_token();
+    let with_scope = threads_with_scope();
     others.retain(|thread| {
         !with_scope.contains(thread) && !is_drivers_own(*thread) && is_living(*thread)
     });
     Some(others.len() as u64 <= own)
+}
+
+/// Returns the live threads with a scope, and those of drivers. One that has just begun may be missing.
+fn threads_with_scope() -> Vec<i32> {
+    let threads = threads::marked_threads().into_iter();
+    threads.map(|thread| thread.id).collect()
 }
 
 /// Returns how many threads this process has; `None` if it cannot be determined.

@@ -1,0 +1,88 @@
+//! The definitions behind ours: what the process would call without this crate.
+//!
+//! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and cannot
+//! panic.
+#![expect(unsafe_code, reason = "looks up functions of the C library")]
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::interface::function;
+
+pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
+
+/// Returns the `dlsym` behind ours.
+pub(crate) fn dlsym() -> Dlsym {
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    // A preloaded `dlsym` may lie between ours and the C library's.
+    // SAFETY: the name is a C string, and the function has this name.
+    unsafe { once(&NEXT, || of_libc()(libc::RTLD_NEXT, c"dlsym".as_ptr())) }.unwrap_or(of_libc())
+}
+
+/// Returns the result of the real `dlsym`, for the harness's own calls, which must not be
+/// intercepted.
+///
+/// # Safety
+///
+/// `handle` is a handle of `dlopen`, or one that `dlsym` accepts in its place.
+#[must_use]
+pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
+    // SAFETY: the caller keeps the contract; the name is a C string.
+    let found = unsafe { dlsym()(handle, name.as_ptr()) };
+    found.cast_const().cast()
+}
+
+/// Returns the C library's `dlsym`, looked up by its version: to find it by its name alone, `dlsym`
+/// would be needed.
+pub(crate) fn of_libc() -> Dlsym {
+    static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+    // The version of the processor's first glibc, which all later ones have, in libc or in
+    // libdl. A missing version would cause an error message to be allocated, possibly by an
+    // interposed `malloc` that is calling this.
+    let version = if cfg!(target_arch = "x86_64") {
+        c"GLIBC_2.2.5"
+    } else {
+        c"GLIBC_2.17"
+    };
+    // SAFETY: both are C strings.
+    let find = || unsafe { libc::dlvsym(libc::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+    // SAFETY: the function has this name.
+    unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
+}
+
+/// Returns the function of the type `F` that `find` returns, which is called once and whose result is kept
+/// in `known`. Threads that race find the same function.
+///
+/// # Safety
+///
+/// As for [`function`].
+unsafe fn once<F: Copy>(
+    known: &AtomicPtr<c_void>,
+    find: impl FnOnce() -> *mut c_void,
+) -> Option<F> {
+    let mut found = known.load(Ordering::Relaxed);
+    if found.is_null() {
+        found = find();
+        known.store(found, Ordering::Relaxed);
+    }
+    // SAFETY: the caller keeps the contract.
+    unsafe { function(found) }
+}
+
+/// Replaces the C library's `dlsym` if there is none.
+unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
+    ptr::null_mut()
+}
+
+/// Returns the definition of `name` behind ours, which is looked up once; `None` if there is none.
+///
+/// # Safety
+///
+/// `F` is the type of the function with this name, which the C library and every interposer share.
+pub(crate) unsafe fn behind<F: Copy>(known: &AtomicPtr<c_void>, name: &CStr) -> Option<F> {
+    // SAFETY: the name is a C string, and the caller guarantees the type.
+    unsafe { once(known, || dlsym()(libc::RTLD_NEXT, name.as_ptr())) }
+}
