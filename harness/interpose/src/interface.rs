@@ -10,7 +10,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{mem, ptr};
+use std::{mem, ptr, slice};
 
 /// Stores the real function behind a wrapper: one per row of a table.
 #[repr(transparent)]
@@ -176,6 +176,20 @@ pub struct Trampolines {
 
 // SAFETY: the pointers come from references to shared statics and from functions.
 unsafe impl Sync for Trampolines {}
+
+impl Trampolines {
+    /// Makes each trampoline find its function again.
+    pub(crate) fn reset(&self) {
+        // SAFETY: from such a slice, in `Trampolines::new`.
+        let entries: &[&Trampoline] =
+            unsafe { slice::from_raw_parts(self.entries.cast(), self.count) };
+        for entry in entries {
+            entry
+                .target
+                .store(self.unresolved.cast_mut(), Ordering::Release);
+        }
+    }
+}
 
 /// A watcher of the program's heap blocks, called on the thread that allocates or frees one.
 ///

@@ -12,7 +12,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use crate::MarkedThread;
+use crate::interface::MarkedThread;
 
 /// The threads that were started with a token and have not ended. Starting one costs far more than
 /// this lock.

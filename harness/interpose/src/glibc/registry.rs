@@ -270,8 +270,10 @@ fn is_ours(function: *const ()) -> bool {
 /// If `found` is a preloaded library's trampoline and not the driver's function, returns how to
 /// look after that library.
 pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
-    let mut trampolines = trampolines().filter(|trampolines| trampolines.include(found));
-    trampolines.next().map(|trampolines| trampolines.next)
+    let is_in = |it: &&Trampolines| object_of(found) == object_of(it.unresolved.cast());
+    trampolines()
+        .find(is_in)
+        .map(|trampolines| trampolines.next)
 }
 
 fn trampolines() -> impl Iterator<Item = &'static Trampolines> {

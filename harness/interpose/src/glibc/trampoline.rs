@@ -9,10 +9,9 @@
 
 use std::arch::{asm, naked_asm};
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::{ptr, slice};
 
-use super::objects::object_of;
 use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
@@ -78,24 +77,6 @@ impl Trampolines {
             next: behind_us,
             unresolved: unresolved as *const (),
         }
-    }
-
-    /// Makes each trampoline find its function again.
-    pub(crate) fn reset(&self) {
-        // SAFETY: from such a slice, in `new`.
-        let entries: &[&Trampoline] =
-            unsafe { slice::from_raw_parts(self.entries.cast(), self.count) };
-        for entry in entries {
-            entry
-                .target
-                .store(self.unresolved.cast_mut(), Ordering::Release);
-        }
-    }
-
-    /// Whether `found`, looked up by the name of a watched function, is in the library that has the
-    /// trampolines.
-    pub(crate) fn include(&self, found: *const c_void) -> bool {
-        object_of(found) == object_of(self.unresolved.cast())
     }
 }
 
