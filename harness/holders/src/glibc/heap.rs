@@ -67,12 +67,13 @@ impl Heap {
 
     /// Returns what a region without blocks is, judged by its size and position; `None` if it is an allocator's.
     pub(super) fn other(&self, region: &Range<u64>) -> Option<Other> {
-        match region.end - region.start {
-            // These belong to the loader and to threads.
-            ..ALLOCATORS => Some(Other::Variables),
-            ..=OTHERS => self.others.get(&(region.start / PAGE)).copied(),
-            _ => None,
+        let bytes = region.end - region.start;
+        // These belong to the loader and to threads.
+        if bytes < ALLOCATORS {
+            return Some(Other::Variables);
         }
+        let other = self.others.get(&(region.start / PAGE)).copied();
+        other.filter(|_| bytes <= OTHERS)
     }
 
     /// Returns the region that contains an address.
