@@ -24,6 +24,9 @@ const SMALLEST: u64 = 32;
 const ALLOCATORS: u64 = 256 << 10;
 /// A size that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
+/// Where an arena is in its first region, which is aligned to its largest size.
+const ARENA: u64 = 0x30;
+const LARGEST_ARENA: u64 = 64 << 20;
 /// How many blocks with mappings of their own are looked at in a region.
 const MOST_MAPPED: u32 = 16;
 /// How many headers in a row must be consistent.
@@ -123,6 +126,18 @@ fn mapped_block<M: Memory>(
         start = block.addresses.end + GRAIN;
     }
     None
+}
+
+/// Whether a region begins as glibc's do: with the address of its arena, or with a block that has a mapping of its own.
+pub(super) fn is_of_glibc<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
+    let arena = pages.word(region.start).unwrap_or(0);
+    let is_arena = arena
+        .checked_sub(ARENA)
+        .is_some_and(|it| it != 0 && it.is_multiple_of(LARGEST_ARENA));
+    let is_mapped = pages
+        .word(region.start + 8)
+        .is_some_and(|header| header & MAPPED != 0);
+    is_arena || is_mapped && block_at(region.start + GRAIN, region, pages).is_some()
 }
 
 /// The memory between two headers.

@@ -10,7 +10,7 @@ use std::ops::Range;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::{DEEPEST, Hidden};
-use super::heap::{Block, Heap, Other};
+use super::heap::{self, Block, Heap, Other};
 use super::memory::{Memory, Pages, Seen};
 use super::targets::{END, LOWEST, Targets};
 use super::threads;
@@ -308,7 +308,8 @@ impl<M: Memory> Search<'_, M> {
         let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
         let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
         regions.any(|region| match self.heap.other(&region) {
-            None => true,
+            // An address of freed memory, of which the header is far away or gone.
+            None => !heap::is_of_glibc(&region, self.pages),
             Some(Other::Variables) => false,
             Some(Other::Stack) => {
                 !threads::has_descriptor(&region, self.pages)
