@@ -52,11 +52,11 @@ pub(super) fn write(
         let passages: Vec<_> = finding.shown_passages().collect();
         // What begins at one of these lines is shown with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
-        let own = [
-            Some(("-->", frame, at_its_line(finding))),
-            caller.map(|caller| (":::", caller, "called here".to_owned())),
-        ];
-        let own = own.into_iter().flatten().map(|(arrow, frame, label)| {
+        let itself = ("-->", frame, through, at_its_line(finding));
+        let caller_of_it = |caller| (":::", caller, String::new(), "called here".to_owned());
+        let own = [Some(itself), caller.map(caller_of_it)];
+        let own = own.into_iter().flatten();
+        let own = own.map(|(arrow, frame, through, label)| {
             let from_it = passages.iter().find(|it| place(&it.frame) == place(frame));
             let is_inner = caller.is_some() && arrow == "-->";
             let until = from_it
@@ -65,10 +65,7 @@ pub(super) fn write(
             Excerpt {
                 arrow,
                 frame,
-                heading: match arrow {
-                    "-->" => full(frame) + &through,
-                    _ => full(frame),
-                },
+                heading: full(frame) + &through,
                 label: Some(label),
                 until: until.filter(|_| !passages.is_empty()),
             }

@@ -62,8 +62,8 @@ impl Heap {
         }
     }
 
-    /// The same; the regions that begin at the pages `others` are these or an allocator's: the kernel joins
-    /// neighbours.
+    /// The same, where the regions that begin at the pages `others` may be something else than an allocator's. They
+    /// may be both: the kernel joins neighbours.
     pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
     }
