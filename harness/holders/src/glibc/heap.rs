@@ -15,6 +15,8 @@ use super::memory::{Memory, PAGE, Pages};
 const PREVIOUS_IN_USE: u64 = 1;
 /// Set for a block in its own mapping.
 const MAPPED: u64 = 2;
+/// Set in blocks of another arena than the main one, at least while they are in use.
+const OF_OTHER_ARENA: u64 = 4;
 /// All flags in a header.
 const FLAGS: u64 = 7;
 /// The alignment and granularity of blocks.
@@ -24,9 +26,9 @@ const SMALLEST: u64 = 32;
 const ALLOCATORS: u64 = 256 << 10;
 /// A size that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
-/// Where an arena is in its first region, which is aligned to its largest size.
+/// Where an arena is in its first region. Each of its regions is aligned to their largest size.
 const ARENA: u64 = 0x30;
-const LARGEST_ARENA: u64 = 64 << 20;
+const LARGEST_OF_ARENA: u64 = 64 << 20;
 /// How many blocks with mappings of their own are looked at in a region.
 const MOST_MAPPED: u32 = 16;
 /// How many headers in a row must be consistent.
@@ -39,6 +41,19 @@ pub(super) struct Heap {
     regions: Vec<Range<u64>>,
     /// What other regions may be than an allocator's, by their first pages.
     others: FxHashMap<u64, Other>,
+    /// The addresses of the main arena, if they are known: those below the program break.
+    main: Option<Range<u64>>,
+}
+
+/// The memory in which a block that contains a certain address can be.
+#[derive(Debug)]
+struct Around {
+    region: Range<u64>,
+    /// The part of it in which there are blocks without mappings of their own. Regions may be beside each other,
+    /// but a block is in one of them.
+    of_arena: Range<u64>,
+    /// Whether that is the main arena, if it is known.
+    is_main: Option<bool>,
 }
 
 /// What a region may be that has no blocks.
@@ -58,7 +73,7 @@ impl Heap {
         regions.sort_by_key(|region| region.start);
         Self {
             regions,
-            others: FxHashMap::default(),
+            ..Self::default()
         }
     }
 
@@ -66,6 +81,14 @@ impl Heap {
     /// may be both: the kernel joins neighbours.
     pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
+    }
+
+    /// The same, with the main arena at these addresses: other arenas have other blocks.
+    pub(super) fn with_main(self, main: Range<u64>) -> Self {
+        Self {
+            main: Some(main),
+            ..self
+        }
     }
 
     /// Returns what a region without blocks is, judged by its size and position; `None` if it is an allocator's.
@@ -94,18 +117,40 @@ impl Heap {
         backward: u64,
         pages: &mut Pages<M>,
     ) -> Option<Block> {
-        let region = self.region(address)?;
+        let around = self.around(address)?;
         let nearest = address - address % GRAIN;
-        let lowest = nearest.saturating_sub(backward).max(region.start + GRAIN);
+        let lowest = nearest
+            .saturating_sub(backward)
+            .max(around.of_arena.start + GRAIN);
         let mut start = nearest;
         while start >= lowest {
-            let block = block_at(start, &region, pages);
-            if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
-                return Some(block);
+            // Most words are not the header of a block that is long enough, which is quicker to see than that
+            // other headers follow.
+            let size = pages.word(start - 8).map_or(0, |header| header & !FLAGS);
+            if size >= address - start {
+                let block = block_at(start, &around, pages);
+                if let Some(block) = block.filter(|block| block.addresses.contains(&address)) {
+                    return Some(block);
+                }
             }
             start -= GRAIN;
         }
-        mapped_block(address, &region, pages)
+        mapped_block(address, &around.region, pages)
+    }
+
+    fn around(&self, address: u64) -> Option<Around> {
+        let region = self.region(address)?;
+        let is_main = self.main.as_ref().map(|main| main.contains(&address));
+        let first = address - address % LARGEST_OF_ARENA;
+        let of_arena = match is_main {
+            Some(false) => region.start.max(first)..region.end.min(first + LARGEST_OF_ARENA),
+            _ => region.clone(),
+        };
+        Some(Around {
+            region,
+            of_arena,
+            is_main,
+        })
     }
 }
 
@@ -118,8 +163,7 @@ fn mapped_block<M: Memory>(
 ) -> Option<Block> {
     let mut start = region.start + GRAIN;
     for _ in 0..MOST_MAPPED {
-        let is_mapped = pages.word(start - 8)? & MAPPED != 0;
-        let block = block_at(start, region, pages).filter(|_| is_mapped)?;
+        let block = mapped_at(start, region, pages)?;
         if block.addresses.contains(&address) {
             return Some(block);
         }
@@ -133,11 +177,8 @@ pub(super) fn is_of_glibc<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) 
     let arena = pages.word(region.start).unwrap_or(0);
     let is_arena = arena
         .checked_sub(ARENA)
-        .is_some_and(|it| it != 0 && it.is_multiple_of(LARGEST_ARENA));
-    let is_mapped = pages
-        .word(region.start + 8)
-        .is_some_and(|header| header & MAPPED != 0);
-    is_arena || is_mapped && block_at(region.start + GRAIN, region, pages).is_some()
+        .is_some_and(|it| it != 0 && it.is_multiple_of(LARGEST_OF_ARENA));
+    is_arena || mapped_at(region.start + GRAIN, region, pages).is_some()
 }
 
 /// The memory between two headers.
@@ -146,28 +187,38 @@ pub(super) struct Block {
     pub(super) in_use: bool,
 }
 
-/// Returns the block that begins at `start`, if there is one.
-fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
+/// Returns the block with a mapping of its own that begins at `start`, if there is one.
+fn mapped_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
     let header = pages.word(start - 8)?;
+    let size = header & !FLAGS;
+    let end = (start - GRAIN).checked_add(size)?;
+    let is_whole = (start - GRAIN).is_multiple_of(PAGE)
+        && size >= PAGE
+        && size.is_multiple_of(PAGE)
+        && header & FLAGS == MAPPED
+        && end <= region.end;
+    is_whole.then_some(Block {
+        addresses: start..end,
+        in_use: true,
+    })
+}
+
+/// Returns the block that begins at `start`, if there is one.
+fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Option<Block> {
+    let header = pages.word(start - 8)?;
+    if header & MAPPED != 0 {
+        return mapped_at(start, &around.region, pages);
+    }
     let size = header & !FLAGS;
     if size < SMALLEST || !size.is_multiple_of(GRAIN) {
         return None;
     }
     let end = (start - GRAIN).checked_add(size)?;
-    if header & MAPPED != 0 {
-        let is_whole = (start - GRAIN).is_multiple_of(PAGE)
-            && size.is_multiple_of(PAGE)
-            && header & FLAGS == MAPPED
-            && end <= region.end;
-        return is_whole.then_some(Block {
-            addresses: start..end,
-            in_use: true,
-        });
-    }
+    let all = &around.of_arena;
     let mut next = end;
     let mut in_use = true;
     for _ in 1..ROW {
-        let header = next_header(next, region, pages)?;
+        let header = next_header(next, all, pages)?;
         if next == end {
             in_use = header & PREVIOUS_IN_USE != 0;
         }
@@ -176,13 +227,17 @@ fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) ->
             return None;
         }
         next = next.checked_add(size)?;
-        if next > region.end {
+        if next > all.end {
             return None;
         }
-        if next == region.end {
+        if next == all.end {
             // Memory that has not been handed out yet.
             break;
         }
+    }
+    let is_of_main = header & OF_OTHER_ARENA == 0;
+    if in_use && around.is_main.is_some_and(|is_main| is_main != is_of_main) {
+        return None;
     }
     // The first word of the next block belongs to this one as well.
     Some(Block {
@@ -195,4 +250,59 @@ fn block_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) ->
 fn next_header<M: Memory>(at: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<u64> {
     let is_inside = at < region.end && region.end - at >= GRAIN;
     is_inside.then(|| pages.word(at + 8)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::memory::Pages;
+    use super::super::memory::synthetic::{Synthetic, unlimited};
+    use super::{Heap, LARGEST_OF_ARENA, PAGE};
+
+    /// Where a region of an arena begins, and the first block in it.
+    const REGION: u64 = 0x7000 * LARGEST_OF_ARENA;
+    const FIRST: u64 = REGION + 0x8c0;
+
+    /// Returns the beginning of the block with `address` in it and whether it is in use, if there are blocks with
+    /// these headers from `FIRST` on and the kernel has joined the region with the one before it.
+    fn block(headers: [u64; 4], address: u64, main: std::ops::Range<u64>) -> Option<(u64, bool)> {
+        let mut memory = Synthetic::default();
+        for page in 0..32 {
+            memory.put(REGION + page * PAGE - 16 * PAGE, 0);
+        }
+        // Before the region, something looks like the header of a block that ends where the first block begins.
+        memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE));
+        let mut at = FIRST;
+        for header in headers {
+            memory.put(at + 8, header);
+            at += header & !7;
+        }
+        let joined = REGION - 16 * PAGE..REGION + 16 * PAGE;
+        let heap = Heap::new([joined]).with_main(main);
+        let mut pages = Pages::new(memory, unlimited());
+        let block = heap.block(address, 16 * PAGE, &mut pages)?;
+        Some((block.addresses.start, block.in_use))
+    }
+
+    #[test]
+    fn a_block_is_in_one_region_of_an_arena() {
+        let headers = [0x105, 0x105, 0x105, 0x105];
+        let second = FIRST + 0x110;
+        assert_eq!(block(headers, second, 0..0), Some((second, true)));
+        assert_eq!(block(headers, REGION + 0x50, 0..0), None);
+        // In the main arena, such a block would be possible.
+        let headers = [0x101, 0x101, 0x101, 0x101];
+        let found = block(headers, REGION + 0x50, 0..u64::MAX);
+        assert_eq!(found, Some((REGION - PAGE + 16, true)));
+    }
+
+    #[test]
+    fn a_block_that_is_in_use_says_of_which_arena_it_is() {
+        let second = FIRST + 0x110;
+        let (of_main, of_other) = ([0x101; 4], [0x105; 4]);
+        assert_eq!(block(of_main, second, 0..0), None);
+        assert_eq!(block(of_other, second, 0..u64::MAX), None);
+        // The mark is lost when a block is freed.
+        let freed = [0x105, 0x101, 0x104, 0x105];
+        assert_eq!(block(freed, second, 0..0), Some((second, false)));
+    }
 }

@@ -48,8 +48,13 @@ impl Memory for OwnMemory {
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
-    /// By number. Their bits are inverted: a copy of an address must not be found as the address itself.
-    kept: FxHashMap<u64, Box<[u8]>>,
+    /// The pages that have been read: empty if they cannot be. Their bits are inverted: a copy of an address must
+    /// not be found as the address itself.
+    kept: Vec<Box<[u8]>>,
+    /// Where in `kept` each page is, by its number.
+    places: FxHashMap<u64, usize>,
+    /// The number of the page that was used last, and its place: the next word is mostly there too.
+    last: Option<(u64, usize)>,
     budget: Budget,
     /// How many bytes may still be read.
     left: u64,
@@ -61,7 +66,9 @@ impl<M: Memory> Pages<M> {
     pub(super) fn new(memory: M, budget: Budget) -> Self {
         Self {
             memory,
-            kept: FxHashMap::default(),
+            kept: Vec::new(),
+            places: FxHashMap::default(),
+            last: None,
             budget,
             left: MAX_BYTES_READ,
             step: 8,
@@ -128,17 +135,27 @@ impl<M: Memory> Pages<M> {
 
     /// Returns a page; empty if there is none, or if the limit has been reached.
     fn page(&mut self, number: u64) -> &[u8] {
-        if !self.kept.contains_key(&number) {
-            if self.is_spent() {
-                return &[];
-            }
-            if self.kept.len() >= KEPT {
-                self.kept.clear();
-            }
-            let page = self.read(number);
-            self.kept.insert(number, page);
+        let place = match self.last {
+            Some((last, place)) if last == number => place,
+            _ => match self.places.get(&number) {
+                Some(&place) => place,
+                None if self.is_spent() => return &[],
+                None => self.keep(number),
+            },
+        };
+        self.last = Some((number, place));
+        &self.kept[place]
+    }
+
+    fn keep(&mut self, number: u64) -> usize {
+        if self.kept.len() >= KEPT {
+            self.kept.clear();
+            self.places.clear();
         }
-        &self.kept[&number]
+        let page = self.read(number);
+        self.kept.push(page);
+        self.places.insert(number, self.kept.len() - 1);
+        self.kept.len() - 1
     }
 
     fn read(&mut self, number: u64) -> Box<[u8]> {

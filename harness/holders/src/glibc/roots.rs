@@ -20,6 +20,9 @@ use super::threads::{self, Thread};
 use super::uses;
 use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 
+/// The kernel's name of the memory below the program break, where glibc's main arena is.
+const PROGRAM_BREAK: &str = "[heap]";
+
 /// The largest guard below a stack; inaccessible memory after an allocator's is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
@@ -77,10 +80,11 @@ impl Roots {
             ..Self::default()
         };
         let modules = roots.modules(maps, program.names, budget);
-        let (threads, all) = threads::of_this_process(program, pages, budget, |address| {
+        let region = |address| {
             let mut maps = maps.iter().map(Mapping::addresses);
             maps.find(|addresses| addresses.contains(&address))
-        });
+        };
+        let (threads, all) = threads::of_this_process(program, pages, budget, region);
         roots.complete &= all;
         for (number, module) in modules.iter().enumerate() {
             roots.statics(number, module, program.allocators_words);
@@ -94,7 +98,9 @@ impl Roots {
             }
         }
         roots.stacks(&threads, &modules, program, pages, budget);
-        roots.heap = heap(maps, &threads);
+        let stacks = threads.iter().map(|it| (it.stack.start, it.pointer));
+        let stacks = stacks.chain(threads::own_stack(pages, region));
+        roots.heap = heap(maps, &stacks.collect::<Vec<_>>());
         roots.modules = modules;
         roots
     }
@@ -415,8 +421,8 @@ fn without_deleted(program: &Path) -> &Path {
 }
 
 /// Returns the memory from which allocators may take blocks: anonymous mappings, without the stacks
-/// of threads.
-fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
+/// of threads, given as an address in each and the thread's pointer.
+fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     let mut regions = Vec::new();
     let mut others = FxHashMap::default();
     let mut before: Option<&Mapping<'_>> = None;
@@ -426,13 +432,13 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
             .replace(mapping)
             .filter(|it| it.pages.end == mapping.pages.start);
         let is_memory = mapping.name.is_empty()
-            || mapping.name == "[heap]"
+            || mapping.name == PROGRAM_BREAK
             || mapping.name.starts_with("[anon:");
         if !mapping.writable || mapping.executable || !is_memory {
             continue;
         }
-        let inside = |thread: &&Thread| (start..end).contains(&thread.stack.start);
-        match threads.iter().find(inside).map(|thread| thread.pointer) {
+        let inside = |(top, _): &&(u64, Option<u64>)| (start..end).contains(top);
+        match stacks.iter().find(inside).map(|(_, pointer)| *pointer) {
             // A mapping after a stack may have been merged with it.
             Some(Some(pointer)) => {
                 regions.push((pointer + PAGE).next_multiple_of(PAGE).min(end)..end)
@@ -450,7 +456,12 @@ fn heap(maps: &[Mapping<'_>], threads: &[Thread]) -> Heap {
             }
         }
     }
-    Heap::new(regions).with_others(others)
+    let main = maps.iter().filter(|it| it.name == PROGRAM_BREAK);
+    let main = main.map(Mapping::addresses);
+    let main = main.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
+    Heap::new(regions)
+        .with_others(others)
+        .with_main(main.unwrap_or_default())
 }
 
 /// Whether a mapping is inaccessible and has the size of a stack guard.

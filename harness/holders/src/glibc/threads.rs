@@ -150,6 +150,18 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
+/// Returns an address in the stack of the thread that searches, and its thread pointer if it is known.
+pub(super) fn own_stack<M: Memory>(
+    pages: &mut Pages<M>,
+    region: impl Fn(u64) -> Option<Range<u64>>,
+) -> Option<(u64, Option<u64>)> {
+    let here = 0_u8;
+    let top = (&raw const here).addr() as u64;
+    let this = fs::read_link("/proc/thread-self").ok()?;
+    let id = this.file_name()?.to_str()?.parse().ok();
+    Some((top, thread_pointer(id, top, region(top)?.end, pages)))
+}
+
 /// How long threads that run are asked again, all together, and how often: one that is about to wait or to
 /// end may need a processor for that first.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
