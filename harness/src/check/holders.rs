@@ -28,7 +28,7 @@ use crate::recursion_guard::quiet;
 use crate::report;
 use crate::report::check_report::{
     CheckStatus, Confirmation, Enclosing, Finding, FindingKind, Frame, Holder, HolderKind,
-    HolderRoot, Outlived, PassageKind, Report, Site,
+    HolderRoot, Outlived, Passage, PassageKind, Report, Site,
 };
 use crate::report::symbols;
 use crate::units::count;
@@ -240,7 +240,10 @@ fn add_blocks(
                     add_line(&mut dropped, Some(site(freed)));
                 }
                 dropped.retain(|it| !it.is_of_test(&report.test) && !is_quoted(finding, it));
-                show(finding, &dropped, PassageKind::DropsHolder);
+                let is_wrong = |it: &Passage| it.what == PassageKind::FreesInside;
+                if !finding.passages.iter().any(is_wrong) {
+                    show(finding, &dropped, PassageKind::DropsHolder);
+                }
             }
         }
     }

@@ -92,15 +92,20 @@ pub(super) fn write(
     let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
     let quotes = |what| finding.shown_passages().any(|it| it.what == what);
     let is_quoted = |label| match label {
-        "was in" => quotes(PassageKind::DropsHolder),
+        "was in" => quotes(PassageKind::DropsHolder) || quotes(PassageKind::FreesInside),
+        "others" => {
+            let others = &finding.siblings;
+            let is_one = others.len() == 1 && others[0].allocated_from.is_none();
+            is_one && (quotes(PassageKind::Freed) || quotes(PassageKind::ToFree))
+        }
         "when" => is_short && finding.shown_passages().next().is_some(),
         _ => false,
     };
-    let file = outside.user_frame().and_then(|it| it.file.as_deref());
+    let file = finding.file();
     let details = details(finding, &report.test).into_iter();
     let details = details.filter(|(label, _)| !is_quoted(*label));
     write_details(
-        details.map(|(label, text)| (label, in_file(&text, file))),
+        details.map(|(label, text)| (label, in_file(&text, file.as_deref()))),
         how,
         out,
     )

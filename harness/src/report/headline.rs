@@ -137,15 +137,12 @@ fn failures(findings: &[&Finding]) -> String {
     }
 }
 
-/// For example `at src/optim.rs:88 and 2 other places`, or `at src/optim.rs:88 through src/cuda.rs:90`.
+/// For example `at src/optim.rs:88 and 2 other places`.
 fn places(findings: &[&Finding]) -> String {
     let mut places: Vec<String> = Vec::new();
     for finding in findings {
         let site = finding.shown_site();
-        let (inner, mut place) = (site.location(), site.outside_wrapper().location());
-        if inner != place {
-            place += &format!(" through {inner}");
-        }
+        let place = site.outside_wrapper().location();
         if !places.contains(&place) {
             places.push(place);
         }

@@ -83,6 +83,13 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         true => ("the program ends", ""),
         false => ("the test ends", " in each round"),
     };
+    let mut passages = finding.passages.iter();
+    if let Some(free) = passages.find(|it| it.what == PassageKind::FreesInside) {
+        return Some(format!(
+            "free the address that the allocation returned, not another one as in {}",
+            free.frame.shown()
+        ));
+    }
     let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
     if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
         return Some(format!(

@@ -6,7 +6,7 @@ use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
 use super::excerpt::Sources;
 use super::peak::peak_lines;
-use super::places::with_one_file_once;
+use super::places::{in_file, with_one_file_once};
 use super::style::Style;
 use super::{finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
@@ -110,17 +110,22 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     for note in notes {
         writeln!(out, "{cyan}note:{cyan:#} {}", escape::sentence(&note))?;
     }
+    let file = only_file(&told);
     for help in help {
-        writeln!(
-            out,
-            "{cyan}help:{cyan:#} {}",
-            escape::sentence(&with_one_file_once(&help))
-        )?;
+        let help = with_one_file_once(&in_file(&help, file.as_deref()));
+        writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
     }
     if let Some(again) = again {
         writeln!(out, "{cyan}again:{cyan:#} {}", escape::sentence(again))?;
     }
     Ok(())
+}
+
+/// Returns the file in which all these findings are.
+fn only_file(findings: &[&Finding]) -> Option<String> {
+    let mut files = findings.iter().map(|it| it.file());
+    let first = files.next()?;
+    files.all(|file| file == first).then_some(first)?
 }
 
 /// For example `not-measured (no GPU): there is no CUDA driver in this process`.

@@ -13,10 +13,11 @@ use super::diff::{Class, Diff, Tally, is_the_runtimes_code};
 use super::finding::Found;
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
+use super::passages::passage;
 use super::usage::Amount;
 use crate::ledger::event::{Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
-use crate::report::{FailedRelease, Finding, FindingKind, Site};
+use crate::report::{FailedRelease, Finding, FindingKind, PassageKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
 /// The most call sites of frees of an address inside a record that a finding names.
@@ -102,11 +103,19 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
             let site = input
                 .names
                 .site(stack, finding.resource.unwrap_or(Kind::Block));
+            let outside = site.outside_wrapper();
+            // That is the mistake: what others or callers did matters no more.
+            let free = outside.user_frame();
+            let free = free.and_then(|it| passage(PassageKind::FreesInside, it, 0));
+            finding
+                .passages
+                .retain(|it| it.what == PassageKind::FreesInside);
+            let free = free.filter(|it| !finding.passages.contains(it));
+            finding.passages.extend(free);
             finding.notes.push(format!(
-                "{} in {} named an address {offset} bytes after the start: free the address that \
-                 the allocation returned",
+                "{} in {} named an address {offset} bytes after the start",
                 quantity(count, "free"),
-                site.shown(&input.subject.test)
+                outside.shown(&input.subject.test)
             ));
         }
     }

@@ -2,7 +2,7 @@
 //! allocated, but where the allocation and the free of its siblings meet, or beside that free.
 
 use super::siblings::FreedSite;
-use crate::report::PassageKind::{self, Called, Freed, Later, ToCallOfFree, ToFree};
+use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 
 /// How many lines before a passage are shown with it.
@@ -43,10 +43,15 @@ pub(super) fn of_leak(
     let ends: Vec<_> = end.users_frames().collect();
     // The test itself does little but call what is tested.
     let is_telling = |frame: &Frame| first.is_of_test(test) || !frame.is_of_test(test);
-    let meeting = own.iter().enumerate().find_map(|(at, it)| {
+    let common = own.iter().enumerate().filter_map(|(at, it)| {
         let end = ends.iter().position(|end| is_same_function(it, end))?;
-        Some((at, end)).filter(|_| is_telling(it))
+        Some((at, end))
     });
+    let mut common = common.peekable();
+    // What the function where the ways part has called may decide whether something is freed.
+    let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
+    let way = way.filter(|it| *it > 0).map(|it| ends[it]);
+    let meeting = common.find(|(at, _)| is_telling(own[*at]));
     let mut passages = Vec::new();
     if let Some((begin, end)) = meeting {
         let what = if (begin, end) == (0, 0) {
@@ -62,9 +67,11 @@ pub(super) fn of_leak(
             it.frame.file == frame.file && lines.contains(&frame.line)
         })
     };
-    if let Some(end) = ends.first().filter(|it| !is_shown(it)) {
-        passages.extend(passage(Freed, end, 0));
-    }
+    let way = way.filter(|it| !is_shown(it) && !it.is_of_test(test));
+    let freed_in = ends.first().filter(|it| !is_shown(it));
+    let way = way.and_then(|it| passage(LedToFree, it, 0));
+    let freed_in = freed_in.and_then(|it| passage(Freed, it, 0));
+    passages.extend(way.into_iter().chain(freed_in));
     // What another function allocated after the leak may have replaced it.
     let is_later = |it: &FreedSite<'_>| {
         let mut created = it.freed.events.iter();

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::{Budget, Companion, Consequence, Finding, Limit, Passage, PassageKind, Site, verbs};
+use super::{
+    Budget, Companion, Consequence, Finding, Limit, Passage, PassageKind, Sibling, Site, verbs,
+};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
 use crate::units::{amount, count, exact_size, listed, noun, quantity};
@@ -42,6 +44,13 @@ impl Finding {
     pub fn shown_site(&self) -> &Site {
         let failed = self.failed.as_ref();
         failed.map_or(&self.site, |failed| &failed.site)
+    }
+
+    /// Returns the source file that a report names first.
+    #[must_use]
+    pub fn file(&self) -> Option<String> {
+        let site = self.shown_site().outside_wrapper();
+        site.user_frame()?.file.clone()
     }
 
     /// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
@@ -141,7 +150,18 @@ impl Finding {
             PassageKind::ToFree | PassageKind::ToCallOfFree => {
                 format!("calls both what {created} it and what {freed} {of}")
             }
-            PassageKind::Freed => format!("for comparison: {of} {were} {freed} here"),
+            PassageKind::Freed => match &self.siblings[..] {
+                [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
+                [others] => format!(
+                    "for comparison: {} others were {freed} here",
+                    count(others.count)
+                ),
+                _ => format!("for comparison: {of} {were} {freed} here"),
+            },
+            PassageKind::LedToFree => format!("led to the call that {freed} {of}"),
+            PassageKind::FreesInside => {
+                "frees another address than the allocation returned".to_owned()
+            }
             PassageKind::Called => "called from here".to_owned(),
             PassageKind::Later => format!("another was {created} from here, later"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),

@@ -264,6 +264,10 @@ pub enum PassageKind {
     ToCallOfFree,
     /// Others were freed here.
     Freed,
+    /// Led to the free of others in another function.
+    LedToFree,
+    /// Frees an address inside it instead of its own.
+    FreesInside,
     /// The function that created it was called here.
     Called,
     /// Something else on its line was created from here afterwards.

@@ -202,7 +202,7 @@ fn a_free_inside_a_leak_is_noted_with_its_distance() {
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
-        leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:frees-cache; allocated 1; bytes 64; each 64; notes [2 frees in app::step30 (src/app.rs:30) named an address 8 bytes after the start: free the address that the allocation returned,1 free in app::step30 (src/app.rs:30) named an address 16 bytes after the start: free the address that the allocation returned,1 free in app::step40 (src/app.rs:40) named an address 8 bytes after the start: free the address that the allocation returned]; when {first:1,last:1,of:2}; records [0]
+        leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:frees-cache; allocated 1; bytes 64; each 64; notes [2 frees in app::step30 (src/app.rs:30) named an address 8 bytes after the start,1 free in app::step30 (src/app.rs:30) named an address 16 bytes after the start,1 free in app::step40 (src/app.rs:40) named an address 8 bytes after the start]; passages [{frame:{column:null,file:src/app.rs,function:app::step30,line:30,module:null,offset:null,owner:user},until:30,what:frees-inside},{frame:{column:null,file:src/app.rs,function:app::step40,line:40,module:null,offset:null,owner:user},until:40,what:frees-inside}]; when {first:1,last:1,of:2}; records [0]
     ",
     );
 }

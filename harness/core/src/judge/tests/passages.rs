@@ -3,7 +3,7 @@
 use super::body::{Body, Run, check, frame};
 use super::siblings::{come_and_go, twice};
 use crate::judge::judge;
-use crate::report::PassageKind::{self, Called, Freed, Later, ToCallOfFree, ToFree};
+use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame};
 
 /// A frame of this function.
@@ -52,7 +52,7 @@ fn if_one_function_allocates_and_frees_it_is_shown_from_one_to_the_other() {
 }
 
 #[test]
-fn the_function_that_leads_to_both_is_shown_with_the_free_in_another() {
+fn the_function_that_leads_to_both_is_shown_with_the_way_to_the_free_in_another() {
     let through = at("run", 50);
     let stacks: &[(u32, &[Frame])] = &[
         (10, &[wrapper(1), at("begin", 11), at("send", 61)]),
@@ -65,7 +65,8 @@ fn the_function_that_leads_to_both_is_shown_with_the_free_in_another() {
         come_and_go(run, 10, 20);
         run.take(10, 8);
     });
-    assert_eq!(found, [(ToCallOfFree, 60, 61), (Freed, 21, 21)]);
+    let expected = [(ToCallOfFree, 60, 61), (LedToFree, 50, 50), (Freed, 21, 21)];
+    assert_eq!(found, expected);
 }
 
 #[test]
