@@ -24,7 +24,9 @@ pub(crate) fn empty_caches() {
     for (probe, place) in probes() {
         probe.empty_cache(place);
     }
-    pools::empty(&pools_at_rest());
+    if cuda::is_intercepted() {
+        pools::empty();
+    }
 }
 
 /// Returns the probed allocators, each with each place where it has memory.
@@ -50,8 +52,10 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
     let layers = probes().map(|(probe, place)| layer(probe, place));
     usage.layers.extend(layers);
-    usage.layers.extend(pools_at_rest());
+    // If the driver's calls are not intercepted, it is unknown which contexts to synchronise, and the
+    // reserve of an unsynchronised pool means nothing.
     if cuda::is_intercepted() {
+        usage.layers.extend(pools::readings());
         usage.whole_devices = memory::readings();
     }
     usage
@@ -101,16 +105,6 @@ pub(crate) fn read_probed() -> Usage {
     Usage {
         layers: probes().map(|(probe, place)| layer(probe, place)).collect(),
         ..Usage::default()
-    }
-}
-
-/// Reads the driver's pools. If its calls are not intercepted, it is unknown which contexts to
-/// synchronise, and the reserve of an unsynchronised pool means nothing.
-fn pools_at_rest() -> Vec<LayerUsage> {
-    if cuda::is_intercepted() {
-        pools::readings()
-    } else {
-        Vec::new()
     }
 }
 

@@ -76,14 +76,18 @@ impl Exclusion {
     /// longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
         let mut in_progress = locked(&self.in_progress);
-        in_progress.waiting += 1;
-        let waited = self
-            .changed
-            .wait_timeout_while(in_progress, PATIENCE, |it| it.count < 0);
-        let (mut in_progress, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        in_progress.waiting -= 1;
-        if waited.timed_out() {
-            return None;
+        // The clock is read only if there is something to wait for.
+        if in_progress.count < 0 {
+            in_progress.waiting += 1;
+            let waited = self
+                .changed
+                .wait_timeout_while(in_progress, PATIENCE, |it| it.count < 0);
+            let (waited, time) = waited.unwrap_or_else(PoisonError::into_inner);
+            in_progress = waited;
+            in_progress.waiting -= 1;
+            if time.timed_out() {
+                return None;
+            }
         }
         in_progress.count += 1;
         Some(Guard(self))

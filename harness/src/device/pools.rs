@@ -13,7 +13,7 @@ use super::contexts::devices_in_use;
 use super::driver::{self, Driver, device_handle};
 use super::exclusion::CONTEXTS_AND_POOLS;
 use crate::judge::{LayerName, LayerUsage};
-use crate::ledger::{self, Kind, Place, PoolName};
+use crate::ledger::{self, Place, PoolName};
 use crate::recursion_guard::quiet;
 
 /// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`
@@ -77,25 +77,18 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
     read.unwrap_or_default()
 }
 
-/// Releases the unused memory of these pools; a pool that no longer exists is skipped. Returns
-/// false if a stream capture is in progress: then nothing is released, because that could break the
-/// capture.
+/// Releases the unused memory of the pools of every device in use. Returns false if a stream capture
+/// is in progress: then nothing is released, because that could break the capture.
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
 /// [synchronise](super::synchronise::contexts) first.
-pub(crate) fn empty(wanted: &[LayerUsage]) -> bool {
+pub(crate) fn empty() -> bool {
     if captures::active() {
         return false;
     }
-    let is_wanted = |pool: &&LivePool| {
-        let name = LayerName::Pool(pool.name);
-        wanted
-            .iter()
-            .any(|it| it.place == pool.place && it.name == name)
-    };
     // A pool that cannot be trimmed shows in the next reading.
     with_pools(|driver, pools| {
-        for pool in pools.iter().filter(is_wanted) {
+        for pool in pools {
             let _ = match pool.name {
                 PoolName::Graph => driver.trim_graphs(pool.handle as c_int),
                 // SAFETY: `with_pools` keeps the pool live.
@@ -137,13 +130,8 @@ fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
 
 /// Returns the pools that the program has created and not destroyed.
 fn explicit_pools() -> Vec<LivePool> {
-    let ledger = ledger::live();
-    // A search visits every record, and most programs have no pool of their own.
-    if ledger.live(Kind::Pool) == 0 {
-        return Vec::new();
-    }
-    let pools = ledger.select(|record| record.made.kind == Kind::Pool);
-    let pool = pools.into_iter().map(|record| LivePool {
+    let pools = ledger::live().pools().into_iter();
+    let pool = pools.map(|record| LivePool {
         place: record.made.place,
         name: PoolName::Other(record.made.key.value()),
         handle: record.made.key.value(),

@@ -248,8 +248,6 @@ pub struct Others {
     pub checks: bool,
     /// Whether anything else could run: an unchecked test, a thread that an earlier test left.
     pub anything: bool,
-    /// Whether something outside every scope allocated or freed meanwhile.
-    pub seen: bool,
 }
 
 impl Others {

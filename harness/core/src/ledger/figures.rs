@@ -21,6 +21,8 @@ pub(super) struct Figures {
     /// Whether a live object ever had the handle of another one: only then is there more than one to
     /// be looked for.
     pub(super) has_copies: AtomicBool,
+    /// Whether there ever was a pool: each check looks for pools, and most programs create none.
+    pub(super) has_pools: AtomicBool,
 }
 
 /// Aligned so that it has its cache line, and the neighbouring line that processors prefetch, to

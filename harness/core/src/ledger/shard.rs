@@ -9,7 +9,7 @@ pub(super) use self::in_flight::{
     EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of, ticket,
 };
 use self::scope_counts::ScopeCounts;
-use super::event::{Caller, Creation, Key, Record, ScopeId, StackId};
+use super::event::{Caller, Creation, Key, Record, ScopeId, Space, StackId};
 use super::figures::Figures;
 use super::kind::Kind;
 use super::timeline::SampleLog;
@@ -144,7 +144,7 @@ impl Shard {
                 index
             }
             Some(index) => return self.write_again(figures, made, sequence, index),
-            None => self.add(made),
+            None => self.add(figures, made),
         };
         self.fill(index, usage, made, sequence);
         (index, None)
@@ -207,7 +207,10 @@ impl Shard {
 
     /// Adds an entry for the key of `made`.
     #[cold]
-    fn add(&mut self, made: &Creation) -> Index {
+    fn add(&mut self, figures: &Figures, made: &Creation) -> Index {
+        if made.key.space == Space::Handle(Kind::Pool) {
+            figures.has_pools.store(true, Ordering::Relaxed);
+        }
         if self.free > self.index.len() / 2 + MIN_FREE {
             self.forget_free();
         }

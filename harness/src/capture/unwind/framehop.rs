@@ -5,15 +5,23 @@
 
 mod caches;
 mod modules;
+mod steps;
 mod thread;
 #[cfg(all(target_arch = "x86_64", target_env = "gnu", feature = "holders"))]
 pub(super) mod waiting;
 
 use std::arch::asm;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use framehop::{FrameAddress, UnwindRegsNative, Unwinder};
+use framehop::{FrameAddress, UnwindRegsNative};
 
+use self::steps::{Frame, Last, Words};
 use super::Frames;
+
+/// Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
+#[cfg(target_arch = "aarch64")]
+const SIGNATURE_MASK: framehop::aarch64::PtrAuthMask =
+    framehop::aarch64::PtrAuthMask(u64::MAX >> 16);
 
 /// The registers of the frame where a walk begins.
 pub(super) struct Registers {
@@ -49,8 +57,6 @@ impl Registers {
     #[cfg(target_arch = "aarch64")]
     #[inline(always)]
     pub(super) fn new() -> Self {
-        use framehop::aarch64::PtrAuthMask;
-
         let (instruction, sp, fp, lr): (u64, u64, u64, u64);
         // SAFETY: copies four registers and nothing else.
         unsafe {
@@ -66,12 +72,31 @@ impl Registers {
                 options(nomem, nostack, preserves_flags)
             );
         }
-        // Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
-        let mask = PtrAuthMask(u64::MAX >> 16);
         Self {
             instruction,
-            registers: UnwindRegsNative::new_with_ptr_auth_mask(mask, lr, sp, fp),
+            registers: UnwindRegsNative::new_with_ptr_auth_mask(SIGNATURE_MASK, lr, sp, fp),
         }
+    }
+}
+
+/// Returns the registers in this frame.
+fn registers(frame: Frame) -> UnwindRegsNative {
+    let (address, sp, fp) = (frame.address, frame.stack_pointer, frame.frame_pointer);
+    #[cfg(target_arch = "x86_64")]
+    return UnwindRegsNative::new(address, sp, fp);
+    #[cfg(target_arch = "aarch64")]
+    return UnwindRegsNative::new_with_ptr_auth_mask(SIGNATURE_MASK, address, sp, fp);
+}
+
+/// Returns the frame that is returned to at `address` with these registers.
+fn frame(address: u64, registers: &UnwindRegsNative) -> Frame {
+    Frame {
+        address,
+        stack_pointer: registers.sp(),
+        #[cfg(target_arch = "x86_64")]
+        frame_pointer: registers.bp(),
+        #[cfg(target_arch = "aarch64")]
+        frame_pointer: registers.fp(),
     }
 }
 
@@ -79,40 +104,46 @@ impl Registers {
 /// after the return of the first, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     let modules = modules::current()?;
-    let mut registers = here.registers;
-    let stack = thread::stack_from(registers.sp() as usize)?;
+    let stack = thread::stack_from(here.registers.sp() as usize)?;
     let mut read = |address: u64| {
         let address = address as usize;
         let inside = address >= stack.start && address <= stack.end - size_of::<u64>();
-        if !inside || !address.is_multiple_of(align_of::<u64>()) {
+        if !inside || address & (align_of::<u64>() - 1) != 0 {
             return Err(());
         }
+        let word = std::ptr::with_exposed_provenance_mut(address);
         // SAFETY: an aligned word between the stack pointer of `here`, whose function has not
         // returned (a walk ends before its caller returns), and the end of this thread's stack:
-        // mapped, readable, and of no particular type. The read is volatile, because another thread
-        // may write to what a frame lent it; whatever is read is only compared with addresses and
-        // bounds.
-        Ok(unsafe { std::ptr::with_exposed_provenance::<u64>(address).read_volatile() })
+        // mapped, readable, and of no particular type. The read is atomic, because another thread
+        // may write to what a frame lent it; whatever is read is only compared with addresses,
+        // bounds and what was read before.
+        Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
     };
     let mut caches = caches::borrow();
-    let mut address = FrameAddress::InstructionPointer(here.instruction);
-    let mut caller = None;
-    loop {
-        let cache = caches.of(address.address_for_lookup());
-        let step = modules
-            .unwinder
-            .unwind_frame(address, &mut registers, cache, &mut read);
-        let Ok(Some(found)) = step else { break };
-        let Some(next) = FrameAddress::from_return_address(found) else {
+    let (steps, rules) = caches.of(modules);
+    let first = FrameAddress::InstructionPointer(here.instruction);
+    let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
+    let caller = frame.stack_pointer as usize;
+    let mut last = Last::NONE;
+    while frames.push(frame.address as usize) {
+        if let Some(known) = steps.caller(&mut last, frame, &mut read) {
+            frame = known;
+            continue;
+        }
+        let Some(address) = FrameAddress::from_return_address(frame.address) else {
             break;
         };
-        caller.get_or_insert(registers.sp() as usize);
-        if !frames.push(found as usize) {
-            break;
-        }
-        address = next;
+        let mut words = Words::default();
+        let next = rules.unwind(modules, address, registers(frame), &mut |at| {
+            let word = read(at);
+            words.add(at, word);
+            word
+        });
+        let Some(next) = next else { break };
+        steps.keep(&last, frame, &words, next);
+        frame = next;
     }
-    caller
+    Some(caller)
 }
 
 /// Must be called after a walk was wrong: a library may have been loaded or unloaded.

@@ -257,7 +257,6 @@ impl ProcessAtBegin {
         Others {
             checks: met_a_check(turn),
             anything: !(self.is_alone && self.nobody_came(turn)),
-            seen: ledger::live().unowned() != self.unowned,
         }
     }
 

@@ -291,6 +291,17 @@ impl Ledger {
         all.iter().map(|shard| shard.kinds[kind as usize]).sum()
     }
 
+    /// Returns the live pools.
+    #[must_use]
+    pub fn pools(&self) -> Vec<Record> {
+        let had_pools = self.table.figures.has_pools.load(Ordering::Relaxed);
+        // A search visits every record.
+        match had_pools && self.live(Kind::Pool) != 0 {
+            true => self.select(|record| record.made.kind == Kind::Pool),
+            false => Vec::new(),
+        }
+    }
+
     /// Restarts the peaks at what is live now.
     pub fn restart_peaks(&self) {
         let _quiet = quiet();

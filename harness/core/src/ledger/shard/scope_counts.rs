@@ -15,13 +15,17 @@ pub(in crate::ledger) struct ScopeCounts {
 impl ScopeCounts {
     /// Begins to count for a scope.
     pub(in crate::ledger) fn open(&mut self, scope: ScopeId) {
-        self.others.insert(scope, 0);
+        match self.last {
+            None => self.last = Some((scope, 0)),
+            Some(_) => _ = self.others.insert(scope, 0),
+        }
     }
 
     /// Ends the count for a scope.
     pub(in crate::ledger) fn close(&mut self, scope: ScopeId) {
-        self.last.take_if(|(last, _)| *last == scope);
-        self.others.remove(&scope);
+        if self.last.take_if(|(last, _)| *last == scope).is_none() {
+            self.others.remove(&scope);
+        }
     }
 
     /// Returns the count of a scope; `None` if it is not open.

@@ -192,14 +192,14 @@ fn what_a_capture_takes_and_frees_is_the_graph_s() {
             [],
             "and the capture goes on"
         );
-        assert!(!pools::empty(&pools::readings()));
+        assert!(!pools::empty());
         let mut graph = 0_u64;
         let error = cuda!(cuStreamEndCapture(stream => u64, &raw mut graph => *mut u64));
         assert_eq!(error, 0);
         let kinds: Vec<_> = live().iter().map(|record| record.made.kind).collect();
         assert_eq!(kinds, [Kind::Stream, Kind::GraphHandle]);
         assert_eq!(ledger::live().unknown_releases(), 0);
-        assert!(pools::empty(&pools::readings()));
+        assert!(pools::empty());
         assert_eq!(anomalies(), []);
     });
 }

@@ -8,8 +8,13 @@ use std::mem::ManuallyDrop;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use framehop::{CacheNative, MustNotAllocateDuringUnwind};
+use framehop::{
+    CacheNative, FrameAddress, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder,
+};
 
+use super::frame;
+use super::modules::UnwindModules;
+use super::steps::{Frame, Steps};
 use crate::capture::thread;
 
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
@@ -19,7 +24,14 @@ type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 /// others.
 const BANKS: usize = 8;
 
-type Caches = [Cache; BANKS];
+/// framehop's caches.
+pub(super) struct Rules([Cache; BANKS]);
+
+/// What one walk uses of earlier ones.
+struct Caches {
+    steps: Steps,
+    rules: Rules,
+}
 
 /// In its own cache line, to avoid false sharing.
 #[repr(align(128))]
@@ -34,7 +46,12 @@ pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 /// Returns the caches that this thread used last, or those of another, or new ones.
 pub(super) fn borrow() -> Borrowed {
     let caches = places().find_map(take);
-    let caches = caches.unwrap_or_else(|| Box::new(std::array::from_fn(|_| Cache::new_in())));
+    let caches = caches.unwrap_or_else(|| {
+        Box::new(Caches {
+            steps: Steps::new(),
+            rules: Rules(std::array::from_fn(|_| Cache::new_in())),
+        })
+    });
     Borrowed(ManuallyDrop::new(caches))
 }
 
@@ -56,6 +73,31 @@ fn take(place: &Place) -> Option<Box<Caches>> {
 }
 
 impl Borrowed {
+    /// Returns the steps and the rules for these modules.
+    pub(super) fn of(&mut self, modules: &'static UnwindModules) -> (&mut Steps, &mut Rules) {
+        let Caches { steps, rules } = &mut **self.0;
+        steps.keep_for(ptr::from_ref(modules).addr());
+        (steps, rules)
+    }
+}
+
+impl Rules {
+    /// Unwinds the frame with this address and these registers. Returns its caller; `None` after a
+    /// thread's first frame, or if the caller is unknown.
+    pub(super) fn unwind(
+        &mut self,
+        modules: &UnwindModules,
+        address: FrameAddress,
+        mut registers: UnwindRegsNative,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Frame> {
+        let cache = self.of(address.address_for_lookup());
+        let unwinder = &modules.unwinder;
+        let found = unwinder.unwind_frame(address, &mut registers, cache, read);
+        let found = found.ok()?.filter(|found| *found != 0)?;
+        Some(frame(found, &registers))
+    }
+
     /// Returns the cache for an address.
     pub(super) fn of(&mut self, address: u64) -> &mut Cache {
         // The golden ratio: the upper bits of the product depend on all of the address.

@@ -37,7 +37,7 @@ pub(in crate::capture::unwind) fn walk(
     };
     let mut walk = Walk {
         modules,
-        cache: caches::borrow(),
+        caches: caches::borrow(),
         end: thread.end,
         word,
     };
@@ -63,7 +63,7 @@ pub(in crate::capture::unwind) fn walk(
 
 struct Walk<W> {
     modules: &'static modules::UnwindModules,
-    cache: caches::Borrowed,
+    caches: caches::Borrowed,
     end: u64,
     word: W,
 }
@@ -103,7 +103,8 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
             is_inside.then(|| (self.word)(at)).flatten().ok_or(())
         };
         let unwinder = &self.modules.unwinder;
-        let cache = self.cache.of(address.address());
+        let (_, rules) = self.caches.of(self.modules);
+        let cache = rules.of(address.address());
         let found = unwinder.unwind_frame(address, registers, cache, &mut read);
         found.ok()
     }

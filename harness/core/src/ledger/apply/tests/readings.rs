@@ -55,6 +55,20 @@ fn a_listener_hears_every_event_once_with_the_ledger_s_answer() {
 }
 
 #[test]
+fn the_live_pools_are_known() {
+    let ledger = Ledger::new();
+    let pool = creation(Kind::Pool, 0x1000, 0);
+    assert!(ledger.pools().is_empty());
+    for _ in 0..2 {
+        ledger.apply(&Event::Created(pool));
+        let live: Vec<_> = ledger.pools().iter().map(|pool| pool.made).collect();
+        assert_eq!(live, [pool]);
+        free(&ledger, pool.key, by(SCOPE), 0);
+        assert!(ledger.pools().is_empty());
+    }
+}
+
+#[test]
 fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
     let ledger = Ledger::new();
     allocate(&ledger, 0x1000, 100, by(ScopeId(9)));

@@ -1,0 +1,249 @@
+//! Steps of earlier walks from a frame to its caller, for walks that find the same frame again.
+//!
+//! The result of a step depends on the frame, on the words of the stack that it reads, and on the
+//! modules. While all of these are the same, so is the result. To compare them costs a
+//! third of what the step costs, and a program allocates on the same stack again and again, or on one
+//! with the same outer frames.
+
+/// How many pairs of slots there are: a power of two. A frame has one of two slots, so that the frames of
+/// a deep stack hardly ever evict each other.
+const PAIRS: usize = 512;
+const SLOTS: usize = 2 * PAIRS;
+/// How many words most steps read: a return address, and a frame pointer.
+const WORDS: usize = 2;
+
+/// A frame to which a call returns: what a step from it depends on.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// The return address; 0 for no frame.
+    pub(super) address: u64,
+    pub(super) stack_pointer: u64,
+    pub(super) frame_pointer: u64,
+}
+
+impl Frame {
+    fn inverted(self) -> Self {
+        Self {
+            address: !self.address,
+            stack_pointer: !self.stack_pointer,
+            frame_pointer: !self.frame_pointer,
+        }
+    }
+}
+
+/// A step, with all bits of its addresses and words inverted: what holds a leak is searched for in this
+/// memory as well, and a register that a function has saved may contain the address of a leak.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    from: Frame,
+    /// The addresses that it reads, and the words that were there.
+    read: [(u64, u64); WORDS],
+    to: Frame,
+    /// The slot of the step that followed it when it was made last.
+    next: usize,
+}
+
+/// The last steps, each in the pair of slots that its frame determines.
+pub(super) struct Steps {
+    /// The address of the list of modules with which they were made.
+    modules: usize,
+    /// One more than frames can have, for what precedes a walk.
+    slots: Box<[Step]>,
+}
+
+/// The slot of the last step of a walk.
+pub(super) struct Last(usize);
+
+impl Last {
+    /// Before the first step.
+    pub(super) const NONE: Self = Self(SLOTS);
+}
+
+impl Steps {
+    pub(super) fn new() -> Self {
+        Self {
+            modules: 0,
+            slots: vec![Step::default(); SLOTS + 1].into(),
+        }
+    }
+
+    /// Forgets all steps if they were made with other modules than the list at this address.
+    pub(super) fn keep_for(&mut self, modules: usize) {
+        if self.modules != modules {
+            self.slots.fill(Step::default());
+            self.modules = modules;
+        }
+    }
+
+    /// Returns the caller of this frame as an earlier walk found it, if nothing has changed since.
+    #[inline]
+    pub(super) fn caller(
+        &mut self,
+        Last(last): &mut Last,
+        frame: Frame,
+        read: &mut impl FnMut(u64) -> Result<u64, ()>,
+    ) -> Option<Frame> {
+        let from = frame.inverted();
+        let mut slot = self.slots[*last].next;
+        if self.slots[slot].from != from {
+            slot = self.slot_of(from);
+            self.slots[*last].next = slot;
+            if self.slots[slot].from != from {
+                *last = slot;
+                return None;
+            }
+        }
+        *last = slot;
+        let known = &self.slots[slot];
+        let [first, second] = &known.read;
+        match (read(!first.0), read(!second.0)) {
+            (Ok(one), Ok(other)) if one == !first.1 && other == !second.1 => {
+                Some(known.to.inverted())
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps a step that [`Self::caller`] did not know and that was made with these words.
+    pub(super) fn keep(&mut self, Last(last): &Last, from: Frame, words: &Words, to: Frame) {
+        let read = match words.count {
+            1 => [words.first[0]; WORDS],
+            WORDS => words.first,
+            // There is nothing to compare, or no room for it.
+            _ => return,
+        };
+        let from = from.inverted();
+        if self.slots[*last].from != from {
+            self.slots[*last + 1] = self.slots[*last];
+        }
+        let known = &mut self.slots[*last];
+        known.from = from;
+        known.read = read.map(|(address, word)| (!address, !word));
+        known.to = to.inverted();
+    }
+
+    /// Returns the slot of this inverted frame or, if it has none, the first one of its pair.
+    fn slot_of(&self, frame: Frame) -> usize {
+        // The golden ratio: the upper bits of the product depend on all of the factor.
+        let mixed = frame.address.rotate_left(32) ^ frame.stack_pointer;
+        let pair = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PAIRS.ilog2());
+        let first = 2 * pair as usize;
+        first + usize::from(self.slots[first + 1].from == frame)
+    }
+}
+
+/// The words that a step reads.
+#[derive(Default)]
+pub(super) struct Words {
+    first: [(u64, u64); WORDS],
+    count: usize,
+}
+
+impl Words {
+    pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
+        match (self.first.get_mut(self.count), word) {
+            (Some(place), Ok(word)) => *place = (address, word),
+            // A word that cannot be read cannot be compared.
+            _ => self.count = WORDS,
+        }
+        self.count += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, Last, Steps, Words};
+
+    const FROM: Frame = Frame {
+        address: 0x1000,
+        stack_pointer: 16,
+        frame_pointer: 5,
+    };
+    const TO: Frame = Frame {
+        address: 0x2000,
+        stack_pointer: 32,
+        frame_pointer: 6,
+    };
+
+    type Stack = [u64; 4];
+
+    fn read(stack: &Stack, address: u64) -> Result<u64, ()> {
+        stack.get(address as usize / 8).copied().ok_or(())
+    }
+
+    /// Keeps a step that has read these addresses.
+    fn kept(stack: &Stack, addresses: &[u64]) -> Steps {
+        let mut steps = Steps::new();
+        steps.keep_for(1);
+        let mut last = Last::NONE;
+        let known = steps.caller(&mut last, FROM, &mut |at| read(stack, at));
+        assert!(known.is_none());
+        let mut words = Words::default();
+        for address in addresses {
+            words.add(*address, read(stack, *address));
+        }
+        steps.keep(&last, FROM, &words, TO);
+        steps
+    }
+
+    fn is_known(steps: &mut Steps, frame: Frame, stack: &Stack) -> bool {
+        let mut last = Last::NONE;
+        let found = steps.caller(&mut last, frame, &mut |at| read(stack, at));
+        assert!(found.is_none_or(|found| found == TO));
+        found.is_some()
+    }
+
+    #[test]
+    fn a_step_is_known_while_nothing_has_changed() {
+        let stack = [1, 2, 3, 4];
+        for (addresses, read) in [(&[24][..], 3), (&[16, 24], 2), (&[24, 8], 1)] {
+            let mut steps = kept(&stack, addresses);
+            assert!(is_known(&mut steps, FROM, &stack));
+            let mut changed = stack;
+            changed[0] += 1;
+            assert!(
+                is_known(&mut steps, FROM, &changed),
+                "a word that it does not read"
+            );
+            changed[read] += 1;
+            assert!(!is_known(&mut steps, FROM, &changed), "{addresses:?}");
+            let others = [
+                Frame {
+                    address: 0x1001,
+                    ..FROM
+                },
+                Frame {
+                    stack_pointer: 24,
+                    ..FROM
+                },
+                Frame {
+                    frame_pointer: 6,
+                    ..FROM
+                },
+            ];
+            for other in others {
+                assert!(!is_known(&mut steps, other, &stack));
+            }
+            steps.keep_for(1);
+            assert!(is_known(&mut steps, FROM, &stack));
+            steps.keep_for(2);
+            assert!(!is_known(&mut steps, FROM, &stack), "with other modules");
+        }
+    }
+
+    #[test]
+    fn a_step_that_cannot_be_compared_is_not_kept() {
+        let stack = [1, 2, 3, 4];
+        for addresses in [
+            &[][..],
+            &[32],
+            &[8, 32],
+            &[32, 8],
+            &[8, 16, 24],
+            &[32, 32, 8],
+        ] {
+            let mut steps = kept(&stack, addresses);
+            assert!(!is_known(&mut steps, FROM, &stack), "{addresses:?}");
+        }
+    }
+}
