@@ -1,9 +1,12 @@
-//! What the wrappers of all tables share: whether they report calls, and that a panic of the harness
-//! reaches neither the program nor the driver.
+//! What the wrappers of all tables share: whether and how they report calls, and that a panic of the
+//! harness reaches neither the program nor the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::exit;
+use crate::recursion_guard::{quiet, try_quiet};
 
 /// Whether calls are reported to the ledger. If not, a call costs only one load of this flag.
 static LISTENING: AtomicBool = AtomicBool::new(true);
@@ -30,12 +33,45 @@ pub(super) fn broken() -> bool {
 
 /// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
 #[inline]
-pub(super) fn unbroken(work: impl FnOnce()) -> bool {
+fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     if outcome.is_err() {
         BROKEN.store(true, Ordering::Relaxed);
     }
     outcome.is_ok()
+}
+
+/// Makes the program's call with `forward` and reports it: that it is about to be made with `began`,
+/// and its result with `ended`. What the end needs from the beginning is a `Begun` in this stack
+/// frame, filled in place, because moving it would cost more than filling it.
+///
+/// `is_one_call`: whether calls that a driver makes meanwhile are part of the program's call.
+#[inline]
+pub(super) fn reported<Begun: Default, Answer: Copy>(
+    forward: &mut dyn FnMut() -> Answer,
+    is_one_call: impl FnOnce() -> bool,
+    began: impl FnOnce(&mut Begun),
+    ended: impl FnOnce(&mut Begun, Answer),
+) -> Answer {
+    // In a forked child the ledger's locks may be held by threads that do not exist there.
+    if exit::forked() || broken() {
+        return forward();
+    }
+    let Some(at_work) = try_quiet() else {
+        return forward();
+    };
+    let mut begun = Begun::default();
+    let is_reported = unbroken(|| began(&mut begun));
+    let at_work = is_one_call().then_some(at_work);
+    let answer = forward();
+    drop(at_work);
+    if is_reported {
+        let _at_work = quiet();
+        unbroken(|| ended(&mut begun, answer));
+        // Its locks are released while this thread still holds the guard.
+        drop(begun);
+    }
+    answer
 }
 
 /// Runs `first` once, when the program is about to initialise a driver, on the initialising
