@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::diff::{Class, Group, Tally};
+use super::group::{Class, Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
