@@ -104,15 +104,14 @@ pub(super) use name;
 
 /// The entries of a table for a function: its name, and the wrapper and the slot of each target.
 macro_rules! watched {
-    ($id:ident::$name:ident, [$($target:literal)*]) => {
+    ($name:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(
             $crate::api::wrapper::name!($name),
             wrappers::$name::<$target> as *const (),
-            &SLOTS[$target][$id::$name as usize],
+            &SLOTS[$target][FunctionId::$name as usize],
         )),*]
     };
 }
-pub(super) use watched;
 
 /// The same for a function of the driver that looks up others.
 macro_rules! look_up {
@@ -124,7 +123,34 @@ macro_rules! look_up {
         )),*]
     };
 }
-pub(super) use look_up;
+
+/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups. Of
+/// functions with the same name, as many are told apart as there are targets, each with a wrapper of its
+/// own. The last two entries are for the driver's functions that look up others.
+macro_rules! table {
+    (
+        $targets:ident = $numbers:tt;
+        $($name:ident)*;
+        $($look_up:literal = $wrapper:ident, $slots:ident;)*
+    ) => {
+        #[expect(non_camel_case_types, reason = "named as the functions are")]
+        #[derive(Clone, Copy)]
+        enum FunctionId { $($name,)* }
+
+        const COUNT: usize = [$(FunctionId::$name),*].len();
+
+        static SLOTS: [[Slot; COUNT]; $targets] =
+            [const { [const { Slot::empty() }; COUNT] }; $targets];
+
+        static BY_TARGET: [[WatchedFunction; $targets]; COUNT + 2] = [
+            $($crate::api::wrapper::watched!($name, $numbers),)*
+            $($crate::api::wrapper::look_up!($look_up, $wrapper, $slots, $numbers),)*
+        ];
+
+        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
+    };
+}
+pub(super) use {look_up, table, watched};
 
 /// What a row says about a call whose parameters are all zero.
 #[cfg(test)]

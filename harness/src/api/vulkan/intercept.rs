@@ -22,6 +22,7 @@ use super::{labels, pools, state};
 use crate::api::pointer::In;
 use crate::api::wrapper::{initialises, reported};
 use crate::capture::{caller, freeing_caller, stack};
+use crate::device::exit;
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };
@@ -49,7 +50,7 @@ pub(super) fn intercept(
         forward,
         is_one_call,
         |begun| {
-            state::prepare();
+            exit::install();
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
             unsafe { reporter.began(call, begun) }
         },
@@ -253,30 +254,26 @@ impl Reporter<'_> {
                 caller: caller(),
             });
         }
-        let (mut pool, mut made) = (0, create.made);
+        let without_pool = |count| (count, 0, create.made);
         // SAFETY: as the caller promises, what the call was given has been read, and its results are
         // written if it was successful.
-        let count = unsafe {
+        let (count, pool, made) = unsafe {
             match create.how {
-                Created::Each(_) if result == DEFERRED => 0,
-                Created::Each(count) => count,
-                _ if !is_success => 0,
-                Created::One | Created::Memory(_) => 1,
-                Created::All(count) => count,
-                Created::DescriptorSets(asked) => asked.read().map_or(0, |asked| {
-                    pool = asked.pool;
-                    asked.count
-                }),
-                Created::CommandBuffers(asked) => asked.read().map_or(0, |asked| {
-                    pool = asked.pool;
-                    asked.count
-                }),
-                Created::PipelineBinaries(binaries) => binaries.read().map_or(0, |binaries| {
-                    made = binaries.handles;
-                    binaries.count
-                }),
+                Created::Each(_) if result == DEFERRED => None,
+                Created::Each(count) => Some(without_pool(count)),
+                _ if !is_success => None,
+                Created::One | Created::Memory(_) => Some(without_pool(1)),
+                Created::All(count) => Some(without_pool(count)),
+                Created::DescriptorSets(asked) => {
+                    asked.read().map(|it| (it.count, it.pool, create.made))
+                }
+                Created::CommandBuffers(asked) => {
+                    asked.read().map(|it| (it.count, it.pool, create.made))
+                }
+                Created::PipelineBinaries(made) => made.read().map(|it| (it.count, 0, it.handles)),
             }
-        };
+        }
+        .unwrap_or(without_pool(0));
         let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
         if let Created::Memory(asked) = create.how
             // SAFETY: the driver has read it.
