@@ -46,7 +46,8 @@ fn unbroken(work: impl FnOnce()) -> bool {
 /// frame, filled in place, because moving it would cost more than filling it.
 ///
 /// `is_one_call`: whether calls that a driver makes meanwhile are part of the program's call.
-#[inline]
+// Also in a debug build, where every stack would have one more frame.
+#[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(
     forward: &mut dyn FnMut() -> Answer,
     is_one_call: impl FnOnce() -> bool,

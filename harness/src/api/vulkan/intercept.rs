@@ -41,7 +41,7 @@ pub(super) fn intercept(
     real: *const (),
     forward: &mut dyn FnMut() -> VkResult,
 ) -> VkResult {
-    let reporter = Reporter {
+    let reporter = || Reporter {
         ledger: ledger::live(),
     };
     // What layers and drivers do with Vulkan inside the program's call is part of that call.
@@ -52,10 +52,10 @@ pub(super) fn intercept(
         |begun| {
             exit::install();
             // SAFETY: `call` is built from the parameters of a call that is about to be made.
-            unsafe { reporter.began(call, begun) }
+            unsafe { reporter().began(call, begun) }
         },
         // SAFETY: that call has returned `result`.
-        |begun, result| unsafe { reporter.ended(call, begun, result, real) },
+        |begun, result| unsafe { reporter().ended(call, begun, result, real) },
     )
 }
 
