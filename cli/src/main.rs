@@ -17,6 +17,7 @@
 //! arguments session deny         the command line; starts, watches and sums up a program; `--deny`
 //! render launch progress         a file for each format; processes, signals and the preloaded library;
 //!                                progress on a terminal
+//! entries                        what the entries of the configuration file match in a run
 //! run overview                   reads run files; the model that all formats use
 //! workspace exit output          where runs and their configuration are; exit codes; printing
 //! explanations                   what the words of reports mean, and what to do
@@ -25,6 +26,7 @@
 mod arguments;
 mod commands;
 mod deny;
+mod entries;
 mod exit;
 mod explanations;
 #[cfg(test)]

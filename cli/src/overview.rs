@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
-use gpu_leak_check::report::Summary;
 use gpu_leak_check::report::check_report::{
     CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Peak as LivePeak, Report, Site,
 };
+use gpu_leak_check::report::{Summary, escape};
 use gpu_leak_check::units::{count, size};
 
 use crate::run::{Process, Run};
@@ -61,12 +61,19 @@ pub(crate) struct Peak<'run> {
 }
 
 impl Peak<'_> {
-    /// `73.4 MiB`, or the number of handles.
-    pub(crate) fn amount(&self) -> String {
-        match self.figure {
+    /// Its row of a table: the device, the layer, the figure, the peak and the test.
+    pub(crate) fn cells(&self) -> [String; 5] {
+        let amount = match self.figure {
             Figure::Handles => count(self.peak),
             Figure::Allocated | Figure::Reserved => size(self.peak),
-        }
+        };
+        [
+            escape::name(&self.place),
+            escape::name(self.layer),
+            self.figure.name().to_owned(),
+            amount,
+            escape::name(self.test),
+        ]
     }
 }
 
@@ -263,7 +270,7 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
                 };
                 let place = device.place.to_string();
                 let figure = row.figure;
-                let key = (place.clone(), row.layer.as_str(), figure_name(figure));
+                let key = (place.clone(), row.layer.as_str(), figure.name());
                 let this = Peak {
                     place,
                     layer: &row.layer,
@@ -292,15 +299,6 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
         }
     }
     highest.into_values().collect()
-}
-
-/// `allocated`
-pub(crate) const fn figure_name(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Allocated => "allocated",
-        Figure::Reserved => "reserved",
-        Figure::Handles => "handles",
-    }
 }
 
 /// What a check meant for its test. Where the file does not have it, the default policy decides.
@@ -363,9 +361,9 @@ fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
 
 /// The test of an attempt with the worst status.
 fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
-    let reports = attempt.reports.iter();
+    let reports = attempt.file.reports.iter();
     let reports = reports.map(|report| (report.test.as_str(), report.status));
-    let aborted = attempt.aborted.iter();
+    let aborted = attempt.file.aborted.iter();
     let aborted = aborted.map(|began| (began.test.as_str(), CheckStatus::Aborted));
     aborted.chain(reports).min_by_key(|(_, status)| *status)
 }

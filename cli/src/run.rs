@@ -32,27 +32,18 @@ pub(crate) struct Run {
     pub(crate) problems: Vec<String>,
 }
 
-/// The contents of the file of one process.
+/// One process of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
     /// The program: `train`.
     pub(crate) binary: String,
-    /// The process that wrote the file; none if that line is damaged.
-    pub(crate) header: Option<Header>,
-    pub(crate) reports: Vec<Report>,
-    /// The checks that began and did not end.
-    pub(crate) aborted: Vec<Began>,
-    /// Allocations by threads outside every check.
-    pub(crate) unowned: Vec<Unowned>,
-    /// The names of threads that ran unchecked and created something.
-    pub(crate) unchecked: Vec<String>,
-    /// What was freed after the verdict of its check.
-    pub(crate) late: Vec<Late>,
+    /// What it wrote.
+    pub(crate) file: RunFile,
 }
 
 impl Process {
     fn attempt(&self) -> Option<(&str, &Attempt)> {
-        let header = self.header.as_ref()?;
+        let header = self.file.header.as_ref()?;
         Some((&header.run, header.attempt.as_ref()?))
     }
 
@@ -107,30 +98,40 @@ impl Run {
 
     /// The checks that ended.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.processes.iter().flat_map(|process| &process.reports)
+        self.processes
+            .iter()
+            .flat_map(|process| &process.file.reports)
     }
 
     /// The checks that did not end.
     pub(crate) fn aborted(&self) -> impl Iterator<Item = &Began> {
-        self.processes.iter().flat_map(|process| &process.aborted)
+        self.processes
+            .iter()
+            .flat_map(|process| &process.file.aborted)
     }
 
     /// Allocations by threads outside every check.
     pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
-        self.processes.iter().flat_map(|process| &process.unowned)
+        self.processes
+            .iter()
+            .flat_map(|process| &process.file.unowned)
     }
 
     /// What ran unchecked: the program and the name of the thread, which is that of a test.
     pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.processes.iter().flat_map(|process| {
-            let threads = process.unchecked.iter();
+            let threads = process.file.unchecked.iter();
             threads.map(|thread| (process.binary.as_str(), thread.as_str()))
         })
     }
 
     /// Where the run comes from. Values that its processes do not share are listed.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
-        let headers = || self.processes.iter().filter_map(|it| it.header.as_ref());
+        let headers = || {
+            self.processes
+                .iter()
+                .filter_map(|it| it.file.header.as_ref())
+        };
         let dated = headers().filter(|header| header.started_ms > 0);
         let began = dated.min_by_key(|header| header.started_ms);
         let of = |value: fn(&Environment) -> Option<&String>| {
@@ -156,7 +157,7 @@ impl Run {
 
     /// What was freed after the verdict of its check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
-        self.processes.iter().flat_map(|process| &process.late)
+        self.processes.iter().flat_map(|process| &process.file.late)
     }
 
     /// The attempts before `process`, in order.
@@ -171,7 +172,7 @@ impl Run {
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
         // A copy of a file, such as a second download of the same artifact.
-        let is_known = |process: &Process| process.header == file.header;
+        let is_known = |process: &Process| process.file.header == file.header;
         if file.header.is_some() && self.processes.iter().any(is_known) {
             return;
         }
@@ -193,12 +194,7 @@ impl Run {
         }
         self.processes.push(Process {
             binary: binary(path),
-            header: file.header,
-            reports: file.reports,
-            aborted: file.aborted,
-            unowned: file.unowned,
-            unchecked: file.unchecked,
-            late: file.late,
+            file,
         });
     }
 
@@ -245,7 +241,7 @@ impl Run {
             .map(|report| (report.test.clone(), report.file.clone(), report.line))
             .collect();
         for process in &mut self.processes {
-            process.aborted.retain(|began| {
+            process.file.aborted.retain(|began| {
                 !reported.iter().any(|(test, file, line)| {
                     (test, file, *line) == (&began.test, &began.file, began.line)
                 })
@@ -288,10 +284,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
             run: path.display().to_string(),
             pid: replay.header.pid,
             executable: replay.header.program,
-            started_ms: 0,
-            pid_space: None,
-            attempt: None,
-            environment: Environment::default(),
+            ..Header::default()
         }),
         aborted: aborted.collect(),
         reports: replay.reports,

@@ -13,7 +13,7 @@ use crate::check::outcome::weigh;
 use crate::config::CheckSettings;
 pub use crate::config::{RunSettings, allow_entries, run_settings, unmatched_overrides, variables};
 use crate::device::contexts;
-use crate::device::driver::{self, Driver};
+use crate::device::driver::{self, Driver, error_name};
 use crate::judge::Subject;
 use crate::options::Options;
 use crate::report::Code;
@@ -124,10 +124,7 @@ pub fn machine() -> Machine {
             (Ok(driver), None) => names(driver),
             _ => Vec::new(),
         },
-        driver: driver.map(|driver| {
-            let version = driver.version().unwrap_or(0);
-            format!("{}.{}", version / 1000, version % 1000 / 10)
-        }),
+        driver: driver.and_then(|driver| driver.cuda_version().map_err(error_name)),
         heard: match blind::missing() {
             Some(reason) => Err(reason),
             None if cuda::reach() == Reach::EveryLookup => Ok(()),

@@ -25,13 +25,13 @@
 //! While no check has begun in the process, each call costs one relaxed load.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::capture;
 use crate::device::exit;
 use crate::ledger::event::{ContextUid, Creation, Event, Key, Space, StackId};
 use crate::ledger::{self, Kind, Layer, Place};
 use crate::recursion_guard::{RecursionGuard, quiet, try_quiet};
+use crate::sync::{Mutex, OnceLock, locked};
 
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
@@ -150,7 +150,7 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
         return Some(known);
     }
     let _quiet = quiet();
-    let mut all = OWN_SOURCES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = locked(&OWN_SOURCES);
     let new = source.own_sources.iter();
     let new: Vec<_> = new.filter(|own| !all.contains(own)).collect();
     all.extend(new);
@@ -262,8 +262,5 @@ pub(crate) fn before_each_allocation(before: fn(u64)) {
 /// Returns the source directories of the allocators that have reported.
 pub(crate) fn own_sources() -> Vec<&'static str> {
     let _quiet = quiet();
-    OWN_SOURCES
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
+    locked(&OWN_SOURCES).clone()
 }

@@ -84,26 +84,14 @@ impl Allow {
 
     /// Expands to the library's `Allow`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
-        let [allow, kind, some, none] =
-            ["Allow", "Kind", "Some", "None"].map(|name| paths.private(name));
+        let [allow, kind] = ["Allow", "Kind"].map(|name| paths.private(name));
         let Self {
-            pattern,
-            reason,
-            kind: of_kind,
-            up_to,
+            pattern, reason, ..
         } = self;
-        let of_kind = match of_kind {
-            // The user's compiler reports an unknown kind at the user's own word.
-            Some(word) => {
-                let variant = variant(word);
-                quote!(#some(#kind::#variant))
-            }
-            None => quote!(#none),
-        };
-        let up_to = match up_to {
-            Some(bytes) => quote!(#some(#bytes)),
-            None => quote!(#none),
-        };
+        // The user's compiler reports an unknown kind at the user's own word.
+        let of_kind = self.kind.as_ref().map(variant);
+        let of_kind = paths.option(of_kind.map(|variant| quote!(#kind::#variant)));
+        let up_to = paths.option(self.up_to.as_ref());
         quote!(#allow { pattern: #pattern, reason: #reason, kind: #of_kind, up_to: #up_to })
     }
 }

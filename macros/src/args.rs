@@ -153,13 +153,12 @@ impl Args {
 
     /// Expands to the fields of the library's `Options` that the attribute sets.
     pub(crate) fn facts(&self, paths: &Paths) -> Vec<TokenStream> {
-        let some = paths.private("Some");
         self.options
             .iter()
             .map(|(name, value)| {
                 let name = Ident::new(name, Span::call_site());
-                let value = value.fact(paths);
-                quote!(#name: #some(#value))
+                let value = paths.option(Some(value.fact(paths)));
+                quote!(#name: #value)
             })
             .chain(self.allowed(paths))
             .collect()

@@ -37,7 +37,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-fn with_error(error: &syn::Error, item: TokenStream) -> TokenStream {
+pub(crate) fn with_error(error: &syn::Error, item: TokenStream) -> TokenStream {
     let error = error.to_compile_error();
     quote!(#error #item)
 }
@@ -261,9 +261,8 @@ fn facts(args: &Args, requeued: &Requeued, paths: &Paths, function: &ItemFn) -> 
         facts.push(quote!(options: #type_ { #(#options,)* ..#type_::DEFAULT }));
     }
     if let Some(should_panic) = &requeued.should_panic {
-        let some = paths.private("Some");
-        let fact = should_panic.fact(paths);
-        facts.push(quote!(should_panic: #some(#fact)));
+        let fact = paths.option(Some(should_panic.fact(paths)));
+        facts.push(quote!(should_panic: #fact));
     }
     if function.attrs.iter().any(|a| a.path().is_ident("ignore")) {
         facts.push(quote!(ignored: true));

@@ -34,6 +34,17 @@ impl Paths {
         let name = Ident::new(name, self.span);
         quote_spanned!(self.span=> #library::__private::#name)
     }
+
+    /// Returns `Some` of a value, or `None`.
+    pub(crate) fn option(&self, value: Option<impl ToTokens>) -> TokenStream {
+        match value {
+            Some(value) => {
+                let some = self.private("Some");
+                quote!(#some(#value))
+            }
+            None => self.private("None"),
+        }
+    }
 }
 
 /// Returns libtest's attribute, whatever `use some_runtime::test` imports.

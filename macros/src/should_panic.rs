@@ -3,9 +3,10 @@
 
 use proc_macro2::TokenStream;
 use quote::quote;
-use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta, MetaNameValue};
+use syn::{Attribute, LitStr, Meta, MetaNameValue};
 
 use crate::paths::Paths;
+use crate::value;
 
 /// The argument of `#[should_panic]`.
 #[derive(Clone)]
@@ -27,12 +28,12 @@ impl ShouldPanic {
     fn read(attribute: &Attribute) -> syn::Result<Self> {
         let expected = match &attribute.meta {
             Meta::Path(_) => return Ok(Self { expected: None }),
-            Meta::NameValue(pair) => literal(&pair.value),
+            Meta::NameValue(pair) => value::text(&pair.value),
             Meta::List(list) => list
                 .parse_args::<MetaNameValue>()
                 .ok()
                 .filter(|pair| pair.path.is_ident("expected"))
-                .and_then(|pair| literal(&pair.value)),
+                .and_then(|pair| value::text(&pair.value)),
         };
         match expected {
             Some(text) => Ok(Self {
@@ -48,23 +49,7 @@ impl ShouldPanic {
     /// Expands to the library's `ShouldPanic`.
     pub(crate) fn fact(&self, paths: &Paths) -> TokenStream {
         let should_panic = paths.private("ShouldPanic");
-        let expected = match &self.expected {
-            Some(text) => {
-                let some = paths.private("Some");
-                quote!(#some(#text))
-            }
-            None => paths.private("None"),
-        };
+        let expected = paths.option(self.expected.as_ref());
         quote!(#should_panic { expected: #expected })
-    }
-}
-
-fn literal(value: &Expr) -> Option<LitStr> {
-    match value {
-        Expr::Lit(ExprLit {
-            lit: Lit::Str(text),
-            ..
-        }) => Some(text.clone()),
-        _ => None,
     }
 }

@@ -49,15 +49,11 @@ impl Value {
             }
             Self::Expect(fields) => {
                 let expect = paths.private("Expect");
-                let some = paths.private("Some");
-                let none = paths.private("None");
                 let fields = ["count", "bytes"].map(|name| {
                     let given = fields.iter().find(|(given, _)| *given == name);
+                    let value = paths.option(given.map(|(_, value)| value));
                     let name = Ident::new(name, Span::call_site());
-                    match given {
-                        Some((_, value)) => quote!(#name: #some(#value)),
-                        None => quote!(#name: #none),
-                    }
+                    quote!(#name: #value)
                 });
                 quote!(#expect { #(#fields),* })
             }
@@ -275,11 +271,17 @@ fn assigned(input: ParseStream<'_>) -> syn::Result<Expr> {
 
 /// Like [`assigned`], for text in quotes; otherwise returns the error `mistake`.
 fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
-    match assigned(input)? {
+    let value = assigned(input)?;
+    text(&value).ok_or_else(|| syn::Error::new_spanned(&value, mistake))
+}
+
+/// Returns a string in quotes; `None` for another expression.
+pub(crate) fn text(value: &Expr) -> Option<LitStr> {
+    match value {
         Expr::Lit(ExprLit {
             lit: Lit::Str(text),
             ..
-        }) => Ok(text),
-        other => Err(syn::Error::new_spanned(other, mistake)),
+        }) => Some(text.clone()),
+        _ => None,
     }
 }

@@ -7,15 +7,13 @@ use syn::ext::IdentExt;
 use syn::{ItemFn, ReturnType};
 
 use crate::args::Args;
+use crate::expand::with_error;
 use crate::input;
 use crate::paths::Paths;
 
 /// Expands the attribute with `args` on `item`.
 pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
-    expand(args, item.clone()).unwrap_or_else(|error| {
-        let error = error.to_compile_error();
-        quote!(#error #item)
-    })
+    expand(args, item.clone()).unwrap_or_else(|error| with_error(&error, item))
 }
 
 fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {

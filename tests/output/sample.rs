@@ -41,7 +41,12 @@ pub(crate) fn report(status: CheckStatus) -> Report {
         },
         again: Some("cargo test --test train training_frees_everything -- --exact".to_owned()),
         overhead_ms: 1.5,
-        ..Report::new("training_frees_everything", "tests/train.rs", 28, 1, status)
+        test: "training_frees_everything".to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        column: 1,
+        status,
+        ..Report::default()
     }
 }
 

@@ -1,6 +1,5 @@
 //! CSV for spreadsheets and scripts: one row for each finding, merged over the tests that have it.
 
-use gpu_leak_check::report::check_report::Outcome as TestOutcome;
 use gpu_leak_check::report::escape;
 
 use super::{Rendering, position};
@@ -44,11 +43,6 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         .user_frame()
         .and_then(|frame| frame.function.as_deref());
     let library = site.library.as_ref().map(|library| library.name.as_str());
-    let outcome = match group.outcome {
-        TestOutcome::Pass => "pass",
-        TestOutcome::Warn => "warn",
-        TestOutcome::Fail => "fail",
-    };
     [
         finding.kind.name().to_owned(),
         cell(&finding.layer.to_string()),
@@ -65,7 +59,7 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
         cell(&site.fingerprint),
         group.tests.len().to_string(),
         cell(&group.tests.join(" ")),
-        outcome.to_owned(),
+        group.outcome.name().to_owned(),
     ]
 }
 

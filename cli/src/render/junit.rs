@@ -16,7 +16,7 @@ use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite
 
 use super::Rendering;
 use crate::exit::{Failure, Outcome};
-use crate::overview::{Overview, figure_name, outcome};
+use crate::overview::{Overview, outcome};
 use crate::run::Process;
 
 /// The name of the report.
@@ -49,24 +49,29 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
 }
 
 fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Rendering) {
-    for report in &process.reports {
+    for report in &process.file.reports {
         for (figure, value) in figures(report) {
             suite.add_property((name(&figure), value.to_string()));
         }
         let mut case = case(report, &process.binary, how);
         for attempt in earlier {
-            for of_it in attempt.reports.iter().filter(|it| it.test == report.test) {
+            for of_it in attempt
+                .file
+                .reports
+                .iter()
+                .filter(|it| it.test == report.test)
+            {
                 if let Some(rerun) = rerun(of_it, how) {
                     case.status.add_rerun(rerun);
                 }
             }
-            if attempt.aborted.iter().any(|it| it.test == report.test) {
+            if attempt.file.aborted.iter().any(|it| it.test == report.test) {
                 case.status.add_rerun(aborted_run());
             }
         }
         suite.add_test_case(case);
     }
-    for began in &process.aborted {
+    for began in &process.file.aborted {
         let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
         status
             .set_type(CheckStatus::Aborted.name())
@@ -85,7 +90,7 @@ fn figures(report: &Report) -> Vec<(String, i128)> {
     });
     let figures = rows.flat_map(|(place, row)| {
         let path = |last: &str| {
-            let figure = figure_name(row.figure);
+            let figure = row.figure.name();
             format!("{}/{place}/{}/{figure}/{last}", report.test, row.layer)
         };
         let peak = row.peak.filter(|peak| *peak > row.baseline);

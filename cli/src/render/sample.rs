@@ -7,7 +7,7 @@ use gpu_leak_check::report::check_report::{
     Report, Row, Site,
 };
 use gpu_leak_check::report::run_file::{
-    Attempt, Began, Environment, Header, Late, SCHEMA, Unowned,
+    Attempt, Began, Environment, Header, Late, RunFile, SCHEMA, Unowned,
 };
 
 use crate::run::{Process, Run};
@@ -19,8 +19,10 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
     Run {
         processes: vec![Process {
             binary: "train".to_owned(),
-            reports,
-            ..Process::default()
+            file: RunFile {
+                reports,
+                ..RunFile::default()
+            },
         }],
         ..Run::default()
     }
@@ -49,17 +51,17 @@ pub(crate) fn mixed() -> Run {
             ..report("is_clean", CheckStatus::Clean)
         },
     ]);
-    run.processes[0].aborted.push(Began {
+    run.processes[0].file.aborted.push(Began {
         test: "crashes".to_owned(),
         file: "tests/train.rs".to_owned(),
         line: 90,
     });
-    run.processes[0].unowned.push(Unowned {
+    run.processes[0].file.unowned.push(Unowned {
         test: "trains".to_owned(),
         count: 3,
         bytes: MIB,
     });
-    run.processes[0].late.push(Late {
+    run.processes[0].file.late.push(Late {
         test: "trains".to_owned(),
         file: "tests/train.rs".to_owned(),
         line: 28,
@@ -74,8 +76,9 @@ pub(crate) fn mixed() -> Run {
 
 /// A test that leaked in its first attempt but not in its second.
 pub(crate) fn retried() -> Run {
-    let attempt = |number, report| Process {
-        header: Some(Header {
+    let attempt = |number, report| {
+        let mut process = run(vec![report]).processes.remove(0);
+        process.file.header = Some(Header {
             schema: SCHEMA,
             version: "0.1.0".to_owned(),
             run: "7-8".to_owned(),
@@ -93,8 +96,8 @@ pub(crate) fn retried() -> Run {
                 driver: Some("580.159.04".to_owned()),
                 commit: Some("0123456789abcdef0123456789abcdef01234567".to_owned()),
             },
-        }),
-        ..run(vec![report]).processes.remove(0)
+        });
+        process
     };
     let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     Run {
@@ -107,7 +110,12 @@ pub(crate) fn retried() -> Run {
 pub(crate) fn report(test: &str, status: CheckStatus) -> Report {
     Report {
         overhead_ms: 1.5,
-        ..Report::new(test, "tests/train.rs", 28, 1, status)
+        test: test.to_owned(),
+        file: "tests/train.rs".to_owned(),
+        line: 28,
+        column: 1,
+        status,
+        ..Report::default()
     }
 }
 
@@ -193,7 +201,7 @@ pub(crate) fn hostile() -> Run {
     };
     let mut run = run(vec![named(HOSTILE), named(&long)]);
     run.processes[0].binary = HOSTILE.to_owned();
-    run.processes[0].aborted.push(Began {
+    run.processes[0].file.aborted.push(Began {
         test: HOSTILE.to_owned(),
         file: HOSTILE.to_owned(),
         line: 1,

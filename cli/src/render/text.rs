@@ -7,7 +7,7 @@ use gpu_leak_check::units::{quantity, size};
 use super::{Rendering, title};
 use crate::exit::Outcome;
 use crate::output::{test_names, wrapped};
-use crate::overview::{Group, Overview, figure_name};
+use crate::overview::{Group, Overview, Peak};
 
 /// How many findings are shown; the others are counted.
 const MAX_FINDINGS: usize = 20;
@@ -112,15 +112,7 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
         .peaks
         .iter()
         .take(MAX_PEAKS)
-        .map(|peak| {
-            [
-                escape::name(&peak.place),
-                escape::name(peak.layer),
-                figure_name(peak.figure).to_owned(),
-                peak.amount(),
-                escape::name(peak.test),
-            ]
-        })
+        .map(Peak::cells)
         .collect();
     let mut widest = [0; 5];
     for row in &rows {

@@ -6,59 +6,40 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
-impl JsonSchema for Kind {
-    fn schema_name() -> Cow<'static, str> {
-        "Kind".into()
-    }
+/// Implements the schemas of types that are text in the file.
+macro_rules! texts {
+    ($($type:ident: $schema:tt)*) => {$(
+        impl JsonSchema for $type {
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($type).into()
+            }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let kinds = Self::ALL.as_slice();
-        json_schema!({
-            "description": "The kind of a resource: a kind of memory, or a kind of handle.",
-            "type": "string",
-            "enum": kinds,
-        })
-    }
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    )*};
 }
 
-impl JsonSchema for Layer {
-    fn schema_name() -> Cow<'static, str> {
-        "Layer".into()
+texts! {
+    Kind: {
+        "description": "The kind of a resource: a kind of memory, or a kind of handle.",
+        "type": "string",
+        "enum": (Kind::ALL.as_slice()),
     }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "An allocator: the CUDA driver, or another one with its own name.",
-            "type": "string",
-            "pattern": "^(driver|allocator:.*)$",
-        })
+    Layer: {
+        "description": "An allocator: the CUDA driver, or another one with its own name.",
+        "type": "string",
+        "pattern": "^(driver|allocator:.*)$",
     }
-}
-
-impl JsonSchema for Place {
-    fn schema_name() -> Cow<'static, str> {
-        "Place".into()
+    Place: {
+        "description": "`host`, `cuda:0`, or the name of another device.",
+        "type": "string",
     }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "`host`, `cuda:0`, or the name of another device.",
-            "type": "string",
-        })
-    }
-}
-
-impl JsonSchema for PoolName {
-    fn schema_name() -> Cow<'static, str> {
-        "PoolName".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "A pool of the driver: the graph pool, a device's default pool, or another pool with its handle.",
-            "type": "string",
-            "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
-        })
+    PoolName: {
+        "description": "A pool of the driver: the graph pool, a device's default pool, or another pool with its handle.",
+        "type": "string",
+        "pattern": "^(graph pool|pool 0|pool 0x[0-9a-f]+)$",
     }
 }
 

@@ -102,6 +102,15 @@ pub fn amount(amount: Amount, noun: &str) -> String {
     )
 }
 
+/// Adds the size of something to its description, if it has one: `2 streams`, `1 allocation, 1.00 MiB`.
+#[must_use]
+pub fn with_size(what: String, bytes: u64) -> String {
+    match bytes {
+        0 => what,
+        bytes => format!("{what}, {}", exact_size(bytes)),
+    }
+}
+
 /// Lists `parts`: `a, b and c`.
 #[must_use]
 pub fn listed(parts: &[String]) -> String {

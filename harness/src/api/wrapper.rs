@@ -1,9 +1,12 @@
-//! What the wrappers of all tables share: whether they report calls, and that a panic of the harness
-//! reaches neither the program nor the driver.
+//! What the wrappers of all tables share: whether and how they report calls, and that a panic of the
+//! harness reaches neither the program nor the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::device::exit;
+use crate::recursion_guard::{quiet, try_quiet};
 
 /// Whether calls are reported to the ledger. If not, a call costs only one load of this flag.
 static LISTENING: AtomicBool = AtomicBool::new(true);
@@ -30,12 +33,46 @@ pub(super) fn broken() -> bool {
 
 /// Runs `work` and returns whether it finished: a panic must not reach the driver or the caller.
 #[inline]
-pub(super) fn unbroken(work: impl FnOnce()) -> bool {
+fn unbroken(work: impl FnOnce()) -> bool {
     let outcome = panic::catch_unwind(AssertUnwindSafe(work));
     if outcome.is_err() {
         BROKEN.store(true, Ordering::Relaxed);
     }
     outcome.is_ok()
+}
+
+/// Makes the program's call with `forward` and reports it: that it is about to be made with `began`,
+/// and its result with `ended`. What the end needs from the beginning is a `Begun` in this stack
+/// frame, filled in place, because moving it would cost more than filling it.
+///
+/// `is_one_call`: whether calls that a driver makes meanwhile are part of the program's call.
+// Also in a debug build, where every stack would have one more frame.
+#[inline(always)]
+pub(super) fn reported<Begun: Default, Answer: Copy>(
+    forward: &mut dyn FnMut() -> Answer,
+    is_one_call: impl FnOnce() -> bool,
+    began: impl FnOnce(&mut Begun),
+    ended: impl FnOnce(&mut Begun, Answer),
+) -> Answer {
+    // In a forked child the ledger's locks may be held by threads that do not exist there.
+    if exit::forked() || broken() {
+        return forward();
+    }
+    let Some(at_work) = try_quiet() else {
+        return forward();
+    };
+    let mut begun = Begun::default();
+    let is_reported = unbroken(|| began(&mut begun));
+    let at_work = is_one_call().then_some(at_work);
+    let answer = forward();
+    drop(at_work);
+    if is_reported {
+        let _at_work = quiet();
+        unbroken(|| ended(&mut begun, answer));
+        // Its locks are released while this thread still holds the guard.
+        drop(begun);
+    }
+    answer
 }
 
 /// Runs `first` once, when the program is about to initialise a driver, on the initialising
@@ -68,15 +105,14 @@ pub(super) use name;
 
 /// The entries of a table for a function: its name, and the wrapper and the slot of each target.
 macro_rules! watched {
-    ($id:ident::$name:ident, [$($target:literal)*]) => {
+    ($name:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(
             $crate::api::wrapper::name!($name),
             wrappers::$name::<$target> as *const (),
-            &SLOTS[$target][$id::$name as usize],
+            &SLOTS[$target][FunctionId::$name as usize],
         )),*]
     };
 }
-pub(super) use watched;
 
 /// The same for a function of the driver that looks up others.
 macro_rules! look_up {
@@ -88,7 +124,34 @@ macro_rules! look_up {
         )),*]
     };
 }
-pub(super) use look_up;
+
+/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups. Of
+/// functions with the same name, as many are told apart as there are targets, each with a wrapper of its
+/// own. The last two entries are for the driver's functions that look up others.
+macro_rules! table {
+    (
+        $targets:ident = $numbers:tt;
+        $($name:ident)*;
+        $($look_up:literal = $wrapper:ident, $slots:ident;)*
+    ) => {
+        #[expect(non_camel_case_types, reason = "named as the functions are")]
+        #[derive(Clone, Copy)]
+        enum FunctionId { $($name,)* }
+
+        const COUNT: usize = [$(FunctionId::$name),*].len();
+
+        static SLOTS: [[Slot; COUNT]; $targets] =
+            [const { [const { Slot::empty() }; COUNT] }; $targets];
+
+        static BY_TARGET: [[WatchedFunction; $targets]; COUNT + 2] = [
+            $($crate::api::wrapper::watched!($name, $numbers),)*
+            $($crate::api::wrapper::look_up!($look_up, $wrapper, $slots, $numbers),)*
+        ];
+
+        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
+    };
+}
+pub(super) use {look_up, table, watched};
 
 /// What a row says about a call whose parameters are all zero.
 #[cfg(test)]

@@ -51,7 +51,7 @@ type FreedHeapBlock = (u64, StackId, StackId);
 
 /// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else
 /// already does, or if they cannot be seen.
-pub(crate) fn watch() -> Option<Watching> {
+pub(crate) fn watch() -> Option<WatchedHeap> {
     static WATCH: HeapWatch = HeapWatch { allocated, freed };
     let _quiet = quiet();
     // The table is empty before the first block comes.
@@ -60,19 +60,19 @@ pub(crate) fn watch() -> Option<Watching> {
         return None;
     }
     *blocks = Some(Blocks::default());
-    Some(Watching {
+    Some(WatchedHeap {
         since: ledger::live().now(),
     })
 }
 
 /// The program's heap blocks are noted while this lives.
 #[derive(Debug)]
-pub(crate) struct Watching {
+pub(crate) struct WatchedHeap {
     /// The number of the ledger's next event when it began.
     since: u64,
 }
 
-impl Drop for Watching {
+impl Drop for WatchedHeap {
     fn drop(&mut self) {
         if exit::forked() {
             return;
@@ -84,7 +84,7 @@ impl Drop for Watching {
     }
 }
 
-impl Watching {
+impl WatchedHeap {
     /// Whether something was created while the blocks were noted, by the number of that event.
     pub(crate) fn saw(&self, sequence: u64) -> bool {
         sequence >= self.since
@@ -143,12 +143,10 @@ thread_local! {
 #[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 
-impl Unnoted {
-    /// Begins the harness's own work.
-    pub(crate) fn begin() -> Self {
-        UNNOTED.set(UNNOTED.get() + 1);
-        Self(PhantomData)
-    }
+/// Begins the harness's own work.
+pub(crate) fn unnoted() -> Unnoted {
+    UNNOTED.set(UNNOTED.get() + 1);
+    Unnoted(PhantomData)
 }
 
 impl Drop for Unnoted {

@@ -118,9 +118,7 @@ fn header() -> RecordingHeader {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         program: program.into_owned(),
         pid: process::id(),
-        driver: driver
-            .and_then(|driver| driver.version().ok())
-            .map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
+        driver: driver.and_then(|driver| driver.cuda_version().ok()),
         devices: (0..devices.unwrap_or(0)).filter_map(name).collect(),
     }
 }

@@ -8,7 +8,7 @@ use super::replay::judge_again;
 ///
 /// If the property does not hold.
 pub fn recording(input: &[u8]) {
-    match (judge_again(input, &[]), judge_again(input, &[])) {
+    match (judge_again(input), judge_again(input)) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),
         (Err(first), Err(second)) => {
             assert_eq!(first, second);

@@ -17,7 +17,7 @@ use super::allocators_own;
 pub(super) use super::allocators_own::reported as reported_by_allocator;
 use crate::api::vulkan;
 use crate::call_site::{as_written, libraries};
-pub(super) use crate::capture::heap::{Unnoted, Watching, watch as watch_heap};
+pub(super) use crate::capture::heap::{WatchedHeap, unnoted, watch as watch_heap};
 use crate::capture::{self, mappings, modules};
 use crate::device::start;
 use crate::judge::{LINES_AFTER, LINES_BEFORE, passage, shown_up_to};
@@ -57,7 +57,7 @@ pub(crate) fn add(
     records: &[Vec<u64>],
     time: Duration,
     at_the_end: bool,
-    heap: Option<&Watching>,
+    heap: Option<&WatchedHeap>,
 ) {
     // The group of each record: its finding or, at the end, the record itself.
     let mut groups = FxHashMap::default();
@@ -166,7 +166,7 @@ fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
     blocks: &KnownBlocks,
-    heap: &Watching,
+    heap: &WatchedHeap,
     time: Duration,
 ) {
     let is_forgotten = |finding: &Finding| finding.holders.as_ref().is_some_and(Vec::is_empty);

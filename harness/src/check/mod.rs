@@ -23,6 +23,7 @@
 //! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
 //! allocators_own                 which statics are the program's allocators' own, and hold nothing for it
 //! run                            one run of a body, between its baseline and its end
+//! collect                        what a run has left: records with their owners, anomalies, what was freed
 //! naming subject                 the names of things in a report; what a check is called
 //! sources                        reads every figure
 //! body settle_with               a body, on its own thread or on the current one; what it does at its end, before
@@ -42,6 +43,7 @@ mod attached;
 pub(crate) mod blind;
 mod block;
 mod body;
+mod collect;
 mod figures;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzz;
@@ -79,9 +81,7 @@ pub use figures::{
 pub use manual_scope::{Entered, Instrument, Instrumented, OpenScope, Scope};
 pub use program::run_program;
 #[cfg(any(test, fuzzing, feature = "command"))]
-pub use replay::Replay;
-#[cfg(any(test, fuzzing, feature = "command"))]
-pub(crate) use replay::replay;
+pub use replay::{Replay, replay};
 #[cfg(feature = "main")]
 pub use runner::main;
 pub use settle_with::settle_with;

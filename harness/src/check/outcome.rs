@@ -37,10 +37,7 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     match report.status {
         CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
         CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
-        CheckStatus::Found(FindingKind::FirstUse) => match policy.first_use {
-            OnLeak::Fail => Outcome::Fail,
-            OnLeak::Warn => Outcome::Warn,
-        },
+        CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
             // A sum without an owner fails no test; the command's `--strict` fails for it.
@@ -57,10 +54,14 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
             }
         }
         // Every other kind of finding, and aborted tests.
-        _ => match policy.on_leak {
-            OnLeak::Fail => Outcome::Fail,
-            OnLeak::Warn => Outcome::Warn,
-        },
+        _ => by_policy(policy.on_leak),
+    }
+}
+
+const fn by_policy(on_leak: OnLeak) -> Outcome {
+    match on_leak {
+        OnLeak::Fail => Outcome::Fail,
+        OnLeak::Warn => Outcome::Warn,
     }
 }
 

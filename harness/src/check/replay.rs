@@ -13,7 +13,6 @@ use crate::judge::judge;
 use crate::ledger::{Ledger, StackId};
 use crate::report::check_report::{Frame, Owner, Report};
 use crate::report::symbols::assembled;
-use crate::suppressions::Suppression;
 
 /// The result of a replay.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,10 +29,16 @@ pub struct Replay {
     pub torn: bool,
 }
 
-/// Judges every check in the recording at `path`; what matches `suppressions` may stay as well.
-pub(crate) fn replay(path: &Path, suppressions: &[Suppression]) -> io::Result<Replay> {
-    let recording = fs::read(path)?;
-    judge_again(&recording, suppressions).map_err(|wrong| error_at(path, &wrong))
+/// Judges every check in the recording at `path`. The `allow` entries of the attribute and the
+/// configuration file are not recorded, so nothing is allowed to stay.
+///
+/// # Errors
+///
+/// If the file cannot be read, was written by a release with a later schema, or is not a recording.
+/// The message names the file and the line.
+pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
+    let path = path.as_ref();
+    judge_again(&fs::read(path)?).map_err(|wrong| error_at(path, &wrong))
 }
 
 /// Returns the error for the recording at `path`, with the line.
@@ -46,12 +51,12 @@ pub(crate) fn error_at(path: &Path, Wrong { line, what }: &Wrong) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, sentence)
 }
 
-pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Result<Replay, Wrong> {
+pub(crate) fn judge_again(recording: &[u8]) -> Result<Replay, Wrong> {
     let ledger = Ledger::new();
     let mut reports = Vec::new();
     let mut unfinished = Vec::new();
     let source = events::replay(recording, &ledger, |item| match item {
-        Replayed::Line(line) => add(line, suppressions, &mut reports, &mut unfinished),
+        Replayed::Line(line) => add(line, &mut reports, &mut unfinished),
         Replayed::Event(..) => Ok(()),
     })?;
     Ok(Replay {
@@ -64,7 +69,6 @@ pub(crate) fn judge_again(recording: &[u8], suppressions: &[Suppression]) -> Res
 
 fn add(
     line: Line<Value>,
-    suppressions: &[Suppression],
     reports: &mut Vec<Report>,
     unfinished: &mut Vec<String>,
 ) -> Result<(), String> {
@@ -78,8 +82,7 @@ fn add(
                 .iter()
                 .rposition(|test| *test == input.subject.test);
             begun.map(|begun| unfinished.remove(begun));
-            // What is allowed to stay is decided by the caller.
-            input.suppressions = suppressions.to_vec();
+            input.suppressions.clear();
             let result = judge(&input);
             reports.push(Report::of_check(&mut input, &result));
         }

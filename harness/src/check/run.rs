@@ -1,13 +1,13 @@
 //! One run of a body: from its baseline to everything that is known about what it left.
 
-use std::cmp::Reverse;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
+use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
 use super::scopes::open::{Open, current};
-use super::scopes::tree::{self, FailureId, Lineage, Settled};
+use super::scopes::tree::{self, FailureId, Lineage};
 use super::sources;
 use super::turn::concurrency::{ProcessAtBegin, met_a_check};
 use super::turn::gate::Turn;
@@ -15,18 +15,12 @@ use crate::call_site::is_cudas_own;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Freed, FreedAt, FreedInside, Limits, LiveRecord, MOST_IN_ORDER, Others,
-    Ownership, RunInput, SegmentMap, Usage, is_more_reserved, timeline,
+    ContextError, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap, Usage,
+    is_more_reserved, timeline,
 };
-use crate::ledger::{
-    self, Anomaly, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch,
-};
-use crate::report::check_report::{AllowedBy, PrimaryKept};
+use crate::ledger::{self, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch};
+use crate::report::check_report::PrimaryKept;
 use crate::report::symbols;
-
-/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
-/// ones, each of which is resolved to lines.
-const MOST_FREED: usize = 64;
 
 /// A run that has begun.
 #[derive(Debug)]
@@ -273,9 +267,13 @@ impl Run {
             input.segments_before = self.segments.clone();
             input.segments = sources::segments();
             input.holdings = ledger.holdings().into_iter().collect();
-            self.collect_records(&lineage, end.failure, &mut input);
-            self.collect_overwritten(&lineage, end.failure, &mut input);
-            self.collect_anomalies(&lineage, end.failure, &mut input);
+            let of_run = OfRun {
+                lineage: &lineage,
+                failure: end.failure,
+            };
+            of_run.collect_records(self.since.at, &mut input);
+            of_run.collect_overwritten(self.since.at, self.since.mark, &mut input);
+            of_run.collect_anomalies(self.mark, &mut input);
         }
         input
     }
@@ -289,106 +287,6 @@ impl Run {
             || ledger.unowned() != self.others.unowned()
             || ledger.handed_over(|scope| lineage.has(scope)).count != 0
             || ledger.mark() != self.mark
-    }
-
-    /// Collects what is live and was created inside, with its owner.
-    fn collect_records(&self, lineage: &Lineage, failure: Option<FailureId>, input: &mut RunInput) {
-        let ledger = ledger::live();
-        let handed_over = ledger.handed_over(|scope| lineage.has(scope));
-        input.handed_over = handed_over;
-        let records = ledger.select(|record| record.sequence >= self.since.at);
-        let of_others = records
-            .iter()
-            .map(|record| (record.made.caller.scope, record.sequence))
-            .filter(|(scope, _)| *scope != ScopeId::NOBODY && !lineage.has(*scope));
-        let strangers = tree::unanswered(of_others);
-        for record in records {
-            let scope = record.made.caller.scope;
-            let owner = if scope == ScopeId::NOBODY {
-                // Not counted for a scope that is over.
-                let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
-                is_own.then_some(Ownership::HandedOver)
-            } else if lineage.has(scope) {
-                own(&record, lineage, failure)
-            } else if !strangers.contains(&record.sequence) {
-                let counts = !input.others.may_have_moved_sums();
-                counts.then_some(Ownership::Another)
-            } else if input.others.may_have_moved_sums() {
-                if input.segments.owner(&record, &input.holdings).is_none() {
-                    input.owner_unknown.add(record.made.bytes);
-                }
-                None
-            } else if scope == ScopeId::NONE {
-                Some(Ownership::Foreign(record.made.caller.thread))
-            } else {
-                // A thread whose scope has closed may still be working for an earlier test.
-                input.owner_unknown.add(record.made.bytes);
-                None
-            };
-            input
-                .live
-                .extend(owner.map(|owner| LiveRecord { record, owner }));
-        }
-    }
-
-    /// Collects the anomalies inside the run.
-    fn collect_anomalies(
-        &self,
-        lineage: &Lineage,
-        failure: Option<FailureId>,
-        input: &mut RunInput,
-    ) {
-        let ledger = ledger::live();
-        let mut anomalies = ledger.anomalies_since(self.mark);
-        let alone = !input.others.may_have_moved_sums();
-        anomalies.retain(|anomaly| {
-            let scope = anomaly.caller().scope;
-            let is_own = lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
-            let ended = anomaly.ended();
-            let record = match anomaly {
-                Anomaly::FailedRelease(failed) => failed.record.as_ref(),
-                _ => ended,
-            };
-            let may_stay = ended.is_some_and(|it| lineage.reason(it.made.caller.scope).is_some());
-            let is_settled = record.is_some_and(|it| {
-                matches!(lineage.settled(it.sequence), Some(Settled::Failed(by))
-                    if failure == Some(*by))
-            });
-            is_own && !may_stay && !is_settled
-        });
-        anomalies.retain(|anomaly| match anomaly {
-            Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
-            _ => true,
-        });
-        input.anomalies = anomalies;
-    }
-
-    /// Adds what was live when its allocator reported its address again: until one is freed, both are
-    /// live, in this run and in later ones.
-    fn collect_overwritten(
-        &self,
-        lineage: &Lineage,
-        failure: Option<FailureId>,
-        input: &mut RunInput,
-    ) {
-        let ledger = ledger::live();
-        for anomaly in ledger.anomalies_since(self.since.mark) {
-            let Anomaly::Overwritten {
-                record,
-                by: Some(by),
-            } = anomaly
-            else {
-                continue;
-            };
-            let is_own = lineage.has(record.made.caller.scope);
-            let is_new = record.sequence >= self.since.at;
-            if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
-                let owner = own(&record, lineage, failure);
-                input
-                    .live
-                    .extend(owner.map(|owner| LiveRecord { record, owner }));
-            }
-        }
     }
 
     /// Adds what is only read once, when there is nothing left to wait for.
@@ -405,21 +303,7 @@ impl Run {
                 input.allocations.insert(stack, count);
             }
         }
-        let failed: FxHashSet<_> = (input.anomalies.iter())
-            .filter_map(|anomaly| match anomaly {
-                Anomaly::FailedRelease(failed) if failed.record.is_none() => Some(failed.key),
-                _ => None,
-            })
-            .collect();
-        if !failed.is_empty() {
-            let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
-            let released = ledger.released(is_meant).into_iter();
-            let freed = released.map(|released| Freed {
-                record: released.record,
-                stack: released.stack,
-            });
-            input.freed_before = freed.collect();
-        }
+        input.freed_before = freed_before(&input.anomalies);
         if !input.live.is_empty() {
             input.freed_of_run = freed_by_stack(self.scope(), lineage.has_no_children());
             input.freed_inside = freed_inside(self.scope(), &input.live);
@@ -435,87 +319,6 @@ impl Run {
         input.timeline = timeline::of_run(input, &body.reserved, over, curves);
         (input.peaks, input.graphs) = self.log.as_ref().map(PeakLog::read).unwrap_or_default();
     }
-}
-
-/// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
-/// `is_all`: whether no scope inside this one created more.
-fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
-    let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
-    let mut are_all_known = is_all;
-    for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
-        let made = &freed.record.made;
-        if freed.stack == StackId::default() {
-            are_all_known = false;
-            continue;
-        }
-        let stacks = (made.caller.stack, freed.stack);
-        let of_stacks = events.entry((made.layer, made.kind, stacks)).or_default();
-        of_stacks.push(((freed.record.sequence, freed.before), made.bytes));
-    }
-    are_all_known &= events.len() <= MOST_FREED;
-    let mut freed: Vec<_> = events
-        .into_iter()
-        .map(|((layer, kind, (allocated, freed)), mut events)| {
-            let count = events.len() as u64;
-            if !are_all_known || events.len() > MOST_IN_ORDER {
-                events.clear();
-            }
-            let (events, sizes) = events.into_iter().unzip();
-            FreedAt {
-                layer,
-                kind,
-                allocated,
-                freed,
-                count,
-                events,
-                sizes,
-            }
-        })
-        .collect();
-    freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));
-    freed.truncate(MOST_FREED);
-    freed
-}
-
-/// Returns the frees that named an address inside one of the `live` records.
-fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
-    let unknown = ledger::live().freed_unknown(scope);
-    if unknown.is_empty() {
-        return Vec::new();
-    }
-    let mut live: Vec<_> = live.iter().map(|live| &live.record).collect();
-    live.sort_unstable_by_key(|record| record.key());
-    let inside = unknown.into_iter().filter_map(|(key, by)| {
-        let before = live.partition_point(|record| record.key() <= key);
-        let record = live.get(before.checked_sub(1)?)?;
-        let record = Some(record).filter(|record| record.contains(key))?;
-        Some(FreedInside {
-            record: record.sequence,
-            offset: key.value() - record.made.key.value(),
-            stack: by.stack,
-        })
-    });
-    inside.collect()
-}
-
-/// Whether this record is live.
-fn is_live(record: &Record) -> bool {
-    let known = ledger::live().get(&record.key());
-    known.is_some_and(|known| known.sequence == record.sequence)
-}
-
-/// Returns the owner of a record that the run's own threads created; `None` if a nested check has
-/// failed for it.
-fn own(record: &Record, lineage: &Lineage, failure: Option<FailureId>) -> Option<Ownership> {
-    match lineage.settled(record.sequence) {
-        Some(Settled::Failed(by)) if failure == Some(*by) => return None,
-        Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
-        Some(Settled::Failed(_)) | None => {}
-    }
-    Some(match lineage.reason(record.made.caller.scope) {
-        Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
-        None => Ownership::Session,
-    })
 }
 
 /// Whether anything is left that a free in flight could still free.

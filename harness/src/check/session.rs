@@ -61,7 +61,7 @@ pub(crate) struct Session<'gate> {
     is_confirming: bool,
     is_filed: bool,
     /// Notes the program's heap blocks from the beginning of the last run that confirms findings.
-    heap: Option<holders::Watching>,
+    heap: Option<holders::WatchedHeap>,
     /// Until its verdict is in the run file, if it gets there.
     under_way: Option<UnderWay>,
 }
@@ -221,7 +221,7 @@ impl<'gate> Session<'gate> {
 
     /// Begins the next run.
     pub(crate) fn begin_run(&mut self) -> Run {
-        let _unnoted = holders::Unnoted::begin();
+        let _unnoted = holders::unnoted();
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         if confirms && !self.policy.held_by.is_zero() {
@@ -243,7 +243,7 @@ impl<'gate> Session<'gate> {
 
     /// Ends `run`, whose body has ended.
     pub(crate) fn finish_run(&mut self, run: Run, end: End) {
-        let _unnoted = holders::Unnoted::begin();
+        let _unnoted = holders::unnoted();
         let scope = run.scope();
         self.since = Some(run.since());
         let as_expected = end.as_expected(self.should_panic);
@@ -277,7 +277,7 @@ impl<'gate> Session<'gate> {
 
     /// Judges the runs and acts on the result.
     pub(crate) fn conclude(mut self) -> Checked {
-        let _unnoted = holders::Unnoted::begin();
+        let _unnoted = holders::unnoted();
         let saw_events = self.input.runs.iter().any(|run| run.saw_events);
         if self.input.untraced.is_none() {
             self.input.untraced = blind::untraced(saw_events, &self.unheard);

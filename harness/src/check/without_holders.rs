@@ -1,38 +1,27 @@
-//! Takes the place of the search for holders in builds without it.
+//! Takes the place of the search for holders in builds without it: nothing is noted, and nothing is
+//! added.
 
+/// No heap is watched.
+pub(super) use std::convert::Infallible as WatchedHeap;
 use std::time::Duration;
 
 use crate::report::check_report::Report;
 
-/// Would note the program's heap blocks.
-#[derive(Debug)]
-pub(super) struct Watching;
-
-/// Notes nothing.
-pub(super) const fn watch_heap() -> Option<Watching> {
+pub(super) const fn watch_heap() -> Option<WatchedHeap> {
     None
 }
 
-/// Would keep the harness's own blocks apart.
-#[derive(Debug)]
-pub(super) struct Unnoted;
-
-impl Unnoted {
-    /// Keeps nothing apart.
-    pub(super) const fn begin() -> Self {
-        Self
-    }
+pub(super) const fn unnoted() -> Option<WatchedHeap> {
+    None
 }
 
-/// Adds nothing.
 pub(super) const fn add(
     _: &mut Report,
     _: &[Vec<u64>],
     _: Duration,
     _: bool,
-    _: Option<&Watching>,
+    _: Option<&WatchedHeap>,
 ) {
 }
 
-/// Records nothing.
 pub(super) const fn reported_by_allocator(_: u64) {}

@@ -60,6 +60,10 @@ macro_rules! define {
         }
 
         impl Facts {
+            const KEYS: &[&str] = &[
+                "test", "every_test", $(stringify!($fact),)* $(stringify!($name),)*
+            ];
+
             fn options(&self) -> Options {
                 Options {
                     $($fact: self.$fact.map(|written| written.0),)*
@@ -191,6 +195,22 @@ impl File {
 }
 
 impl Allowed {
+    const KEYS: &[&str] = &[
+        "at",
+        "fn",
+        "file",
+        "lib",
+        "allocator",
+        "fingerprint",
+        "kind",
+        "up_to",
+        "up_to_count",
+        "tests",
+        "reason",
+        "owner",
+        "until",
+    ];
+
     fn entry(&self, stands_in: String) -> Result<Suppression, String> {
         let given = [
             &self.at,

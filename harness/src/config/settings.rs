@@ -19,6 +19,8 @@ macro_rules! settings {
         }
 
         impl GivenSettings {
+            /// Their keys in the file.
+            pub(super) const KEYS: &[&str] = &[$(stringify!($name),)* "strict"];
             /// Their variables, without the prefix.
             pub(super) const VARIABLES: &[&str] = &[$($variable),*];
 

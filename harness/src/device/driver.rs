@@ -245,6 +245,12 @@ pub(crate) fn device_handle(ordinal: usize) -> c_int {
 }
 
 impl Driver {
+    /// Returns the CUDA version that it supports: `13.0`.
+    pub(crate) fn cuda_version(&self) -> Result<String, CuResult> {
+        let version = self.version()?;
+        Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
+    }
+
     /// Returns the number of devices. Fails before `cuInit`.
     pub(crate) fn device_count(&self) -> Result<usize, CuResult> {
         Ok(self.number_of_devices()? as usize)

@@ -6,7 +6,6 @@
 
 pub(crate) mod captures;
 pub(crate) mod contexts;
-#[cfg_attr(not(target_os = "linux"), path = "dl_elsewhere.rs")]
 pub(crate) mod dl;
 pub(crate) mod driver;
 pub(crate) mod exclusion;
@@ -19,6 +18,5 @@ pub(crate) mod mapped;
 pub(crate) mod memory;
 pub(crate) mod neighbours;
 pub(crate) mod pools;
-#[cfg_attr(not(target_os = "linux"), path = "start_elsewhere.rs")]
 pub(crate) mod start;
 pub(crate) mod synchronise;

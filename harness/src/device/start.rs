@@ -1,45 +1,19 @@
 //! Runs code before the program's first thread: `main` has begun, and nothing else is running yet.
+//! Only on Linux, where the start of threads is observed.
 
-#![expect(
-    unsafe_code,
-    reason = "what runs before `main` is in a section of the program's own"
-)]
-
-use std::panic;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
-use gpu_leak_interpose as threads;
+use std::sync::atomic::AtomicUsize;
+#[cfg(feature = "holders")]
+use std::sync::atomic::Ordering;
 
 /// A function to run at that moment. It must be quick if there is nothing to do.
 #[derive(Debug)]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "nothing calls it")
+)]
 pub(crate) struct BeforeFirstThread(pub(crate) fn());
 
 inventory::collect!(BeforeFirstThread);
-
-/// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules the
-/// rest.
-#[used]
-// SAFETY: the section holds pointers to functions of this type, which the C library calls once
-// each; this one stores an atomic. The number puts it before initialisers without one, in whatever
-// order they are linked.
-#[unsafe(link_section = ".init_array.50000")]
-static LEAVE_WORD: extern "C" fn() = leave_word;
-
-/// Shows the command that this program contains the harness: an ELF note without contents.
-#[used]
-// SAFETY: the section only holds data, and this has the format of a note.
-#[unsafe(link_section = ".note.gpu-leak-check")]
-static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
-
-extern "C" fn leave_word() {
-    // SAFETY: these only return numbers of this thread and process.
-    let (this, thread, process) = unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
-    if thread == process {
-        FIRST_THREAD.store(this as usize, Ordering::Relaxed);
-    }
-    threads::before_next_thread(run_all);
-}
 
 /// The C library's descriptor of the program's first thread, 0 if that thread did not load this
 /// code.
@@ -47,19 +21,61 @@ static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
 /// glibc that is also its thread pointer.
+#[cfg(feature = "holders")]
 pub(crate) fn first_thread() -> Option<u64> {
     let known = FIRST_THREAD.load(Ordering::Relaxed);
     (known != 0).then_some(known as u64)
 }
 
-fn run_all() {
-    // Only std knows that `main` has begun, and on which thread.
-    if thread::current().name() != Some("main") {
-        // A library that is loaded with the program starts a thread: too early.
-        return leave_word();
+#[cfg(target_os = "linux")]
+mod at_load {
+    #![expect(
+        unsafe_code,
+        reason = "what runs before `main` is in a section of the program's own"
+    )]
+
+    use std::panic;
+    use std::sync::atomic::Ordering;
+    use std::thread;
+
+    use gpu_leak_interpose as threads;
+
+    use super::{BeforeFirstThread, FIRST_THREAD};
+
+    /// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules
+    /// the rest.
+    #[used]
+    // SAFETY: the section holds pointers to functions of this type, which the C library calls once
+    // each; this one stores an atomic. The number puts it before initialisers without one, in
+    // whatever order they are linked.
+    #[unsafe(link_section = ".init_array.50000")]
+    static LEAVE_WORD: extern "C" fn() = leave_word;
+
+    /// Shows the command that this program contains the harness: an ELF note without contents.
+    #[used]
+    // SAFETY: the section only holds data, and this has the format of a note.
+    #[unsafe(link_section = ".note.gpu-leak-check")]
+    static NOTE: gpu_leak_hooks::Note = gpu_leak_hooks::Note::new();
+
+    extern "C" fn leave_word() {
+        // SAFETY: these only return numbers of this thread and process.
+        let (this, thread, process) =
+            unsafe { (libc::pthread_self(), libc::gettid(), libc::getpid()) };
+        if thread == process {
+            FIRST_THREAD.store(this as usize, Ordering::Relaxed);
+        }
+        threads::before_next_thread(run_all);
     }
-    for entry in inventory::iter::<BeforeFirstThread> {
-        // This runs inside the C library, into which nothing may unwind.
-        let _ = panic::catch_unwind(entry.0);
+
+    fn run_all() {
+        // Only std knows that `main` has begun, and on which thread.
+        if thread::current().name() != Some("main") {
+            // A library that is loaded with the program starts a thread: too early.
+            return leave_word();
+        }
+        for entry in inventory::iter::<BeforeFirstThread> {
+            // This runs inside the C library, into which nothing may unwind.
+            let _ = panic::catch_unwind(entry.0);
+        }
     }
 }

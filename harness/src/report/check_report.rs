@@ -19,7 +19,7 @@ use crate::judge::{
 use crate::ledger::Place;
 
 /// The result of one check.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Report {
     /// The test's name as libtest prints it, or the name of a block.
@@ -79,51 +79,16 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates a report with this location and status, and nothing else.
-    #[must_use]
-    pub fn new(
-        test: impl Into<String>,
-        file: impl Into<String>,
-        line: u32,
-        column: u32,
-        status: CheckStatus,
-    ) -> Self {
-        Self {
-            test: test.into(),
-            file: file.into(),
-            line,
-            column,
-            status,
-            outcome: None,
-            failed_inside: None,
-            reason: None,
-            findings: Vec::new(),
-            devices: Vec::new(),
-            notes: Vec::new(),
-            unbound: None,
-            configured_by: None,
-            meant_to_stay: None,
-            primaries: Vec::new(),
-            again: None,
-            waited_ms: 0,
-            overhead_ms: 0.0,
-            timeline: None,
-            peaks: Vec::new(),
-            graphs: Vec::new(),
-        }
-    }
-
     /// Creates a report about this subject with this status, and nothing else.
     pub(crate) fn about(subject: Subject, status: CheckStatus) -> Self {
         Self {
+            test: subject.test,
+            file: subject.file,
+            line: subject.line,
+            column: subject.column,
             again: subject.again,
-            ..Self::new(
-                subject.test,
-                subject.file,
-                subject.line,
-                subject.column,
-                status,
-            )
+            status,
+            ..Self::default()
         }
     }
 
@@ -191,8 +156,13 @@ impl Report {
     /// A report of the test `a` with nothing but a status.
     pub(super) fn bare(status: CheckStatus) -> Self {
         Self {
+            test: "a".to_owned(),
+            file: "tests/train.rs".to_owned(),
+            line: 3,
+            column: 1,
+            status,
             overhead_ms: 0.25,
-            ..Self::new("a", "tests/train.rs", 3, 1, status)
+            ..Self::default()
         }
     }
 }

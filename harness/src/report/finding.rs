@@ -15,7 +15,7 @@ use super::held_by::{ended_in, held_by};
 use super::places::in_file;
 use super::text::Rendering;
 use crate::ledger::Place;
-use crate::units::{count, exact_size, quantity};
+use crate::units::{count, exact_size, quantity, with_size};
 
 /// How many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 3;
@@ -225,14 +225,7 @@ fn write_details(
 
 /// For example `2 allocations, 1.00 MiB`.
 fn share(share: &Share) -> String {
-    match share.bytes {
-        0 => quantity(share.count, "allocation"),
-        bytes => format!(
-            "{}, {}",
-            quantity(share.count, "allocation"),
-            exact_size(bytes)
-        ),
-    }
+    with_size(quantity(share.count, "allocation"), share.bytes)
 }
 
 /// For example `allocated here 8 times, freed 6 times`.

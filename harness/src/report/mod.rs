@@ -45,7 +45,7 @@ pub use self::{
     sink::Sink,
     summary::Summary,
     symbols::site,
-    table::{device_title, whole_device},
+    table::{cells, device_title, whole_device},
 };
 #[doc(hidden)]
 pub use gpu_leak_core::escape;

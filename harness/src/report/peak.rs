@@ -2,7 +2,7 @@
 
 use super::check_report::{Peak, Share};
 use super::escape;
-use crate::units::{exact_size, quantity};
+use crate::units::{exact_size, quantity, total};
 
 /// How many source lines of a peak are shown.
 const MAX_LINES: usize = 20;
@@ -27,9 +27,7 @@ pub fn peak_lines(peak: &Peak) -> Vec<String> {
         lines.push(line.trim_end().to_owned());
     }
     if let Some(rest @ [_, ..]) = peak.lines.get(MAX_LINES..) {
-        let bytes = rest
-            .iter()
-            .fold(0, |sum: u64, it| sum.saturating_add(it.bytes));
+        let bytes = total(rest.iter().map(|it| it.bytes));
         let more = quantity(rest.len() as u64, "more line");
         lines.push(format!("  {} at {more}", exact_size(bytes)));
     }

@@ -10,8 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::check_report::Report;
 use super::run_directory::{RunDirectory, UNFINISHED, run_name};
 use super::run_file::{
-    Aborted, Attempt, Began, Environment, Header, Late, Lost, ProcessSnapshot, Record, SCHEMA,
-    SNAPSHOT, Unchecked, Unowned, pid_space,
+    Attempt, Began, Environment, Header, Lost, ProcessSnapshot, Record, SCHEMA, SNAPSHOT,
+    Unchecked, Unowned, pid_space,
 };
 use super::workspace::Workspace;
 use crate::files::through_no_link;
@@ -95,11 +95,6 @@ impl Sink {
         }
     }
 
-    /// Records that something was freed after its check's verdict.
-    pub fn late(&self, late: Late) {
-        self.write(&Record::Late(late));
-    }
-
     /// Writes the newest snapshot, which replaces the previous one.
     pub fn snapshot(&self, snapshot: &ProcessSnapshot) {
         let mut state = self.state();
@@ -124,11 +119,6 @@ impl Sink {
             // Err: there was no snapshot.
             let _ = fs::remove_file(path.with_extension(SNAPSHOT));
         }
-    }
-
-    /// Records that the summary has reported an aborted check.
-    pub fn aborted(&self, aborted: Aborted) {
-        self.write(&Record::Aborted(aborted));
     }
 
     /// Returns the files of the run's other processes, once this process has its own.
@@ -169,7 +159,8 @@ impl Sink {
         }
     }
 
-    fn write(&self, record: &Record<'_>) {
+    /// Adds a record to this process's file, and creates the file before the first one.
+    pub fn write(&self, record: &Record<'_>) {
         let mut state = self.state();
         if let SinkState::Waiting(directory) = &*state {
             *state = match open(directory) {

@@ -123,15 +123,16 @@ pub fn device_title(device: &DeviceTable) -> String {
 /// For example `  driver   allocated`.
 fn label(row: &Row, layer_width: usize) -> String {
     let figure = match row.figure {
-        Figure::Allocated => "allocated",
-        Figure::Reserved => "reserved",
         Figure::Handles => "",
+        figure => figure.name(),
     };
     let layer = padded(&escape::cell(&row.layer), layer_width);
     format!("  {layer}  {figure}").trim_end().to_owned()
 }
 
-fn cells(row: &Row) -> [String; 4] {
+/// Returns the figures of a row: before, after, the difference and the peak.
+#[must_use]
+pub fn cells(row: &Row) -> [String; 4] {
     let is_count = row.figure == Figure::Handles;
     let amount = if is_count { count } else { size };
     let change = if is_count { count_change } else { size_change };

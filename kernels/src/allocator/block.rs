@@ -1,7 +1,6 @@
 //! Blocks, the pieces of segments, in a table that never shrinks.
 
 use std::num::NonZeroU32;
-use std::ops::{Index, IndexMut};
 
 use super::pools::PoolIndex;
 use crate::stream::Stream;
@@ -138,18 +137,6 @@ impl Blocks {
     }
 }
 
-impl Index<BlockId> for Blocks {
-    type Output = Block;
-
-    #[inline]
-    fn index(&self, id: BlockId) -> &Block {
-        &self.slots[id.index()]
-    }
-}
-
-impl IndexMut<BlockId> for Blocks {
-    #[inline]
-    fn index_mut(&mut self, id: BlockId) -> &mut Block {
-        &mut self.slots[id.index()]
-    }
-}
+indexed!(Blocks, |this, id: BlockId| -> Block {
+    this.slots[id.index()]
+});

@@ -2,6 +2,29 @@
 //! splits them into blocks, and keeps freed blocks for later requests. It handles streams, but no
 //! device.
 
+/// Implements `part = whole[index]`, for reading and for writing.
+macro_rules! indexed {
+    ($of:ty, |$this:ident, $at:ident: $index:ty| -> $part:ty { $slot:expr }) => {
+        impl ::std::ops::Index<$index> for $of {
+            type Output = $part;
+
+            #[inline]
+            fn index(&self, $at: $index) -> &$part {
+                let $this = self;
+                &$slot
+            }
+        }
+
+        impl ::std::ops::IndexMut<$index> for $of {
+            #[inline]
+            fn index_mut(&mut self, $at: $index) -> &mut $part {
+                let $this = self;
+                &mut $slot
+            }
+        }
+    };
+}
+
 mod block;
 mod caching;
 mod pending;

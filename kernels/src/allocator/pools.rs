@@ -1,7 +1,5 @@
 //! The cached blocks: those that serve every request, and those that one graph keeps for itself.
 
-use std::ops::{Index, IndexMut};
-
 use super::block::BlockId;
 use super::pool::Pool;
 use super::pool_id::PoolId;
@@ -123,18 +121,6 @@ impl Pools {
     }
 }
 
-impl Index<PoolIndex> for Pools {
-    type Output = Pool;
-
-    #[inline]
-    fn index(&self, index: PoolIndex) -> &Pool {
-        &self.all[index.0]
-    }
-}
-
-impl IndexMut<PoolIndex> for Pools {
-    #[inline]
-    fn index_mut(&mut self, index: PoolIndex) -> &mut Pool {
-        &mut self.all[index.0]
-    }
-}
+indexed!(Pools, |this, index: PoolIndex| -> Pool {
+    this.all[index.0]
+});

@@ -1,8 +1,6 @@
 //! How an allocator counts: a request updates only what cannot be derived; the rest is computed
 //! when the statistics are read.
 
-use std::ops::{Index, IndexMut};
-
 use super::size::PoolKind;
 use super::stats::{Stat, StatByPool, Stats};
 
@@ -241,18 +239,6 @@ impl Tallies {
     }
 }
 
-impl Index<StatFamily> for StatRow {
-    type Output = u64;
-
-    #[inline]
-    fn index(&self, family: StatFamily) -> &u64 {
-        &self.0[family as usize]
-    }
-}
-
-impl IndexMut<StatFamily> for StatRow {
-    #[inline]
-    fn index_mut(&mut self, family: StatFamily) -> &mut u64 {
-        &mut self.0[family as usize]
-    }
-}
+indexed!(StatRow, |this, family: StatFamily| -> u64 {
+    this.0[family as usize]
+});

@@ -9,7 +9,6 @@
 )]
 
 use std::mem::ManuallyDrop;
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -50,6 +49,11 @@ impl Handle {
             handles,
             state,
         }))))
+    }
+
+    #[inline]
+    pub(super) fn state(&self) -> &DeviceState {
+        &self.counted().state
     }
 
     #[inline]
@@ -115,15 +119,6 @@ impl Drop for Handle {
                 });
             }
         }
-    }
-}
-
-impl Deref for Handle {
-    type Target = DeviceState;
-
-    #[inline]
-    fn deref(&self) -> &DeviceState {
-        &self.counted().state
     }
 }
 

@@ -116,11 +116,11 @@ impl Device {
     }
 
     pub(crate) fn id(&self) -> DeviceId {
-        self.0.id
+        self.0.state().id
     }
 
     pub(crate) fn allocator(&self) -> &Allocator {
-        &self.0.allocator
+        &self.0.state().allocator
     }
 
     /// The stream that its operations run on.
@@ -134,7 +134,7 @@ impl Device {
     /// Its implementation.
     #[must_use]
     pub fn backend(&self) -> Backend<'_> {
-        match &self.0.backend {
+        match &self.0.state().backend {
             OwnedBackend::Embedded(embedded) => Backend::Embedded(embedded),
             OwnedBackend::Cuda(cuda) => Backend::Cuda(cuda),
         }
@@ -189,7 +189,7 @@ impl Eq for Device {}
 /// `cuda:0`, `embedded:0`.
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.backend.fmt(out)
+        self.0.state().backend.fmt(out)
     }
 }
 

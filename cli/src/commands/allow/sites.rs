@@ -17,7 +17,7 @@ pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
         for finding in &report.findings {
             if let Some(entry) = finding.exceeds.as_deref() {
                 let sum = in_this_test.entry(entry).or_default();
-                *sum = sum.plus(left_by(finding));
+                *sum = sum.plus(finding.amount());
                 exceeded.entry(entry).or_default().1.add(finding);
             }
         }
@@ -127,7 +127,7 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
             let site = sites.entry((key, report.test.clone())).or_default();
             if site.kind.is_empty() {
                 site.kind = worst.kind.name();
-                site.worst = (left_by(worst), worst.what());
+                site.worst = (worst.amount(), worst.what());
             }
             findings.iter().for_each(|finding| site.noun.add(finding));
             site.in_a_program |= report.is_of_a_program() && report.outcome.is_none();
@@ -135,7 +135,7 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
                 .extend(findings.iter().map(|finding| finding.site.location()));
             let sum = findings
                 .iter()
-                .fold(Left::default(), |sum, finding| sum.plus(left_by(finding)));
+                .fold(Left::default(), |sum, finding| sum.plus(finding.amount()));
             // Two programs may have tests of the same name.
             let left = site.left.entry(report.test.clone()).or_default();
             left.count = left.count.max(sum.count);
@@ -174,13 +174,5 @@ impl Noun {
             Self::One(noun) => noun,
             Self::Unknown | Self::Several => "object",
         }
-    }
-}
-
-/// What a finding left.
-fn left_by(finding: &Finding) -> Left {
-    Left {
-        count: finding.count,
-        bytes: finding.bytes,
     }
 }

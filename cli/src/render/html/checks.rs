@@ -6,12 +6,12 @@ use std::ptr;
 use gpu_leak_check::report::check_report::{
     CheckStatus, DeviceTable, Figure, Finding, Peak, Report, Share,
 };
-use gpu_leak_check::report::{columns, device_title, escape, help, whole_device};
-use gpu_leak_check::units::{count, count_change, size, size_change};
+use gpu_leak_check::report::{cells, columns, device_title, escape, help, whole_device};
+use gpu_leak_check::units::count;
 
 use super::findings::class;
 use super::plot::{Plot, plots};
-use crate::overview::{Group, figure_name};
+use crate::overview::Group;
 use crate::run::Run;
 
 /// How many tests have their timelines and tables in the page, the worst first: a page with ten
@@ -91,7 +91,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     }
     let mut reports: Vec<(&str, &Report)> = Vec::new();
     for process in &run.processes {
-        reports.extend(process.reports.iter().map(|it| (&*process.binary, it)));
+        reports.extend(process.file.reports.iter().map(|it| (&*process.binary, it)));
     }
     reports.sort_by(|(_, left), (_, right)| {
         (left.status.cmp(&right.status)).then_with(|| left.test.cmp(&right.test))
@@ -191,21 +191,18 @@ fn peak_table(peak: &Peak) -> PeakTable {
 
 fn device(table: &DeviceTable) -> Device {
     let row = |row: &gpu_leak_check::report::check_report::Row| {
-        let is_count = row.figure == Figure::Handles;
-        let amount = if is_count { count } else { size };
-        let change = if is_count { count_change } else { size_change };
+        let [baseline, after, difference, peak] = cells(row);
         Layer {
             layer: escape::name(&row.layer),
-            figure: if is_count {
-                ""
-            } else {
-                figure_name(row.figure)
+            figure: match row.figure {
+                Figure::Handles => "",
+                figure => figure.name(),
             },
-            baseline: amount(row.baseline),
-            after: amount(row.after),
-            difference: change(row.baseline, row.after),
+            baseline,
+            after,
+            difference,
             rose: row.after > row.baseline,
-            peak: row.peak.map(amount).unwrap_or_default(),
+            peak,
             remark: row
                 .remark
                 .as_deref()

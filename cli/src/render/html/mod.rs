@@ -23,14 +23,14 @@ use self::findings::{FindingEntry, class, entry};
 use self::long_list::{LongList, not_written};
 use super::Rendering;
 use crate::exit::Outcome;
-use crate::overview::{Overview, figure_name};
+use crate::overview::{Overview, Peak};
 
 const STYLE: &str = include_str!("../../../templates/report.css");
 const SCRIPT: &str = include_str!("../../../templates/report.js");
 
 #[derive(Debug, Template)]
 #[template(path = "report.html")]
-struct Page<'run> {
+struct Page {
     policy: String,
     style: &'static str,
     script: &'static str,
@@ -47,7 +47,7 @@ struct Page<'run> {
     tests: LongList<Test>,
     /// The rest of both lists, as data for the script.
     rest: Option<String>,
-    peaks: Vec<PeakRow<'run>>,
+    peaks: Vec<[String; 5]>,
 }
 
 /// A button that hides or shows the tests of a status and the findings of a kind.
@@ -57,16 +57,6 @@ struct Filter {
     class: &'static str,
     findings: usize,
     tests: usize,
-}
-
-/// A row of the table of peaks.
-#[derive(Debug)]
-struct PeakRow<'run> {
-    place: String,
-    layer: String,
-    figure: &'run str,
-    peak: String,
-    test: String,
 }
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
@@ -117,17 +107,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         findings,
         tests,
         rest,
-        peaks: overview
-            .peaks
-            .iter()
-            .map(|peak| PeakRow {
-                place: escape::name(&peak.place),
-                layer: escape::name(peak.layer),
-                figure: figure_name(peak.figure),
-                peak: peak.amount(),
-                test: escape::name(peak.test),
-            })
-            .collect(),
+        peaks: overview.peaks.iter().map(Peak::cells).collect(),
     };
     page.render().map(String::into_bytes).map_err(not_written)
 }

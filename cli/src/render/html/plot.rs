@@ -18,7 +18,6 @@ use gpu_leak_check::units::{count, quantity, size};
 use self::axes::{BOTTOM, HEIGHT, RunSpan, Scale, Text, WIDTH, coordinate, spans};
 use self::moments::Moments;
 use super::findings::class;
-use crate::overview::figure_name;
 
 /// Runs that are narrower than this have no label.
 const MIN_LABEL_WIDTH: f64 = 62.0;
@@ -179,7 +178,7 @@ fn plot(
                 is_reserved: course.figure == Figure::Reserved,
                 run: name_of(timeline, index),
                 layer: escape::name(&course.layer),
-                figure: figure_name(course.figure),
+                figure: course.figure.name(),
                 start: amount(course.start),
                 peak: amount(course.peak),
                 end: amount(course.end()),

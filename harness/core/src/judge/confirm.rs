@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{Class, Group, Tally};
 use super::finding::{Found, confirmation, location, of_group, repeats};
+use super::group::{Class, Group, Tally};
 use super::growth::gains_always;
 use super::input::CheckInput;
 use super::usage::Amount;

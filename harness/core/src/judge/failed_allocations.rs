@@ -1,7 +1,7 @@
 //! Allocation calls that failed. They are not findings, because nothing is live because of them,
 //! but they often explain a failing test.
 
-use super::diff::Tally;
+use super::group::Tally;
 use super::input::CheckInput;
 use super::usage::Amount;
 use crate::ledger::event::CuResult;

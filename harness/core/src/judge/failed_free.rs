@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashSet;
 
 use super::broken_context::{self, BrokenContext};
-use super::diff::{Class, Diff, Tally, is_the_runtimes_code};
+use super::diff::{Diff, is_the_runtimes_code};
 use super::finding::Found;
+use super::group::{Class, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::passages::passage;

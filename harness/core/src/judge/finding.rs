@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::diff::{Class, Group, Tally};
+use super::group::{Class, Group, Tally};
 use super::input::{CheckInput, RunInput};
 use super::names::NameTable;
 use super::usage::Amount;
@@ -122,19 +122,19 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
         |held: fn(&Holding) -> bool| holdings.iter().filter(|holding| held(holding)).count();
     let named = count(|holding| holding.references != 0);
     let mapped = count(|holding| holding.maps != 0);
-    let (named, mapped) = if holdings.len() == 1 {
-        (
-            (named != 0).then(|| "its handle was not released (cuMemRelease)".to_owned()),
-            (mapped != 0).then(|| "it is still mapped (cuMemUnmap)".to_owned()),
-        )
-    } else {
-        (
-            (named != 0)
-                .then(|| format!("the handles of {named} were not released (cuMemRelease)")),
-            (mapped != 0).then(|| format!("the mappings of {mapped} still exist (cuMemUnmap)")),
-        )
+    let parts = match holdings.len() {
+        1 => [
+            "its handle was not released (cuMemRelease)".to_owned(),
+            "it is still mapped (cuMemUnmap)".to_owned(),
+        ],
+        _ => [
+            format!("the handles of {named} were not released (cuMemRelease)"),
+            format!("the mappings of {mapped} still exist (cuMemUnmap)"),
+        ],
     };
-    let parts: Vec<_> = named.into_iter().chain(mapped).collect();
+    let parts = parts.into_iter().zip([named, mapped]);
+    let parts = parts.filter_map(|(part, count)| (count != 0).then_some(part));
+    let parts: Vec<_> = parts.collect();
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 

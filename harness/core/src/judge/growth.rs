@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::diff::{Class, Group};
 use super::finding::{Found, location, of_group};
+use super::group::{Class, Group};
 use super::input::CheckInput;
 use super::usage::Amount;
 use crate::report::FindingKind;

@@ -11,13 +11,14 @@ use super::limits::{Limits, UsageOverBudget};
 use super::names::NameTable;
 use super::segments::SegmentMap;
 use super::trend::Trend;
-use super::usage::{Amount, LayerName, Usage};
+use super::usage::{Amount, LayerName, LayerUsage, Usage};
 use crate::ledger::event::{CuResult, Key, ThreadNumber};
 use crate::ledger::{
     Anomaly, GraphUsage, Holding, Kind, Layer, MeterReading, Place, Record, ScopeId, StackId,
 };
 use crate::report::{AllowedBy, PrimaryKept, Reason, TimelineRun};
 use crate::suppressions::{Date, Suppression};
+use crate::units::total;
 
 /// One check, from its first baseline to the end of its last run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -154,6 +155,13 @@ pub struct RunInput {
 }
 
 impl RunInput {
+    /// Returns the sum of the figures of this layer for which checks inside the run have failed.
+    pub(crate) fn failed_for(&self, usage: &LayerUsage, figure: fn(&FailedSum) -> u64) -> u64 {
+        let failed = self.failed_inside.iter();
+        let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
+        total(failed.map(figure))
+    }
+
     /// Returns how many allocating and freeing calls there were while the body ran; 0 if it is unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)

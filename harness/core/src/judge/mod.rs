@@ -13,6 +13,7 @@ mod diff;
 mod failed_allocations;
 mod failed_free;
 mod finding;
+mod group;
 mod growth;
 mod input;
 mod kept_alive;

@@ -119,10 +119,7 @@ fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     if more == 0 {
         return 0;
     }
-    let failed = run.failed_inside.iter();
-    let failed = failed.filter(|sum| sum.layer == usage.name && sum.place == usage.place);
-    let failed = total(failed.map(|sum| sum.reserved));
-    more.saturating_sub(failed)
+    more.saturating_sub(run.failed_for(usage, |sum| sum.reserved))
         .saturating_sub(explained(usage, run, input, |_| true))
 }
 

@@ -6,7 +6,7 @@
 
 use super::diff::Diff;
 use super::finding::Found;
-use super::input::{CheckInput, FailedSum, RunInput};
+use super::input::{CheckInput, RunInput};
 use super::rise::Rise;
 use super::usage::{LayerName, LayerUsage};
 use crate::ledger::Kind;
@@ -108,13 +108,7 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     // Compared at both ends, so that freeing a reported block does not hide an unreported one.
     let was = before.map_or(0, LayerUsage::unreported);
     let more = usage.unreported().saturating_sub(was);
-    let is_it = |sum: &&FailedSum| sum.layer == usage.name && sum.place == usage.place;
-    let failed = run
-        .failed_inside
-        .iter()
-        .filter(is_it)
-        .map(|sum| sum.allocated);
-    let failed = total(failed);
+    let failed = run.failed_for(usage, |sum| sum.allocated);
     // A block may be larger than was requested.
     let all = diff
         .groups

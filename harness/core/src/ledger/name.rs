@@ -184,7 +184,7 @@ impl fmt::Display for Layer {
 /// assert_eq!(Place::cuda(1).to_string(), "cuda:1");
 /// assert_eq!(Place::named("wgpu:0").to_string(), "wgpu:0");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u16);
 
 impl Place {

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
-use crate::units::{amount, count, exact_size, listed, noun, quantity};
+use crate::units::{amount, count, exact_size, listed, noun, quantity, with_size};
 
 /// Formats as one line: the kind of the finding, what it is about, the device and the call site.
 ///
@@ -66,11 +66,7 @@ impl Finding {
             return format!("{} reserved by {}", exact_size(self.bytes), allocator(self));
         };
         if kind.is_handle() {
-            let objects = quantity(self.count, noun(kind));
-            return match self.bytes {
-                0 => objects,
-                bytes => format!("{objects}, {}", exact_size(bytes)),
-            };
+            return with_size(quantity(self.count, noun(kind)), self.bytes);
         }
         let memory = memory(kind, self.layer, self.place);
         match (self.bytes, self.count, self.each) {
@@ -86,9 +82,7 @@ impl Finding {
             },
         }
     }
-}
 
-impl Finding {
     /// For example `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
     fn sizes_that_differ(&self) -> Option<String> {
         let total = self.sizes.iter().copied().reduce(Amount::plus)?;
@@ -98,6 +92,39 @@ impl Finding {
         };
         let sizes: Vec<_> = self.sizes.iter().map(one).collect();
         (total == self.amount()).then(|| listed(&sizes))
+    }
+
+    /// Returns what a passage has to do with it: `for comparison: others were freed here`.
+    #[must_use]
+    pub fn says(&self, passage: &Passage) -> String {
+        let (created, freed) = self.verbs();
+        let companion = self.companions.first();
+        let (of, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
+            Some(other) => ("what was created with it", "was", verbs(other.resource).1),
+            None => ("others", "were", freed),
+        };
+        match passage.what {
+            PassageKind::ToFree | PassageKind::ToCallOfFree => {
+                format!("calls both what {created} it and what {freed} {of}")
+            }
+            PassageKind::Freed => match &self.siblings[..] {
+                [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
+                [others] => format!(
+                    "for comparison: {} others were {freed} here",
+                    count(others.count)
+                ),
+                _ => format!("for comparison: {of} {were} {freed} here"),
+            },
+            PassageKind::LedToFree => format!("led to the call that {freed} {of}"),
+            PassageKind::FreesInside => {
+                "frees another address than the allocation returned".to_owned()
+            }
+            PassageKind::Called => "called from here".to_owned(),
+            PassageKind::Later => format!("another was {created} from here, later"),
+            PassageKind::UsesHolder => "the static is used here".to_owned(),
+            PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
+            PassageKind::DropsHolder => "what held it was dropped or cleared here".to_owned(),
+        }
     }
 }
 
@@ -136,41 +163,6 @@ fn allocator(finding: &Finding) -> String {
     }
 }
 
-impl Finding {
-    /// Returns what a passage has to do with it: `for comparison: others were freed here`.
-    #[must_use]
-    pub fn says(&self, passage: &Passage) -> String {
-        let (created, freed) = self.verbs();
-        let companion = self.companions.first();
-        let (of, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
-            Some(other) => ("what was created with it", "was", verbs(other.resource).1),
-            None => ("others", "were", freed),
-        };
-        match passage.what {
-            PassageKind::ToFree | PassageKind::ToCallOfFree => {
-                format!("calls both what {created} it and what {freed} {of}")
-            }
-            PassageKind::Freed => match &self.siblings[..] {
-                [Sibling { count: 1, .. }] => format!("for comparison: another was {freed} here"),
-                [others] => format!(
-                    "for comparison: {} others were {freed} here",
-                    count(others.count)
-                ),
-                _ => format!("for comparison: {of} {were} {freed} here"),
-            },
-            PassageKind::LedToFree => format!("led to the call that {freed} {of}"),
-            PassageKind::FreesInside => {
-                "frees another address than the allocation returned".to_owned()
-            }
-            PassageKind::Called => "called from here".to_owned(),
-            PassageKind::Later => format!("another was {created} from here, later"),
-            PassageKind::UsesHolder => "the static is used here".to_owned(),
-            PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
-            PassageKind::DropsHolder => "what held it was dropped or cleared here".to_owned(),
-        }
-    }
-}
-
 impl Companion {
     /// Returns what it is about: `2 streams`, `1 allocation of pinned memory`.
     #[must_use]
@@ -183,11 +175,7 @@ impl Consequence {
     /// Returns what it is about: `2 streams`, `1 allocation of linear memory, 32.0 MiB`.
     #[must_use]
     pub fn what(&self) -> String {
-        let what = several(self.resource, self.count);
-        match self.bytes {
-            0 => what,
-            bytes => format!("{what}, {}", exact_size(bytes)),
-        }
+        with_size(several(self.resource, self.count), self.bytes)
     }
 }
 

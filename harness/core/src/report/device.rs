@@ -58,54 +58,44 @@ pub struct Row {
     pub remark: Option<String>,
 }
 
-/// What a row counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    /// Bytes handed out and not freed.
-    Allocated,
-    /// Bytes held from the layer below.
-    Reserved,
-    /// Objects.
-    Handles,
+named! {
+    /// What a row counts.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
+    )]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Figure {
+        /// Bytes handed out and not freed.
+        Allocated = "allocated",
+        /// Bytes held from the layer below.
+        Reserved = "reserved",
+        /// Objects.
+        Handles = "handles",
+    }
 }
 
-/// What a part of a device's memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Purpose {
-    /// Allocated through the driver.
-    Driver,
-    /// Held by stream-ordered pools beyond what they have handed out.
-    PoolReserve,
-    /// Reserved for graphs.
-    GraphReserve,
-    /// The local memory of all threads that can run at once.
-    LocalMemory,
-    /// The buffer of `printf` in kernels.
-    Printf,
-    /// The heap that kernels allocate from.
-    Heap,
-    /// The unused rest of partly used pages.
-    Pages,
-}
-
-impl Purpose {
-    /// Returns its name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Driver => "driver",
-            Self::PoolReserve => "pool reserve",
-            Self::GraphReserve => "graph reserve",
-            Self::LocalMemory => "local memory of kernels",
-            Self::Printf => "printf buffer",
-            Self::Heap => "device heap",
-            Self::Pages => "whole pages",
-        }
+named! {
+    /// What a part of a device's memory is for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum Purpose {
+        /// Allocated through the driver.
+        Driver = "driver",
+        /// Held by stream-ordered pools beyond what they have handed out.
+        PoolReserve = "pool reserve",
+        /// Reserved for graphs.
+        GraphReserve = "graph reserve",
+        /// The local memory of all threads that can run at once.
+        LocalMemory = "local memory of kernels",
+        /// The buffer of `printf` in kernels.
+        Printf = "printf buffer",
+        /// The heap that kernels allocate from.
+        Heap = "device heap",
+        /// The unused rest of partly used pages.
+        Pages = "whole pages",
     }
 }
 

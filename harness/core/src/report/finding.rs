@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FindingKind, Frame, Reusable, Site};
+use super::{Budget, Enclosing, FindingKind, Frame, Holder, Outlived, Site};
 use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
 /// One thing that a check reports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Finding {
     /// The kind of the finding.
@@ -112,42 +112,12 @@ impl Finding {
         Self {
             kind,
             layer,
-            resource: None,
-            pool: None,
             place,
-            count: 0,
-            bytes: 0,
-            each: None,
-            sizes: Vec::new(),
             site,
-            allocated: 0,
-            freed: 0,
-            siblings: Vec::new(),
-            companions: Vec::new(),
-            consequences: Vec::new(),
-            is_consequence: false,
-            when: None,
-            order: None,
-            ended: None,
-            confirmed: None,
-            failed: None,
-            rounds: Vec::new(),
-            budget: None,
-            allowed_by: None,
-            exceeds: None,
-            foreign_thread: None,
-            holders: None,
-            not_searched: None,
-            enclosing: None,
-            outlived: Vec::new(),
-            passages: Vec::new(),
-            held_at: Vec::new(),
-            notes: Vec::new(),
+            ..Self::default()
         }
     }
-}
 
-impl Finding {
     /// Returns the number and the total size.
     #[must_use]
     pub const fn amount(&self) -> Amount {
@@ -228,16 +198,6 @@ pub struct Ended {
     pub how: String,
     /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`; none if it is unknown.
     pub at: Option<String>,
-}
-
-/// A heap block that contained the address of something and was freed before it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Outlived {
-    /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
-    pub freed_at: String,
-    /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
-    pub allocated_in: Option<String>,
 }
 
 /// Lines of one function of the program.
@@ -328,74 +288,6 @@ impl fmt::Display for AllowedBy {
     }
 }
 
-/// A place in the program that leads to what a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Holder {
-    /// The place where the chain of pointers begins.
-    pub root: HolderRoot,
-    /// The number of heap blocks in the chain; 0 if the address is stored in the place itself.
-    pub blocks: u32,
-    /// Where these blocks were allocated, as far as that is known, the nearest to the place first, each
-    /// location once: `Cache::new (src/cache.rs:20)`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub allocated_in: Vec<String>,
-}
-
-/// Heap blocks that lead to what a finding is about, although nothing leads to them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Enclosing {
-    /// How many blocks: one contains the address, and each of the others leads to the one before it.
-    pub blocks: u32,
-    /// Whether they lead to each other in cycles: the first of each to the last.
-    pub is_cycle: bool,
-    /// Where they were allocated, the one with the address first, each location once:
-    /// `Node::new (src/node.rs:20)`.
-    pub allocated_in: Vec<String>,
-}
-
-/// A place where a program's own data begins.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct HolderRoot {
-    /// The kind of place.
-    pub kind: HolderKind,
-    /// The variable: `optim::STATE`; for a stack, the function whose frame it is.
-    pub name: Option<String>,
-    /// The thread that owns it: `worker-3`; none for a static. The system keeps the first 15 bytes of a
-    /// name: `data-loader-wor…`.
-    pub thread: Option<String>,
-    /// Functions that use the static: `Cache::get (src/cache.rs:20)`; empty if they are not known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub used_in: Vec<String>,
-    /// Where that thread was started, if the test did: `Loader::open (src/loader.rs:20)`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub started_in: Option<String>,
-    /// Where it was detached, so that nobody can join it: in Rust, where its `JoinHandle` was dropped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detached_in: Option<String>,
-    /// Where that thread waits, unless for the check: `Loader::fill (src/loader.rs:35)`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub waits_in: Option<String>,
-    /// The library that contains it; none for the program itself.
-    pub module: Option<String>,
-}
-
-/// The kind of such a place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum HolderKind {
-    /// A static.
-    Static,
-    /// A thread-local.
-    ThreadLocal,
-    /// A stack.
-    Stack,
-}
-
 /// Resources that were created on the line of a finding, but freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -459,73 +351,6 @@ pub struct FailedRelease {
     /// The location of the call.
     pub site: Site,
 }
-
-/// A limit of the test that was exceeded.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Budget {
-    /// The option that sets it: `max_allocated`.
-    pub limit: Limit,
-    /// The limit, in bytes or allocations.
-    pub allowed: u64,
-    /// What the test reached.
-    pub reached: u64,
-    /// The source lines that contributed, the largest first; for bytes, what was live at the peak. They
-    /// add up to what the test reached. If there are many, the last entry is the sum of the rest. None
-    /// for a reserve.
-    pub shares: Vec<Share>,
-    /// For bytes, the call that reached the peak; none if it is unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<When>,
-    /// For what is counted over the whole test, which allocations one buffer could have served.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reusable: Vec<Reusable>,
-}
-
-/// The contribution of one source line.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-pub struct Share {
-    /// The number of allocations.
-    pub count: u64,
-    /// The number of bytes.
-    pub bytes: u64,
-    /// `src/optim.rs:88`, or `12 other lines`.
-    pub at: String,
-    /// For what was live at a peak, the calls that allocated the first and the last of it; none if all
-    /// of it was live before the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub when: Option<When>,
-    /// How many of them were live before the run.
-    #[serde(default, skip_serializing_if = "super::is_default")]
-    pub earlier: u64,
-}
-
-macro_rules! limits {
-    ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
-        /// The kind of a limit.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-        #[serde(rename_all = "snake_case")]
-        pub enum Limit {
-            $($(#[$doc])* $limit,)*
-        }
-
-        impl Limit {
-            /// All limits.
-            pub const ALL: &[Self] = &[$(Self::$limit),*];
-
-            /// Returns the option that sets the limit.
-            #[must_use]
-            pub const fn option(self) -> &'static str {
-                match self {
-                    $(Self::$limit => stringify!($option),)*
-                }
-            }
-        }
-    };
-}
-gpu_leak_check_options::budgets!(limits);
 
 /// What further runs of the body showed about a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

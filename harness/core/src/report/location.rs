@@ -73,9 +73,7 @@ impl Site {
         }
         (!callers.is_empty()).then(|| callers.join(" ← "))
     }
-}
 
-impl Site {
     /// Returns the user's line and its callers: `cache::evict (src/cache.rs:37) ← src/a.rs:12`.
     #[must_use]
     pub fn shown(&self, test: &str) -> String {
@@ -88,9 +86,7 @@ impl Site {
             None => line,
         }
     }
-}
 
-impl Site {
     /// Returns the frames of the program's own functions from this line outwards.
     pub fn users_frames(&self) -> impl Iterator<Item = &Frame> + Clone {
         let frames = self.user.and_then(|user| self.frames.get(user..));

@@ -1,8 +1,34 @@
 //! What a check found, as data: everything that is printed or written comes from these types.
 
+/// Defines an enum whose values have names.
+macro_rules! named {
+    (
+        $(#[$meta:meta])*
+        pub enum $type:ident { $($(#[$doc:meta])* $value:ident = $name:literal,)* }
+    ) => {
+        $(#[$meta])*
+        pub enum $type { $($(#[$doc])* $value,)* }
+
+        impl $type {
+            /// All values, in the order of declaration.
+            pub const ALL: &[Self] = &[$(Self::$value),*];
+
+            /// Returns its name in reports.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$value => $name,)*
+                }
+            }
+        }
+    };
+}
+
+mod budget;
 mod description;
 mod device;
 mod finding;
+mod holder;
 mod location;
 mod meant_to_stay;
 mod peak;
@@ -11,12 +37,13 @@ mod site;
 mod status;
 mod timeline;
 
+pub use budget::{Budget, Limit, Share};
 pub use device::{DeviceTable, Figure, Part, PrimaryKept, Purpose, Row, WholeDevice};
 pub use finding::{
-    AllowedBy, Budget, Companion, Confirmation, Consequence, Enclosing, Ended, FailedRelease,
-    Finding, Holder, HolderKind, HolderRoot, Limit, Outlived, Passage, PassageKind, Share, Sibling,
-    When, verbs,
+    AllowedBy, Companion, Confirmation, Consequence, Ended, FailedRelease, Finding, Passage,
+    PassageKind, Sibling, When, verbs,
 };
+pub use holder::{Enclosing, Holder, HolderKind, HolderRoot, Outlived};
 #[doc(hidden)]
 pub use location::{begins_in_test, full};
 pub(crate) use location::{is_of_test, name, without_modules};

@@ -4,43 +4,36 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a finding, worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FindingKind {
-    /// Something that was created still exists.
-    Leaked,
-    /// A free or destroy call returned an error.
-    FailedFree,
-    /// An allocator holds more than before, and nothing live explains it.
-    Retained,
-    /// A call site holds more after every round.
-    Grew,
-    /// A limit of the test was exceeded.
-    OverBudget,
-    /// Created once, kept, and not created again.
-    FirstUse,
-    /// Left by the first run of the body and freed by a later one.
-    Deferred,
-    /// Still held, and allowed.
-    Allowed,
+named! {
+    /// The kind of a finding, worst first.
+    #[derive(
+        Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    )]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum FindingKind {
+        /// Something that was created still exists.
+        #[default]
+        Leaked = "leaked",
+        /// A free or destroy call returned an error.
+        FailedFree = "failed-free",
+        /// An allocator holds more than before, and nothing live explains it.
+        Retained = "retained",
+        /// A call site holds more after every round.
+        Grew = "grew",
+        /// A limit of the test was exceeded.
+        OverBudget = "over-budget",
+        /// Created once, kept, and not created again.
+        FirstUse = "first-use",
+        /// Left by the first run of the body and freed by a later one.
+        Deferred = "deferred",
+        /// Still held, and allowed.
+        Allowed = "allowed",
+    }
 }
 
 impl FindingKind {
-    /// All kinds, worst first.
-    pub const ALL: &[Self] = &[
-        Self::Leaked,
-        Self::FailedFree,
-        Self::Retained,
-        Self::Grew,
-        Self::OverBudget,
-        Self::FirstUse,
-        Self::Deferred,
-        Self::Allowed,
-    ];
-
     /// Whether it fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
@@ -51,26 +44,11 @@ impl FindingKind {
             Self::FirstUse | Self::Deferred | Self::Allowed => false,
         }
     }
-
-    /// Returns its name: `failed-free`.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Leaked => "leaked",
-            Self::FailedFree => "failed-free",
-            Self::Retained => "retained",
-            Self::Grew => "grew",
-            Self::OverBudget => "over-budget",
-            Self::FirstUse => "first-use",
-            Self::Deferred => "deferred",
-            Self::Allowed => "allowed",
-        }
-    }
 }
 
 /// The result of a check: the kind of its worst finding, or why there could be none. In a file it
 /// is one word, the [`name`](Self::name).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -78,6 +56,7 @@ pub enum CheckStatus {
     /// The result is not reliable.
     Inconclusive,
     /// Nothing could be measured.
+    #[default]
     NotMeasured,
     /// The process ended inside the test.
     Aborted,
@@ -144,17 +123,19 @@ impl PartialOrd for CheckStatus {
     }
 }
 
-/// The outcome of a report for its test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// The test passes without a report.
-    Pass,
-    /// The test passes and the report is printed.
-    Warn,
-    /// The test fails.
-    Fail,
+named! {
+    /// The outcome of a report for its test.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Outcome {
+        /// The test passes without a report.
+        Pass = "pass",
+        /// The test passes and the report is printed.
+        Warn = "warn",
+        /// The test fails.
+        Fail = "fail",
+    }
 }
 
 #[cfg(test)]

@@ -10,10 +10,10 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ledger::Place;
 use crate::ledger::event::{ContextUid, Event};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The contexts of this process.
 pub(super) static CONTEXTS: Contexts = Contexts::new();
@@ -75,7 +75,7 @@ impl Contexts {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Context>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.known)
     }
 
     fn changed(&self) -> u32 {
@@ -242,7 +242,7 @@ impl PrimaryTurn {
         }
         let device = &DEVICES[device.unsigned_abs() as usize % DEVICES.len()];
         Some(Self {
-            _device: device.lock().unwrap_or_else(PoisonError::into_inner),
+            _device: locked(device),
         })
     }
 }

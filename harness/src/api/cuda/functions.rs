@@ -38,7 +38,7 @@ use super::intercept::intercept;
 use super::{look_up, state};
 #[cfg(test)]
 use crate::api::wrapper::with_zeros;
-use crate::api::wrapper::{is_listening, look_up, name, watched};
+use crate::api::wrapper::{is_listening, name, table};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
@@ -70,28 +70,17 @@ pub(super) const fn is_per_thread(name: &str) -> bool {
 
 macro_rules! functions {
     ($($($name:ident[$since:literal])|+ = |$($parameter:ident: $type:ty),*| $does:expr),* $(,)?) => {
-        #[expect(non_camel_case_types, reason = "named as the functions are")]
-        #[derive(Clone, Copy)]
-        enum Id { $($($name,)+)* }
-
-        const COUNT: usize = [$($(Id::$name),+),*].len();
-
-        /// The slots, by driver and function.
-        static SLOTS: [[Slot; COUNT]; DRIVERS] = [const { [const { Slot::empty() }; COUNT] }; DRIVERS];
+        table! {
+            DRIVERS = [0 1];
+            $($($name)+)*;
+            c"cuGetProcAddress" = first, FIRST;
+            c"cuGetProcAddress_v2" = second, SECOND;
+        }
 
         /// All names, in the order of the rows.
         pub(super) static VARIANTS: [Variant; COUNT] = [$($(
             Variant { name: name!($name), since: $since },
         )+)*];
-
-        static BY_DRIVER: [[WatchedFunction; DRIVERS]; COUNT + 2] = [
-            $($(watched!(Id::$name, [0 1]),)+)*
-            look_up!(c"cuGetProcAddress", first, FIRST, [0 1]),
-            look_up!(c"cuGetProcAddress_v2", second, SECOND, [0 1]),
-        ];
-
-        /// The functions that look-ups return wrappers for.
-        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_DRIVER.as_flattened();
 
         #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
         mod wrappers {
@@ -125,7 +114,7 @@ macro_rules! wrapper {
             type Real = unsafe extern "C" fn($($type),*) -> CuResult;
             // SAFETY: the slot holds the function of this name, which has these parameters in every
             // driver.
-            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][Id::$name as usize].real()) };
+            let real = unsafe { mem::transmute::<*const (), Real>(SLOTS[DRIVER][FunctionId::$name as usize].real()) };
             // SAFETY: this is the caller's own call, forwarded unchanged.
             let mut forward = || unsafe { real($($parameter),*) };
             if !is_listening() {

@@ -23,22 +23,17 @@ use super::call::{Call, key, named, place_of};
 use super::contexts::{CONTEXTS, PrimaryTurn};
 use super::listener::Listener;
 use super::{graphs, state};
-use crate::api::wrapper::{broken, initialises, unbroken};
+use crate::api::wrapper::{initialises, reported};
 use crate::capture::caller_without_stack;
-use crate::device::driver;
 use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction};
-use crate::device::{captures, exit};
+use crate::device::{captures, driver};
 use crate::ledger::event::{CuResult, Event, Space, Ticket};
 use crate::ledger::{self, Kind};
-use crate::recursion_guard::{quiet, try_quiet};
 
 mod creation;
 mod release;
 
-/// A call that a row of the table describes.
-///
-/// `Begun` is what its end needs from its beginning. It is filled in place, because moving it would cost
-/// more than filling it.
+/// A call that a row of the table describes. `Begun` is what its end needs from its beginning.
 pub(super) trait Intercepted<Begun: Default> {
     /// Reports that the call is about to be made. `begun` is empty.
     ///
@@ -63,38 +58,27 @@ pub(super) fn intercept<Begun: Default>(
     per_thread: bool,
     forward: &mut dyn FnMut() -> CuResult,
 ) -> CuResult {
-    // In a forked child the locks below may be held by threads that do not exist there.
-    if exit::forked() || broken() {
-        return forward();
-    }
-    let Some(at_work) = try_quiet() else {
-        return forward();
-    };
-    state::prepare();
-    let mut listener = Listener {
+    // The process may begin to exit during the call, so the driver is asked for again at its end.
+    let listener = || Listener {
         ledger: ledger::live(),
         contexts: &CONTEXTS,
         driver: driver::get(),
         per_thread,
     };
-    let mut begun = Begun::default();
-    // SAFETY: `call` is built from the parameters of a call that is about to be made.
-    let is_reported = unbroken(|| unsafe { call.began(&listener, &mut begun) });
     // Calls from a tool's function to the driver are part of the same call, and what the tool needs
-    // for itself is not the program's: so the guard is held during the call.
-    let at_work = state::are_two_drivers().then_some(at_work);
-    let error = forward();
-    drop(at_work);
-    if is_reported {
-        let _at_work = quiet();
-        // The process may have begun to exit meanwhile.
-        listener.driver = driver::get();
+    // for itself is not the program's.
+    let is_one_call = state::are_two_drivers;
+    reported(
+        forward,
+        is_one_call,
+        |begun| {
+            state::prepare();
+            // SAFETY: `call` is built from the parameters of a call that is about to be made.
+            unsafe { call.began(&listener(), begun) }
+        },
         // SAFETY: that call has returned `error`.
-        unbroken(|| unsafe { call.ended(&listener, &begun, error) });
-        // Its locks are released while this thread still holds the guard.
-        drop(begun);
-    }
-    error
+        |begun, error| unsafe { call.ended(&listener(), begun, error) },
+    )
 }
 
 /// What the end of a call that neither creates nor frees needs from its beginning.

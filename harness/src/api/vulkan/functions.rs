@@ -29,7 +29,7 @@ use super::structures::{
 use crate::api::pointer::{In, Out};
 #[cfg(test)]
 use crate::api::wrapper::with_zeros;
-use crate::api::wrapper::{is_listening, look_up, watched};
+use crate::api::wrapper::{is_listening, table};
 use crate::ledger::Kind;
 
 /// How many functions with the same name are told apart: the loader's, which serves all devices,
@@ -45,31 +45,12 @@ macro_rules! functions {
             $($name:ident($($parameter:ident: $type:ty),*) $(-> $result:ty)? = $does:expr;)*
         }
     ) => {
-        #[expect(non_camel_case_types, reason = "named as the functions are")]
-        #[derive(Clone, Copy)]
-        enum FunctionId { $($create, $($destroy,)?)* $($end,)* $($name,)* }
-
-        const COUNT: usize = [
-            $(FunctionId::$create, $(FunctionId::$destroy,)?)* $(FunctionId::$end,)* $(FunctionId::$name),*
-        ].len();
-
-        /// The slots, by target and function.
-        static SLOTS: [[Slot; COUNT]; TARGETS] =
-            [const { [const { Slot::empty() }; COUNT] }; TARGETS];
-
-        static BY_TARGET: [[WatchedFunction; TARGETS]; COUNT + 2] = [
-            $(
-                watched!(FunctionId::$create, [0 1 2 3]),
-                $(watched!(FunctionId::$destroy, [0 1 2 3]),)?
-            )*
-            $(watched!(FunctionId::$end, [0 1 2 3]),)*
-            $(watched!(FunctionId::$name, [0 1 2 3]),)*
-            look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, [0 1 2 3]),
-            look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, [0 1 2 3]),
-        ];
-
-        /// The functions that look-ups return wrappers for.
-        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
+        table! {
+            TARGETS = [0 1 2 3];
+            $($create $($destroy)?)* $($end)* $($name)*;
+            c"vkGetInstanceProcAddr" = of_instance, OF_INSTANCE;
+            c"vkGetDeviceProcAddr" = of_device, OF_DEVICE;
+        }
 
         #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
         mod wrappers {

@@ -20,14 +20,13 @@ use super::owners::{self, Owner};
 use super::structures::{Chained, IMPORTS, OF_A_PLANE, ObjectName};
 use super::{labels, pools, state};
 use crate::api::pointer::In;
-use crate::api::wrapper::{broken, initialises, unbroken};
+use crate::api::wrapper::{initialises, reported};
 use crate::capture::{caller, freeing_caller, stack};
 use crate::device::exit;
 use crate::ledger::event::{
     ContextEnd, ContextUid, Creation, CuResult, Event, Key, Space, StackId, Ticket,
 };
 use crate::ledger::{self, Kind, Layer, Ledger, Place};
-use crate::recursion_guard::{quiet, try_quiet};
 
 /// `VkResult`
 pub(super) type VkResult = i32;
@@ -42,48 +41,31 @@ pub(super) fn intercept(
     real: *const (),
     forward: &mut dyn FnMut() -> VkResult,
 ) -> VkResult {
-    // In a forked child the locks below may be held by threads that do not exist there.
-    if exit::forked() || broken() {
-        return forward();
-    }
-    // What layers and drivers do with Vulkan inside the program's call is part of that call.
-    let Some(_at_work) = try_quiet() else {
-        return forward();
-    };
-    state::prepare();
-    let reporter = Reporter {
+    let reporter = || Reporter {
         ledger: ledger::live(),
     };
-    let mut begun = BegunCall::default();
-    // SAFETY: `call` is built from the parameters of a call that is about to be made.
-    let is_reported = unbroken(|| unsafe { reporter.began(call, &mut begun) });
-    let result = forward();
-    if is_reported {
-        let _at_work = quiet();
+    // What layers and drivers do with Vulkan inside the program's call is part of that call.
+    let is_one_call = || true;
+    reported(
+        forward,
+        is_one_call,
+        |begun| {
+            exit::install();
+            // SAFETY: `call` is built from the parameters of a call that is about to be made.
+            unsafe { reporter().began(call, begun) }
+        },
         // SAFETY: that call has returned `result`.
-        unbroken(|| unsafe { reporter.ended(call, begun, result, real) });
-    }
-    result
+        |begun, result| unsafe { reporter().ended(call, begun, result, real) },
+    )
 }
 
 /// What the end of a call needs from its beginning.
 #[derive(Default)]
 struct BegunCall {
-    /// The ticket of what the call destroys.
-    ticket: Option<Ticket>,
-    /// Those of more objects.
-    more: Vec<Ticket>,
+    /// The tickets of what the call destroys.
+    tickets: Vec<Ticket>,
     /// The device or instance that the call ends.
     ending: Option<Owner>,
-}
-
-impl BegunCall {
-    fn add(&mut self, ticket: Option<Ticket>) {
-        match self.ticket {
-            None => self.ticket = ticket,
-            Some(_) => self.more.extend(ticket),
-        }
-    }
 }
 
 struct Reporter<'a> {
@@ -114,22 +96,24 @@ impl Reporter<'_> {
                 let uid = owners::get(device).uid;
                 for handle in pools::emptied((uid, pool)) {
                     let key = object_key(child_of(destroys), uid, handle);
-                    begun.add(self.release_began(key));
+                    begun.tickets.extend(self.release_began(key));
                 }
                 if let Some(kind) = destroys {
                     let key = object_key(kind, uid, pool);
-                    begun.add(self.release_began(key));
+                    begun.tickets.extend(self.release_began(key));
                 }
             }
             VulkanCall::DestroysDevice(device) if device != 0 => {
                 begun.ending = owners::ends(device);
                 let instance = begun.ending.map_or(0, |owner| owner.instance());
                 let key = object_key(Kind::Device, owners::get(instance).uid, device);
-                begun.add(self.release_began(key));
+                begun.tickets.extend(self.release_began(key));
             }
             VulkanCall::DestroysInstance(instance) if instance != 0 => {
                 begun.ending = owners::ends(instance);
-                begun.add(self.release_began(instance_key(instance)));
+                begun
+                    .tickets
+                    .extend(self.release_began(instance_key(instance)));
             }
             _ => {}
         }
@@ -140,16 +124,19 @@ impl Reporter<'_> {
     /// # Safety
     ///
     /// As for [`Self::began`], which filled `begun`; `real` is the function that was called.
-    unsafe fn ended(&self, call: &VulkanCall, begun: BegunCall, result: VkResult, real: *const ()) {
+    unsafe fn ended(
+        &self,
+        call: &VulkanCall,
+        begun: &mut BegunCall,
+        result: VkResult,
+        real: *const (),
+    ) {
         let error = if result < 0 {
             result.cast_unsigned()
         } else {
             0
         };
-        if let Some(ticket) = begun.ticket {
-            self.release_ended(ticket, error);
-        }
-        for ticket in begun.more {
+        for ticket in begun.tickets.drain(..) {
             self.release_ended(ticket, error);
         }
         match *call {
@@ -267,30 +254,26 @@ impl Reporter<'_> {
                 caller: caller(),
             });
         }
-        let (mut pool, mut made) = (0, create.made);
+        let without_pool = |count| (count, 0, create.made);
         // SAFETY: as the caller promises, what the call was given has been read, and its results are
         // written if it was successful.
-        let count = unsafe {
+        let (count, pool, made) = unsafe {
             match create.how {
-                Created::Each(_) if result == DEFERRED => 0,
-                Created::Each(count) => count,
-                _ if !is_success => 0,
-                Created::One | Created::Memory(_) => 1,
-                Created::All(count) => count,
-                Created::DescriptorSets(asked) => asked.read().map_or(0, |asked| {
-                    pool = asked.pool;
-                    asked.count
-                }),
-                Created::CommandBuffers(asked) => asked.read().map_or(0, |asked| {
-                    pool = asked.pool;
-                    asked.count
-                }),
-                Created::PipelineBinaries(binaries) => binaries.read().map_or(0, |binaries| {
-                    made = binaries.handles;
-                    binaries.count
-                }),
+                Created::Each(_) if result == DEFERRED => None,
+                Created::Each(count) => Some(without_pool(count)),
+                _ if !is_success => None,
+                Created::One | Created::Memory(_) => Some(without_pool(1)),
+                Created::All(count) => Some(without_pool(count)),
+                Created::DescriptorSets(asked) => {
+                    asked.read().map(|it| (it.count, it.pool, create.made))
+                }
+                Created::CommandBuffers(asked) => {
+                    asked.read().map(|it| (it.count, it.pool, create.made))
+                }
+                Created::PipelineBinaries(made) => made.read().map(|it| (it.count, 0, it.handles)),
             }
-        };
+        }
+        .unwrap_or(without_pool(0));
         let (mut kind, mut place, mut bytes) = (create.kind, owner.place, 0);
         if let Created::Memory(asked) = create.how
             // SAFETY: the driver has read it.
@@ -365,7 +348,7 @@ impl Reporter<'_> {
         let uid = owners::get(destroy.owner).uid;
         let mut release = |handle| {
             let key = object_key(destroy.kind, uid, handle);
-            begun.add(self.release_began(key));
+            begun.tickets.extend(self.release_began(key));
         };
         match destroy.what {
             What::This(0) => {}

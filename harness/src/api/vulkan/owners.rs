@@ -10,6 +10,8 @@ use std::ffi::{CStr, c_char};
 use std::mem;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use gpu_leak_interpose::function;
+
 use super::structures::{DEVICE_LOCAL, DeviceProperties, MemoryProperties, Requirements};
 use crate::device::dl::beside;
 use crate::judge::DeviceName;
@@ -230,7 +232,7 @@ impl Owner {
     unsafe fn ask(&mut self, get: GetAddress, instance: u64, physical: u64) {
         // SAFETY: Vulkan's functions with these names have these types, and get live handles.
         unsafe {
-            let find = |name: &CStr| get(instance, name.as_ptr());
+            let find = |name: &CStr| get(instance, name.as_ptr()).cast_mut().cast();
             if let Some(properties) = function::<GetMemoryProperties>(find(MEMORY_PROPERTIES)) {
                 let mut memory = MemoryProperties::default();
                 properties(physical, &raw mut memory);
@@ -243,8 +245,8 @@ impl Owner {
                 keep_name(self.place, &name.to_string_lossy());
             }
             if let Some(get) = function::<GetAddress>(find(c"vkGetDeviceProcAddr")) {
-                let find = |name: &CStr| function(get(self.handle, name.as_ptr()));
-                self.requirements = REQUIREMENTS.map(find);
+                let find = |name: &CStr| get(self.handle, name.as_ptr()).cast_mut().cast();
+                self.requirements = REQUIREMENTS.map(|name| function(find(name)));
             }
         }
     }
@@ -257,19 +259,6 @@ const REQUIREMENTS: [&CStr; 2] = [
     c"vkGetBufferMemoryRequirements",
     c"vkGetImageMemoryRequirements",
 ];
-
-/// Returns a function that was found; `None` for null.
-///
-/// # Safety
-///
-/// `F` is the type of that function.
-unsafe fn function<F: Copy>(found: *const ()) -> Option<F> {
-    const {
-        assert!(size_of::<F>() == size_of::<*const ()>());
-    }
-    // SAFETY: the caller's promise, and the sizes are equal.
-    (!found.is_null()).then(|| unsafe { mem::transmute_copy::<*const (), F>(&found) })
-}
 
 /// Returns the types of memory, as bits, whose heap is not on the device.
 fn host_types(memory: &MemoryProperties) -> u32 {
@@ -288,7 +277,13 @@ fn host_types(memory: &MemoryProperties) -> u32 {
 fn address_function(created_by: *const ()) -> Option<GetAddress> {
     // SAFETY: the function has this type in every library. The library stays loaded, because
     // wrappers lead to it.
-    unsafe { function(beside(created_by, c"vkGetInstanceProcAddr")) }
+    unsafe {
+        function(
+            beside(created_by, c"vkGetInstanceProcAddr")
+                .cast_mut()
+                .cast(),
+        )
+    }
 }
 
 fn keep_name(place: Place, name: &str) {

@@ -1,13 +1,12 @@
 //! Whether Vulkan's calls are intercepted in this process.
 
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gpu_leak_interpose::Registration;
 
 use super::functions::FUNCTIONS;
 use crate::api::wrapper::broken;
-use crate::device::{dl, exit};
+use crate::device::dl;
 use crate::ledger::event::CuResult;
 
 /// The loader looks up the same names in layers and drivers, and calls them when its own functions
@@ -36,12 +35,6 @@ pub(super) fn used() {
 /// Whether the program uses Vulkan and its calls are intercepted.
 pub(crate) fn is_intercepted() -> bool {
     IS_USED.load(Ordering::Relaxed) && !broken()
-}
-
-/// Prepares what the first intercepted call needs.
-pub(super) fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(exit::install);
 }
 
 /// Whether a function is one of Vulkan's.

@@ -12,7 +12,7 @@ use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::judge::Amount;
 use crate::report::check_report::Report;
-use crate::report::run_file::{self, Aborted, RunFile};
+use crate::report::run_file::{self, Aborted, Record, RunFile};
 use crate::report::{Sink, Summary};
 use crate::sync::{Mutex, locked};
 use crate::{observe, registry};
@@ -111,7 +111,7 @@ fn tell() {
     for test in aborted {
         summary.add_aborted(&test);
         let pid = std::process::id();
-        Sink::global().aborted(Aborted { pid, test });
+        Sink::global().write(&Record::Aborted(Aborted { pid, test }));
     }
     if !concurrency::is_isolated() {
         add_those_of_other_processes(&mut summary);
@@ -152,7 +152,7 @@ fn add_those_of_other_processes(summary: &mut Summary) {
         if !summary.has_aborted(&aborted.test) {
             summary.add_aborted(&aborted.test);
         }
-        Sink::global().aborted(aborted);
+        Sink::global().write(&Record::Aborted(aborted));
     }
 }
 

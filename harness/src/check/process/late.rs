@@ -12,7 +12,7 @@ use crate::judge::CheckResult;
 use crate::ledger::{self, Released, ScopeId};
 use crate::report::Sink;
 use crate::report::check_report::{FindingKind, Report};
-use crate::report::run_file::Late;
+use crate::report::run_file::{Late, Record};
 use crate::sync::{Mutex, locked};
 
 /// A check that found leaks.
@@ -63,7 +63,7 @@ fn tell() {
         .collect();
     for late in all.iter().filter_map(|leaked| late(leaked, &released)) {
         exit_summary::note(&late.sentence());
-        Sink::global().late(late);
+        Sink::global().write(&Record::Late(late));
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use gpu_leak_check_options::units;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::de::{self, Deserializer, Visitor};
 use toml::value::Datetime;
 use wildmatch::WildMatch;
 
@@ -79,31 +79,8 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
 
 /// Parses a list of names in brackets.
 pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    struct ListVisitor;
-
-    impl<'de> Visitor<'de> for ListVisitor {
-        type Value = Vec<String>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("names in brackets, such as [\"train::*\"]")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
-            Err(E::custom(format!(
-                "a list needs brackets: write [{text:?}]"
-            )))
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
-            let mut list = Vec::new();
-            while let Some(name) = names.next_element()? {
-                list.push(name);
-            }
-            Ok(list)
-        }
-    }
-
-    from.deserialize_any(ListVisitor)
+    let what = |_| de::Error::custom("expected names in brackets, such as [\"train::*\"]");
+    Vec::deserialize(from).map_err(what)
 }
 
 /// A size: a whole number of bytes, or text with a unit.

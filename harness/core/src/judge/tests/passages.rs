@@ -38,17 +38,21 @@ fn shown(stacks: &[(u32, &[Frame])], run: impl Fn(&mut Run<'_>)) -> Vec<(Passage
     passages(&twice(prepare, run))
 }
 
+/// What is shown if stack 10 allocates two, of which stack 20 frees one.
+fn shown_beside_a_free(stacks: &[(u32, &[Frame])]) -> Vec<(PassageKind, u32, u32)> {
+    shown(stacks, |run| {
+        come_and_go(run, 10, 20);
+        run.take(10, 8);
+    })
+}
+
 #[test]
 fn if_one_function_allocates_and_frees_it_is_shown_from_one_to_the_other() {
     let stacks: &[(u32, &[Frame])] = &[
         (10, &[wrapper(1), at("decode", 25), at("play", 40)]),
         (20, &[wrapper(2), at("decode", 30), at("play", 40)]),
     ];
-    let found = shown(stacks, |run| {
-        come_and_go(run, 10, 20);
-        run.take(10, 8);
-    });
-    assert_eq!(found, [(ToFree, 25, 30)]);
+    assert_eq!(shown_beside_a_free(stacks), [(ToFree, 25, 30)]);
 }
 
 #[test]
@@ -61,12 +65,10 @@ fn the_function_that_leads_to_both_is_shown_with_the_way_to_the_free_in_another(
             &[wrapper(2), at("release", 21), through, at("send", 60)],
         ),
     ];
-    let found = shown(stacks, |run| {
-        come_and_go(run, 10, 20);
-        run.take(10, 8);
-    });
-    let expected = [(ToCallOfFree, 60, 61), (LedToFree, 50, 50), (Freed, 21, 21)];
-    assert_eq!(found, expected);
+    assert_eq!(
+        shown_beside_a_free(stacks),
+        [(ToCallOfFree, 60, 61), (LedToFree, 50, 50), (Freed, 21, 21)]
+    );
 }
 
 #[test]
@@ -75,11 +77,10 @@ fn a_long_function_is_shown_at_the_call_that_led_to_the_leak_and_at_the_free() {
         (10, &[wrapper(1), at("load", 11), at("work", 100)]),
         (20, &[wrapper(2), at("work", 200)]),
     ];
-    let found = shown(stacks, |run| {
-        come_and_go(run, 10, 20);
-        run.take(10, 8);
-    });
-    assert_eq!(found, [(Called, 100, 100), (Freed, 200, 200)]);
+    assert_eq!(
+        shown_beside_a_free(stacks),
+        [(Called, 100, 100), (Freed, 200, 200)]
+    );
 }
 
 #[test]
@@ -88,19 +89,13 @@ fn the_test_is_shown_only_if_it_allocates_itself() {
         function: Some("app::tests::it".to_owned()),
         ..frame(line)
     };
-    let of = |stacks: &[(u32, &[Frame])]| {
-        shown(stacks, |run| {
-            come_and_go(run, 10, 20);
-            run.take(10, 8);
-        })
-    };
-    let by_another = of(&[
+    let by_another = shown_beside_a_free(&[
         (10, &[at("open", 10), test(90)]),
         (20, &[at("drop", 20), test(92)]),
     ]);
     let freed = (Freed, 20, 20);
     assert_eq!(by_another, [freed]);
-    let itself = of(&[(10, &[test(90)]), (20, &[at("drop", 20), test(92)])]);
+    let itself = shown_beside_a_free(&[(10, &[test(90)]), (20, &[at("drop", 20), test(92)])]);
     assert_eq!(itself, [(ToCallOfFree, 90, 92), freed]);
 }
 

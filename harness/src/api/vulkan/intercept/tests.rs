@@ -22,7 +22,7 @@ fn call(ledger: &Ledger, call: VulkanCall, result: VkResult) {
     // SAFETY: the pointers in `call` are those of live arrays and structures.
     unsafe {
         reporter.began(&call, &mut begun);
-        reporter.ended(&call, begun, result, ptr::null());
+        reporter.ended(&call, &mut begun, result, ptr::null());
     }
 }
 

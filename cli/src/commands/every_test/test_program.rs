@@ -1,0 +1,307 @@
+//! A program of libtest's: lists its tests, and runs each of them in a watched process.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::{self, Command, Output, Stdio};
+
+use gpu_leak_check::__command::{Contents, unheard_allocators};
+use gpu_leak_check::__inject::Settings;
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome as Verdict, Report};
+use gpu_leak_check::report::{Sink, headline};
+
+use super::test_reports::TestReports;
+use crate::exit::{Failure, Outcome, code_of};
+use crate::launch;
+use crate::output::say;
+
+/// A test program and its arguments, as cargo passes them to the runner.
+pub(super) struct TestProgram<'a> {
+    pub(super) path: &'a Path,
+    pub(super) arguments: &'a [OsString],
+}
+
+impl<'a> TestProgram<'a> {
+    pub(super) fn of(words: &'a [OsString]) -> Self {
+        Self {
+            path: Path::new(&words[0]),
+            arguments: &words[1..],
+        }
+    }
+
+    /// The names of its tests; none if it does not list them as libtest does.
+    pub(super) fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
+        let output = Command::new(self.path)
+            .args(list_arguments(self.arguments))
+            .args(more)
+            .args(["--list", "--format", "terse"])
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|why| self.not_started(&why))?;
+        let listed = String::from_utf8_lossy(&output.stdout);
+        Ok(output.status.success().then(|| names(&listed)).flatten())
+    }
+
+    /// Runs the program as cargo would, without the library.
+    pub(super) fn run_unwatched(&self) -> Outcome<u8> {
+        let status = Command::new(self.path).args(self.arguments).status();
+        let status = status.map_err(|why| self.not_started(&why))?;
+        Ok(code_of(status))
+    }
+
+    fn not_started(&self, why: &io::Error) -> Failure {
+        Failure::usage(format!("{} cannot be started: {why}", self.path.display()))
+    }
+
+    /// Records and says that the allocators of this program report to nobody. Returns whether that is a
+    /// failure.
+    pub(super) fn reports_to_nobody(&self) -> bool {
+        let path = self.path.display().to_string();
+        let name = self.name();
+        let report = unheard_allocators(name, &path);
+        let sink = Sink::global();
+        sink.began(&report.test, &report.file, 0);
+        sink.finished(&report);
+        if let Some(reason) = &report.reason {
+            say(format_args!(
+                "note: {name} is not measured: {}; {}",
+                reason.what, reason.remedy
+            ));
+        }
+        report.outcome == Some(Verdict::Fail)
+    }
+
+    /// The command that runs one test again. cargo tells the runner the package; the target is
+    /// named after the program's file in the package's `tests` directory.
+    fn again(&self, test: &str) -> String {
+        let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
+        let mut words = String::from("cargo gpu-leak test --every-test");
+        if let Some(package) = variable("CARGO_PKG_NAME") {
+            words += &format!(" -p {package}");
+            let manifest = variable("CARGO_MANIFEST_DIR");
+            let target =
+                manifest.and_then(|it| target_in(&Path::new(&it).join("tests"), self.name()));
+            if let Some(target) = target {
+                words += &format!(" --test {target}");
+            }
+        }
+        words += &format!(" -- --exact {test}");
+        let has = |word: &str| self.arguments.iter().any(|argument| argument == word);
+        if has("--ignored") || has("--include-ignored") {
+            words += " --include-ignored";
+        }
+        words
+    }
+
+    /// The name of the program without the hash that cargo adds to it.
+    fn name(&self) -> &str {
+        let name = self
+            .path
+            .file_stem()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default();
+        name.rsplit_once('-').map_or(name, |(name, _)| name)
+    }
+
+    /// Runs one test in a process of its own.
+    pub(super) fn run(&self, test: &str, contents: Contents, reports: &TestReports) -> TestResult {
+        match self.run_watched(test, contents, reports) {
+            Ok((output, report)) => TestResult {
+                test: test.to_owned(),
+                passed: output.status.success(),
+                output: [output.stdout, output.stderr].concat(),
+                report,
+            },
+            Err(why) => TestResult {
+                test: test.to_owned(),
+                passed: false,
+                output: why.into_bytes(),
+                report: None,
+            },
+        }
+    }
+
+    fn run_watched(
+        &self,
+        test: &str,
+        contents: Contents,
+        reports: &TestReports,
+    ) -> Result<(Output, Option<Report>), String> {
+        let settings = Settings {
+            name: Some(test.to_owned()),
+            is_test: true,
+            contained_in_child_of: contents.harness.then(process::id),
+            again: Some(self.again(test)),
+            ..Settings::default()
+        };
+        let words: Vec<OsString> = [self.path.as_os_str()]
+            .into_iter()
+            .chain(["--exact", test, "--include-ignored", "--test-threads=1"].map(OsStr::new))
+            .chain(output_arguments(self.arguments))
+            .map(OsStr::to_owned)
+            .collect();
+        let captured = || {
+            let uncaptured = words
+                .iter()
+                .any(|word| word == "--nocapture" || word == "--no-capture");
+            match uncaptured {
+                true => Stdio::inherit(),
+                false => Stdio::piped(),
+            }
+        };
+        // The process inherits the variables that name the directory of the run.
+        let command = launch::watched(&words, &settings);
+        let mut command = command.map_err(|failure| failure.what)?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(captured())
+            .stderr(captured())
+            .spawn();
+        let child = child.map_err(|why| self.not_started(&why).what)?;
+        let number = child.id();
+        let output = child.wait_with_output().map_err(|why| why.to_string())?;
+        Ok((output, reports.report_of(number, test)))
+    }
+}
+
+/// The target of integration tests in `directory` that cargo builds as `program`, in which `_` replaces `-`.
+fn target_in(directory: &Path, program: &str) -> Option<String> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let mut targets = entries.filter_map(|entry| {
+        let path = entry.path();
+        let is_target =
+            path.extension().is_some_and(|end| end == "rs") || path.join("main.rs").is_file();
+        let name = path.file_stem()?.to_str()?.to_owned();
+        is_target.then_some(name)
+    });
+    targets.find(|name| name.replace('-', "_") == program.replace('-', "_"))
+}
+
+/// The program's arguments that are passed to each test's process: those on how output is shown.
+/// The others choose tests, which is done by then, or concern several tests.
+fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
+    let mut passed = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.to_str().unwrap_or_default() {
+            "--nocapture" | "--no-capture" | "--show-output" => passed.push(&**argument),
+            "--color" | "-Z" => {
+                passed.push(argument);
+                passed.extend(rest.next().map(OsString::as_os_str));
+            }
+            "--skip" | "--test-threads" | "--format" | "--logfile" | "--shuffle-seed" => {
+                rest.next();
+            }
+            word if word.starts_with("--color=") || word.starts_with("-Z") => {
+                passed.push(argument);
+            }
+            _ => {}
+        }
+    }
+    passed
+}
+
+/// The arguments of the program that are passed when its tests are listed: all but the format.
+fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
+    let mut kept = Vec::new();
+    let mut rest = arguments.iter();
+    while let Some(argument) = rest.next() {
+        match argument.to_str().unwrap_or_default() {
+            "--format" => {
+                rest.next();
+            }
+            word if word.starts_with("--format=") => {}
+            _ => kept.push(&**argument),
+        }
+    }
+    kept
+}
+
+/// The tests in a list in libtest's format; none if it has another format.
+fn names(listed: &str) -> Option<BTreeSet<String>> {
+    let mut names = BTreeSet::new();
+    for line in listed.lines() {
+        match line.rsplit_once(": ") {
+            Some((name, "test")) => names.insert(name.to_owned()),
+            Some((_, "benchmark")) => true,
+            _ => return None,
+        };
+    }
+    Some(names)
+}
+
+/// The result of a test.
+pub(super) struct TestResult {
+    pub(super) test: String,
+    pub(super) passed: bool,
+    pub(super) output: Vec<u8>,
+    pub(super) report: Option<Report>,
+}
+
+impl TestResult {
+    /// Whether the test fails because of what its process left, or because that could not be seen.
+    pub(super) fn is_denied(&self) -> bool {
+        let outcome = self.report.as_ref().and_then(|report| report.outcome);
+        outcome == Some(Verdict::Fail)
+    }
+
+    pub(super) fn outcome(&self) -> String {
+        match &self.report {
+            _ if !self.passed => "FAILED".to_owned(),
+            Some(report) if self.is_denied() => format!("FAILED: {}", headline(report)),
+            Some(report) if report.status != CheckStatus::Clean => {
+                format!("ok, {}", report.status.name())
+            }
+            _ => "ok".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use super::{list_arguments, names, output_arguments, target_in};
+
+    #[test]
+    fn a_target_of_integration_tests_is_known_by_its_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let tests = directory.path();
+        fs::write(tests.join("train-steps.rs"), "").expect("a file");
+        fs::create_dir_all(tests.join("suite")).expect("a directory");
+        fs::write(tests.join("suite/main.rs"), "").expect("a file");
+        fs::create_dir_all(tests.join("support")).expect("a directory");
+        let target = |program| target_in(tests, program);
+        assert_eq!(target("train_steps").as_deref(), Some("train-steps"));
+        assert_eq!(target("suite").as_deref(), Some("suite"));
+        assert_eq!(target("support"), None);
+        assert_eq!(target("train"), None, "unit tests of the library");
+    }
+
+    #[test]
+    fn only_a_list_in_libtests_format_is_accepted() {
+        let listed = names("a::b: test\nwith: colon: test\nspeed: benchmark\n").expect("a list");
+        assert_eq!(Vec::from_iter(listed), ["a::b", "with: colon"]);
+        assert_eq!(names("").map(|names| names.len()), Some(0));
+        assert!(names("training for an hour\n").is_none());
+    }
+
+    #[test]
+    fn output_arguments_are_for_each_test_and_filters_for_the_list() {
+        let words = |words: &str| Vec::from_iter(words.split(' ').map(OsString::from));
+        let given =
+            words("filter --skip --nocapture --color always --format json --show-output -q");
+        assert_eq!(
+            output_arguments(&given),
+            ["--color", "always", "--show-output"]
+        );
+        let listed = list_arguments(&given);
+        let expected = words("filter --skip --nocapture --color always --show-output -q");
+        assert_eq!(listed, expected);
+        assert_eq!(output_arguments(&words("--no-capture")), ["--no-capture"]);
+    }
+}

@@ -1,0 +1,159 @@
+//! What the entries of the configuration file match in a run: those that expired, that match nothing, or
+//! that allow more than is needed.
+
+use std::path::{Path, PathBuf};
+
+use gpu_leak_check::__command::{Suppression, allow_entries, is_for_test, unmatched_overrides};
+use gpu_leak_check::ledger::Kind;
+use gpu_leak_check::report::check_report::{AllowedBy, Finding, Report};
+use gpu_leak_check::report::escape;
+use gpu_leak_check::units::{count, quantity, size};
+
+use crate::exit::{Failure, Outcome};
+use crate::output::test_names;
+use crate::overview::Overview;
+use crate::run::Run;
+use crate::workspace;
+
+/// The entries that allow findings of the run.
+fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
+    let findings = run.reports().flat_map(|report| &report.findings);
+    findings.filter_map(|finding| finding.allowed_by.as_ref())
+}
+
+pub(crate) fn expired(run: &Run) -> Vec<String> {
+    let mut expired: Vec<_> = entries_in_use(run)
+        .filter_map(|entry| Some((&entry.stands_in, entry.expired.as_ref()?)))
+        .map(|(place, day)| {
+            let place = escape::name(place);
+            format!(
+                "{place} allows a finding but expired on {}",
+                escape::name(day)
+            )
+        })
+        .collect();
+    expired.sort_unstable();
+    expired.dedup();
+    expired
+}
+
+/// The configuration file, if every check of the run ended and measured, so that it is known what an entry is
+/// for.
+pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
+    let is_complete = !overview.is_blind() && overview.aborted.is_empty();
+    workspace::configuration().filter(|_| is_complete)
+}
+
+/// The entries and overrides of the configuration file that match nothing in a run of the whole suite.
+pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<Vec<String>> {
+    let findings = run.reports().flat_map(|report| &report.findings);
+    let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
+    let used: Vec<_> = entries_in_use(run)
+        .map(|entry| &*entry.stands_in)
+        .chain(exceeded)
+        .collect();
+    let entries = allow_entries(path, shown).map_err(Failure::usage)?;
+    let unused = entries
+        .iter()
+        .filter(|entry| !used.contains(&&*entry.stands_in));
+    let mut sentences: Vec<_> = unused.map(unmatched_entry).collect();
+    let tests: Vec<_> = run.reports().map(|report| &*report.test).collect();
+    let overrides = unmatched_overrides(path, shown, &tests).map_err(Failure::usage)?;
+    sentences.extend(overrides.into_iter().map(|(stands_in, pattern)| {
+        let pattern = escape::name(&pattern);
+        format!("unmatched: the override at {stands_in} matches no test of this run ({pattern})")
+    }));
+    Ok(sentences)
+}
+
+/// What an entry that allowed nothing is about, and the remedy.
+fn unmatched_entry(entry: &Suppression) -> String {
+    let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
+    let (tests, remedy) = match &tests[..] {
+        [] => (String::new(), "remove the entry"),
+        tests => (
+            format!(" in {}", test_names(tests, 3)),
+            "remove the entry, or restore the test",
+        ),
+    };
+    let about = escape::name(&entry.matches.to_string());
+    let reason = escape::sentence(&entry.reason);
+    format!(
+        "unmatched: {} ({about}{tests}) allowed nothing in this run ({reason}): {remedy}",
+        entry.stands_in
+    )
+}
+
+/// What to lower in an entry that allows clearly more than a run of the whole suite left, and which of its tests
+/// left nothing.
+pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
+    let is_its = |finding: &&Finding| {
+        let by = finding.allowed_by.as_ref();
+        by.is_some_and(|by| by.stands_in == entry.stands_in)
+    };
+    let has_its = |report: &&Report| report.findings.iter().any(|it| is_its(&it));
+    let sum = |report: &Report, of: fn(&Finding) -> u64| {
+        let its = report.findings.iter().filter(is_its).map(of);
+        its.fold(0, u64::saturating_add)
+    };
+    let most = |of| run.reports().map(|report| sum(report, of)).max();
+    let its_tests = |pattern: &str| {
+        let tests: Vec<_> = run
+            .reports()
+            .filter(|report| is_for_test(pattern, &report.test))
+            .collect();
+        tests
+    };
+    let mut findings = run.reports().flat_map(|report| &report.findings);
+    let is_exceeded = findings.any(|it| it.exceeds.as_ref() == Some(&entry.stands_in));
+    let have_all_run = entry.tests.iter().all(|it| !its_tests(it).is_empty());
+    // An entry that matches nothing is reported as unmatched.
+    if is_exceeded || !have_all_run || !run.reports().any(|it| has_its(&it)) {
+        return None;
+    }
+    // A count that varies a little is no reason to lower a bound.
+    let lower = |bound: Option<u64>, left: Option<u64>| {
+        let (bound, left) = (bound?, left?);
+        (left > 0 && left <= bound / 2).then_some((bound, left))
+    };
+    let mut findings = run.reports().flat_map(|report| &report.findings);
+    let is_handle = |it: &Finding| it.resource.is_some_and(Kind::is_handle);
+    let noun = match findings.any(|it| is_its(&it) && is_handle(it)) {
+        true => "object",
+        false => "allocation",
+    };
+    let (mut allowed, mut left, mut lowered) = (Vec::new(), Vec::new(), Vec::new());
+    if let Some((bound, now)) = lower(entry.up_to_count, most(|finding| finding.count)) {
+        allowed.push(quantity(bound, noun));
+        left.push(count(now));
+        lowered.push(format!("up_to_count to {now}"));
+    }
+    if let Some((bound, now)) = lower(entry.up_to, most(|finding| finding.bytes)) {
+        allowed.push(size(bound));
+        left.push(size(now));
+        lowered.push(format!("up_to to {now}"));
+    }
+    let clean = entry.tests.iter().map(String::as_str);
+    let clean: Vec<_> = clean
+        .filter(|pattern| !its_tests(pattern).iter().any(has_its))
+        .collect();
+    let place = escape::name(&entry.stands_in);
+    let these = match clean.len() {
+        1 => "it",
+        _ => "these names",
+    };
+    let clean = (!clean.is_empty()).then(|| {
+        let names = test_names(&clean, clean.len());
+        format!("left nothing in {names}: remove {these} from its `tests`")
+    });
+    match (&allowed[..], clean) {
+        ([], clean) => clean.map(|clean| format!("what {place} allows {clean}")),
+        (_, clean) => Some(format!(
+            "{place} allows up to {}, but no test left more than {}: lower {}{}",
+            allowed.join(" and "),
+            left.join(" and "),
+            lowered.join(" and "),
+            clean.map_or_else(String::new, |clean| format!("; it {clean}"))
+        )),
+    }
+}

@@ -1,0 +1,193 @@
+//! What was left at one call site, by run.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashSet;
+
+use super::usage::Amount;
+use crate::ledger::event::{ContextEnd, ThreadNumber};
+use crate::ledger::{Kind, Layer, Place, Record, StackId};
+
+/// The key by which records are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct GroupKey {
+    /// The layer, place and kind.
+    pub(crate) class: Class,
+    /// The backtrace that represents the call site.
+    pub(crate) stack: StackId,
+}
+
+/// Layer, place and kind: everything about a record except its call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Class {
+    /// The allocator.
+    pub(crate) layer: Layer,
+    /// The place.
+    pub(crate) place: Place,
+    /// The kind.
+    pub(crate) kind: Kind,
+    /// How its context ended, if only that freed the resource; `None` if it is live.
+    pub(crate) ended: Option<ContextEnd>,
+}
+
+impl Class {
+    /// Returns the class of `record`, which is live.
+    pub(crate) fn of(record: &Record) -> Self {
+        let made = &record.made;
+        Self {
+            layer: made.layer,
+            place: made.place,
+            kind: made.kind,
+            ended: None,
+        }
+    }
+}
+
+/// How many different sizes a finding lists.
+const MOST_SIZES: usize = 3;
+
+/// The records of one group in one run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tally {
+    /// Their number and total size.
+    pub(crate) amount: Amount,
+    /// The size of each, if all are the same.
+    pub(crate) each: Option<u64>,
+    /// Their sequence numbers, in order.
+    pub(crate) records: Vec<u64>,
+    /// The size of each record.
+    sizes: Vec<u64>,
+}
+
+impl Tally {
+    /// Adds the record with this number, or anything else of this size.
+    pub(crate) fn add(&mut self, sequence: u64, bytes: u64) {
+        self.each = match (self.amount.count, self.each) {
+            (0, _) => Some(bytes),
+            (_, each) => each.filter(|each| *each == bytes),
+        };
+        self.amount.add(bytes);
+        self.records.push(sequence);
+        self.sizes.push(bytes);
+    }
+
+    /// Returns the amount of each size, the smallest first, if there are a few.
+    pub(crate) fn few_sizes(&self) -> Vec<Amount> {
+        let mut sizes: BTreeMap<u64, Amount> = BTreeMap::new();
+        for bytes in &self.sizes {
+            sizes.entry(*bytes).or_default().add(*bytes);
+        }
+        let are_few = (2..=MOST_SIZES).contains(&sizes.len());
+        sizes.into_values().filter(|_| are_few).collect()
+    }
+
+    /// Returns the part that consists of these records.
+    pub(crate) fn among(&self, records: &FxHashSet<u64>) -> Self {
+        self.filtered(|sequence| records.contains(&sequence))
+    }
+
+    fn filtered(&self, is_wanted: impl Fn(u64) -> bool) -> Self {
+        let mut part = Self::default();
+        part.extend(self, is_wanted);
+        part
+    }
+
+    /// Adds the records of `other` for which `is_wanted` holds.
+    fn extend(&mut self, other: &Self, is_wanted: impl Fn(u64) -> bool) {
+        for (sequence, bytes) in other.records.iter().zip(&other.sizes) {
+            if is_wanted(*sequence) {
+                self.add(*sequence, *bytes);
+            }
+        }
+    }
+
+    /// Removes these records and returns their total amount.
+    fn forget(&mut self, records: &FxHashSet<u64>) -> Amount {
+        let before = self.amount;
+        *self = self.filtered(|sequence| !records.contains(&sequence));
+        before.minus(self.amount)
+    }
+}
+
+/// What the runs of a check left at one call site.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The class and the call site.
+    pub(crate) key: GroupKey,
+    /// What each run left.
+    pub(crate) left: Vec<Tally>,
+    /// What is still live after the last run, of what each run left.
+    pub(crate) kept: Vec<Tally>,
+    /// What is live after each run, from that run and all earlier ones.
+    pub(crate) level: Vec<Amount>,
+    /// How many times each run allocated here.
+    pub(crate) allocated: Vec<u64>,
+    /// The user's line, if known.
+    pub(crate) line: Option<(String, u32)>,
+    /// The threads that allocated what is left.
+    pub(crate) threads: BTreeSet<ThreadNumber>,
+    /// A thread outside every scope that allocated some of it.
+    pub(crate) foreign_thread: Option<ThreadNumber>,
+    /// The backtraces that belong to this call site.
+    pub(crate) stacks: BTreeSet<StackId>,
+    /// The backtrace of the call that ended the context, if only that freed the resource.
+    pub(crate) ended_by: Option<StackId>,
+}
+
+impl Group {
+    pub(crate) fn new(key: GroupKey, runs: usize) -> Self {
+        Self {
+            key,
+            left: vec![Tally::default(); runs],
+            kept: vec![Tally::default(); runs],
+            level: vec![Amount::default(); runs],
+            allocated: vec![0; runs],
+            line: None,
+            threads: BTreeSet::new(),
+            foreign_thread: None,
+            stacks: BTreeSet::new(),
+            ended_by: None,
+        }
+    }
+
+    /// Returns a tally of this size for a part of what run `run` left, without naming records.
+    pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
+        Tally {
+            amount,
+            each: self.left[run].each,
+            ..Tally::default()
+        }
+    }
+
+    /// Returns what run `run` left and a later one freed.
+    pub(crate) fn freed_later(&self, run: usize) -> Amount {
+        self.left[run].amount.minus(self.kept[run].amount)
+    }
+
+    /// Removes these records, because they are reported as something else.
+    pub(crate) fn forget(&mut self, records: &FxHashSet<u64>) {
+        for run in 0..self.left.len() {
+            let forgotten = self.left[run].forget(records);
+            self.kept[run].forget(records);
+            for level in &mut self.level[run..] {
+                *level = level.minus(forgotten);
+            }
+            // A record that a failed free left was not freed by anyone.
+            self.allocated[run] = self.allocated[run].saturating_sub(forgotten.count);
+        }
+    }
+
+    /// Returns the first run that left something.
+    pub(crate) fn first_run(&self) -> Option<usize> {
+        self.left.iter().position(|left| !left.amount.is_zero())
+    }
+
+    /// Returns everything that is kept, from all runs.
+    pub(crate) fn kept_in_all(&self) -> Tally {
+        let mut sum = Tally::default();
+        for kept in &self.kept {
+            sum.extend(kept, |_| true);
+        }
+        sum
+    }
+}

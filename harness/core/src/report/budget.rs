@@ -1,0 +1,72 @@
+//! A limit of a test that was exceeded, and what contributed to it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Reusable, When};
+
+/// A limit of the test that was exceeded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Budget {
+    /// The option that sets it: `max_allocated`.
+    pub limit: Limit,
+    /// The limit, in bytes or allocations.
+    pub allowed: u64,
+    /// What the test reached.
+    pub reached: u64,
+    /// The source lines that contributed, the largest first; for bytes, what was live at the peak. They
+    /// add up to what the test reached. If there are many, the last entry is the sum of the rest. None
+    /// for a reserve.
+    pub shares: Vec<Share>,
+    /// For bytes, the call that reached the peak; none if it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// For what is counted over the whole test, which allocations one buffer could have served.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reusable: Vec<Reusable>,
+}
+
+/// The contribution of one source line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+pub struct Share {
+    /// The number of allocations.
+    pub count: u64,
+    /// The number of bytes.
+    pub bytes: u64,
+    /// `src/optim.rs:88`, or `12 other lines`.
+    pub at: String,
+    /// For what was live at a peak, the calls that allocated the first and the last of it; none if all
+    /// of it was live before the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub when: Option<When>,
+    /// How many of them were live before the run.
+    #[serde(default, skip_serializing_if = "super::is_default")]
+    pub earlier: u64,
+}
+
+macro_rules! limits {
+    ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
+        /// The kind of a limit.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
+        #[serde(rename_all = "snake_case")]
+        pub enum Limit {
+            $($(#[$doc])* $limit,)*
+        }
+
+        impl Limit {
+            /// All limits.
+            pub const ALL: &[Self] = &[$(Self::$limit),*];
+
+            /// Returns the option that sets the limit.
+            #[must_use]
+            pub const fn option(self) -> &'static str {
+                match self {
+                    $(Self::$limit => stringify!($option),)*
+                }
+            }
+        }
+    };
+}
+gpu_leak_check_options::budgets!(limits);

@@ -1,0 +1,216 @@
+//! Collects what a run has left: live records with their owners, anomalies, and what was freed.
+
+use std::cmp::Reverse;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::scopes::tree::{self, FailureId, Lineage, Settled};
+use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Ownership, RunInput};
+use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId};
+use crate::report::check_report::AllowedBy;
+
+/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
+/// ones, each of which is resolved to lines.
+const MOST_FREED: usize = 64;
+
+/// What makes a record or an anomaly a run's own.
+pub(super) struct OfRun<'a> {
+    /// The scopes of the run.
+    pub(super) lineage: &'a Lineage,
+    /// The nested check whose failure ended the body.
+    pub(super) failure: Option<FailureId>,
+}
+
+impl OfRun<'_> {
+    /// Collects what is live and was created inside since the event with this number, with its owner.
+    pub(super) fn collect_records(&self, since: u64, input: &mut RunInput) {
+        let ledger = ledger::live();
+        let handed_over = ledger.handed_over(|scope| self.lineage.has(scope));
+        input.handed_over = handed_over;
+        let records = ledger.select(|record| record.sequence >= since);
+        let of_others = records
+            .iter()
+            .map(|record| (record.made.caller.scope, record.sequence))
+            .filter(|(scope, _)| *scope != ScopeId::NOBODY && !self.lineage.has(*scope));
+        let strangers = tree::unanswered(of_others);
+        for record in records {
+            let scope = record.made.caller.scope;
+            let owner = if scope == ScopeId::NOBODY {
+                // Not counted for a scope that is over.
+                let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
+                is_own.then_some(Ownership::HandedOver)
+            } else if self.lineage.has(scope) {
+                self.own(&record)
+            } else if !strangers.contains(&record.sequence) {
+                let counts = !input.others.may_have_moved_sums();
+                counts.then_some(Ownership::Another)
+            } else if input.others.may_have_moved_sums() {
+                if input.segments.owner(&record, &input.holdings).is_none() {
+                    input.owner_unknown.add(record.made.bytes);
+                }
+                None
+            } else if scope == ScopeId::NONE {
+                Some(Ownership::Foreign(record.made.caller.thread))
+            } else {
+                // A thread whose scope has closed may still be working for an earlier test.
+                input.owner_unknown.add(record.made.bytes);
+                None
+            };
+            input
+                .live
+                .extend(owner.map(|owner| LiveRecord { record, owner }));
+        }
+    }
+
+    /// Collects the anomalies inside the run.
+    pub(super) fn collect_anomalies(&self, since: Mark, input: &mut RunInput) {
+        let ledger = ledger::live();
+        let mut anomalies = ledger.anomalies_since(since);
+        let alone = !input.others.may_have_moved_sums();
+        anomalies.retain(|anomaly| {
+            let scope = anomaly.caller().scope;
+            let is_own = self.lineage.has(scope) || (alone && tree::open_scope(scope).is_none());
+            let ended = anomaly.ended();
+            let record = match anomaly {
+                Anomaly::FailedRelease(failed) => failed.record.as_ref(),
+                _ => ended,
+            };
+            let may_stay =
+                ended.is_some_and(|it| self.lineage.reason(it.made.caller.scope).is_some());
+            let is_settled = record.is_some_and(|it| {
+                matches!(self.lineage.settled(it.sequence), Some(Settled::Failed(by))
+                    if self.failure == Some(*by))
+            });
+            is_own && !may_stay && !is_settled
+        });
+        anomalies.retain(|anomaly| match anomaly {
+            Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
+            _ => true,
+        });
+        input.anomalies = anomalies;
+    }
+
+    /// Adds what was live when its allocator reported its address again: until one is freed, both are
+    /// live, in this run and in later ones.
+    pub(super) fn collect_overwritten(&self, since: u64, mark: Mark, input: &mut RunInput) {
+        let ledger = ledger::live();
+        for anomaly in ledger.anomalies_since(mark) {
+            let Anomaly::Overwritten {
+                record,
+                by: Some(by),
+            } = anomaly
+            else {
+                continue;
+            };
+            let is_own = self.lineage.has(record.made.caller.scope);
+            let is_new = record.sequence >= since;
+            if is_own && is_new && record.made.kind == Kind::Block && is_live(&by) {
+                let owner = self.own(&record);
+                input
+                    .live
+                    .extend(owner.map(|owner| LiveRecord { record, owner }));
+            }
+        }
+    }
+
+    /// Returns the owner of a record that the run's own threads created; `None` if a nested check has
+    /// failed for it.
+    fn own(&self, record: &Record) -> Option<Ownership> {
+        match self.lineage.settled(record.sequence) {
+            Some(Settled::Failed(by)) if self.failure == Some(*by) => return None,
+            Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
+            Some(Settled::Failed(_)) | None => {}
+        }
+        Some(match self.lineage.reason(record.made.caller.scope) {
+            Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),
+            None => Ownership::Session,
+        })
+    }
+}
+
+/// Returns what was freed before by frees that failed.
+pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
+    let failed: FxHashSet<_> = (anomalies.iter())
+        .filter_map(|anomaly| match anomaly {
+            Anomaly::FailedRelease(failed) if failed.record.is_none() => Some(failed.key),
+            _ => None,
+        })
+        .collect();
+    if failed.is_empty() {
+        return Vec::new();
+    }
+    let is_meant = |record: &Record| failed.iter().any(|key| record.is_at(*key));
+    let released = ledger::live().released(is_meant).into_iter();
+    let freed = released.map(|released| Freed {
+        record: released.record,
+        stack: released.stack,
+    });
+    freed.collect()
+}
+
+/// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
+/// `is_all`: whether no scope inside this one created more.
+pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
+    let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
+    let mut are_all_known = is_all;
+    for freed in ledger::live().released(|record| record.made.caller.scope == scope) {
+        let made = &freed.record.made;
+        if freed.stack == StackId::default() {
+            are_all_known = false;
+            continue;
+        }
+        let stacks = (made.caller.stack, freed.stack);
+        let of_stacks = events.entry((made.layer, made.kind, stacks)).or_default();
+        of_stacks.push(((freed.record.sequence, freed.before), made.bytes));
+    }
+    are_all_known &= events.len() <= MOST_FREED;
+    let mut freed: Vec<_> = events
+        .into_iter()
+        .map(|((layer, kind, (allocated, freed)), mut events)| {
+            let count = events.len() as u64;
+            if !are_all_known || events.len() > MOST_IN_ORDER {
+                events.clear();
+            }
+            let (events, sizes) = events.into_iter().unzip();
+            FreedAt {
+                layer,
+                kind,
+                allocated,
+                freed,
+                count,
+                events,
+                sizes,
+            }
+        })
+        .collect();
+    freed.sort_by_key(|it| (Reverse(it.count), it.allocated, it.freed));
+    freed.truncate(MOST_FREED);
+    freed
+}
+
+/// Returns the frees that named an address inside one of the `live` records.
+pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInside> {
+    let unknown = ledger::live().freed_unknown(scope);
+    if unknown.is_empty() {
+        return Vec::new();
+    }
+    let mut live: Vec<_> = live.iter().map(|live| &live.record).collect();
+    live.sort_unstable_by_key(|record| record.key());
+    let inside = unknown.into_iter().filter_map(|(key, by)| {
+        let before = live.partition_point(|record| record.key() <= key);
+        let record = live.get(before.checked_sub(1)?)?;
+        let record = Some(record).filter(|record| record.contains(key))?;
+        Some(FreedInside {
+            record: record.sequence,
+            offset: key.value() - record.made.key.value(),
+            stack: by.stack,
+        })
+    });
+    inside.collect()
+}
+
+/// Whether this record is live.
+fn is_live(record: &Record) -> bool {
+    let known = ledger::live().get(&record.key());
+    known.is_some_and(|known| known.sequence == record.sequence)
+}

@@ -1,0 +1,102 @@
+//! Shared libraries: lists those in the process, and opens more.
+
+#![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
+
+use std::ffi::{CStr, c_void};
+use std::path::Path;
+use std::ptr::NonNull;
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+use linux as loader;
+
+#[cfg(not(target_os = "linux"))]
+mod elsewhere;
+#[cfg(not(target_os = "linux"))]
+use elsewhere as loader;
+
+#[cfg(target_os = "linux")]
+pub(crate) use gpu_leak_interpose::visit_objects as visit;
+#[cfg(feature = "holders")]
+pub(crate) use loader::writable_parts;
+pub(crate) use loader::{beside, changes, exported, keep_loaded_with, modules};
+
+/// How many libraries have been loaded and unloaded so far.
+pub(crate) type Changes = (u64, u64);
+
+/// A shared library of this process. It is never closed, so code and pointers into it stay valid.
+#[derive(Debug)]
+pub(crate) struct Library(NonNull<c_void>);
+
+// SAFETY: a handle is a number for the loader, whose functions accept it on any thread; it is never
+// closed.
+unsafe impl Send for Library {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Opens the library at a path, or one with this name that the loader finds.
+    ///
+    /// # Errors
+    ///
+    /// The loader's message.
+    pub(crate) fn open(file: &Path) -> Result<Self, String> {
+        loader::open(file, false).map(Self)
+    }
+
+    /// Returns the library at this path if it is already loaded.
+    pub(crate) fn loaded(file: &Path) -> Option<Self> {
+        loader::open(file, true).ok().map(Self)
+    }
+
+    /// Returns the function called `name`, as the library exports it, as a function pointer of type `F`, if
+    /// there is one.
+    ///
+    /// # Safety
+    ///
+    /// `F` is a function pointer type with the signature of the library's function `name`.
+    pub(crate) unsafe fn function<F: Copy>(&self, name: &CStr) -> Option<F> {
+        // SAFETY: the handle is open because it is never closed, and the caller guarantees the signature.
+        unsafe { loader::function(self.0, name) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Library, exported, modules};
+
+    #[test]
+    fn the_c_library_is_found_in_the_process_and_has_functions() {
+        let path = modules()
+            .into_iter()
+            .find(|path| path.to_string_lossy().contains("libc.so"))
+            .expect("the C library is loaded");
+        let library = Library::loaded(&path).expect("it is in the process");
+        // SAFETY: the C library's `getpid` takes nothing and returns an int.
+        let getpid: Option<unsafe extern "C" fn() -> i32> = unsafe { library.function(c"getpid") };
+        // SAFETY: as above; the call has no preconditions.
+        let pid = unsafe { getpid.unwrap()() };
+        assert_eq!(u32::try_from(pid).unwrap(), std::process::id());
+    }
+
+    #[test]
+    fn an_exported_function_is_known_by_an_address_inside_it() {
+        let getpid = libc::getpid as *const () as usize;
+        let name = exported(getpid + 1).expect("the C library exports it");
+        assert!(name.contains("getpid"), "{name}");
+        assert_eq!(exported(1), None);
+    }
+
+    #[test]
+    fn a_library_that_is_not_there_is_an_error_with_its_name() {
+        let error = Library::open(Path::new("libgpu-leak-check-missing.so.7")).unwrap_err();
+        assert!(
+            error.contains("libgpu-leak-check-missing.so.7"),
+            "{error:?}"
+        );
+        assert!(Library::loaded(Path::new("libgpu-leak-check-missing.so.7")).is_none());
+    }
+}
