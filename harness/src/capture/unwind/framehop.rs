@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use framehop::{FrameAddress, UnwindRegsNative};
 
-use self::steps::{Frame, Last, Words};
+use self::steps::{LastSlot, ReadWords, UnwoundFrame};
 use super::Frames;
 
 /// Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
@@ -80,7 +80,7 @@ impl Registers {
 }
 
 /// Returns the registers in this frame.
-fn registers(frame: Frame) -> UnwindRegsNative {
+fn registers(frame: UnwoundFrame) -> UnwindRegsNative {
     let (address, sp, fp) = (frame.address, frame.stack_pointer, frame.frame_pointer);
     #[cfg(target_arch = "x86_64")]
     return UnwindRegsNative::new(address, sp, fp);
@@ -89,8 +89,8 @@ fn registers(frame: Frame) -> UnwindRegsNative {
 }
 
 /// Returns the frame that is returned to at `address` with these registers.
-fn frame(address: u64, registers: &UnwindRegsNative) -> Frame {
-    Frame {
+fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
+    UnwoundFrame {
         address,
         stack_pointer: registers.sp(),
         #[cfg(target_arch = "x86_64")]
@@ -104,7 +104,9 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> Frame {
 /// after the return of the first, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     let modules = modules::current()?;
-    let stack = thread::stack_from(here.registers.sp() as usize)?;
+    let pointer = here.registers.sp() as usize;
+    let bounds = thread::stack_of(pointer)?;
+    let (room, stack) = (pointer - bounds.start, pointer..bounds.end);
     let mut read = |address: u64| {
         let address = address as usize;
         let inside = address >= stack.start && address <= stack.end - size_of::<u64>();
@@ -119,12 +121,12 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
         // bounds and what was read before.
         Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
     };
-    let mut caches = caches::borrow();
+    let mut caches = caches::borrow(room)?;
     let (steps, rules) = caches.of(modules);
     let first = FrameAddress::InstructionPointer(here.instruction);
     let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
     let caller = frame.stack_pointer as usize;
-    let mut last = Last::NONE;
+    let mut last = LastSlot::NONE;
     while frames.push(frame.address as usize) {
         if let Some(known) = steps.caller(&mut last, frame, &mut read) {
             frame = known;
@@ -133,7 +135,7 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
         let Some(address) = FrameAddress::from_return_address(frame.address) else {
             break;
         };
-        let mut words = Words::default();
+        let mut words = ReadWords::default();
         let next = rules.unwind(modules, address, registers(frame), &mut |at| {
             let word = read(at);
             words.add(at, word);

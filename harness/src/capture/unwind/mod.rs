@@ -1,12 +1,12 @@
 //! Captures the calling thread's backtrace as return addresses.
 //!
 //! There are two unwinders. `exact` is the one that panics use; it costs about 100 ns per frame.
-//! `framehop` caches what it learned about each return address and is ten times as fast, but it
-//! guesses if the unwind tables contain something that it does not know. So its result is only a
+//! `framehop` caches what it learned about each return address and each frame, and is ten times as fast,
+//! but it guesses if the unwind tables contain something that it does not know. So its result is only a
 //! key: a backtrace that was not seen before is walked by both, and the result of `exact` is
 //! stored. If they differ, the key is not found the next time either, and `exact` keeps handling
-//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, in
-//! unoptimised builds, and under Miri, which has no registers.
+//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and under
+//! Miri, which has no registers.
 //!
 //! Nothing is symbolised here, and frames of the driver stay in: a report trims them by module and
 //! function, which no fixed count could do.
@@ -73,8 +73,8 @@ impl Frames {
 
     /// Adds a caller. Returns whether there is room for another one.
     fn push(&mut self, address: usize) -> bool {
-        if let Some(place) = self.addresses.get_mut(self.count) {
-            *place = address;
+        if self.count < DEPTH {
+            self.addresses[self.count] = address;
             self.count += 1;
         }
         self.count < DEPTH
@@ -89,10 +89,6 @@ impl Frames {
 // A separate frame, from which both unwinders begin.
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
-    // Unoptimised, the quick unwinder is slower: 220 ns per frame.
-    if !cfg!(any(optimised, test)) {
-        return exact_stack(stacks);
-    }
     let here = quick::Registers::new();
     let mut key = Frames::new();
     let Some(caller) = quick::walk(&here, &mut key) else {

@@ -14,7 +14,7 @@ use framehop::{
 
 use super::frame;
 use super::modules::UnwindModules;
-use super::steps::{Frame, Steps};
+use super::steps::{KnownSteps, UnwoundFrame};
 use crate::capture::thread;
 
 type Cache = CacheNative<MustNotAllocateDuringUnwind>;
@@ -24,13 +24,17 @@ type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 /// others.
 const BANKS: usize = 8;
 
+/// How much of the stack is needed to create the caches: an unoptimised build copies each several times
+/// before it is in the heap.
+const ROOM: usize = 256 << 10;
+
 /// framehop's caches.
-pub(super) struct Rules([Cache; BANKS]);
+pub(super) struct CachedRules([Cache; BANKS]);
 
 /// What one walk uses of earlier ones.
 struct Caches {
-    steps: Steps,
-    rules: Rules,
+    steps: KnownSteps,
+    rules: CachedRules,
 }
 
 /// In its own cache line, to avoid false sharing.
@@ -43,16 +47,19 @@ static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 
 /// The caches of one walk, which are returned at its end.
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
-/// Returns the caches that this thread used last, or those of another, or new ones.
-pub(super) fn borrow() -> Borrowed {
-    let caches = places().find_map(take);
-    let caches = caches.unwrap_or_else(|| {
-        Box::new(Caches {
-            steps: Steps::new(),
-            rules: Rules(std::array::from_fn(|_| Cache::new_in())),
+/// Returns the caches that this thread used last, or those of another, or new ones. `room`: how many
+/// bytes of the stack are left. `None` if they are too few to create new caches.
+pub(super) fn borrow(room: usize) -> Option<Borrowed> {
+    let new = || {
+        (room >= ROOM).then(|| {
+            Box::new(Caches {
+                steps: KnownSteps::new(),
+                rules: CachedRules(std::array::from_fn(|_| Cache::new_in())),
+            })
         })
-    });
-    Borrowed(ManuallyDrop::new(caches))
+    };
+    let caches = places().find_map(take).or_else(new)?;
+    Some(Borrowed(ManuallyDrop::new(caches)))
 }
 
 /// Returns all places, this thread's first.
@@ -74,14 +81,17 @@ fn take(place: &Place) -> Option<Box<Caches>> {
 
 impl Borrowed {
     /// Returns the steps and the rules for these modules.
-    pub(super) fn of(&mut self, modules: &'static UnwindModules) -> (&mut Steps, &mut Rules) {
+    pub(super) fn of(
+        &mut self,
+        modules: &'static UnwindModules,
+    ) -> (&mut KnownSteps, &mut CachedRules) {
         let Caches { steps, rules } = &mut **self.0;
         steps.keep_for(ptr::from_ref(modules).addr());
         (steps, rules)
     }
 }
 
-impl Rules {
+impl CachedRules {
     /// Unwinds the frame with this address and these registers. Returns its caller; `None` after a
     /// thread's first frame, or if the caller is unknown.
     pub(super) fn unwind(
@@ -90,7 +100,7 @@ impl Rules {
         address: FrameAddress,
         mut registers: UnwindRegsNative,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<Frame> {
+    ) -> Option<UnwoundFrame> {
         let cache = self.of(address.address_for_lookup());
         let unwinder = &modules.unwinder;
         let found = unwinder.unwind_frame(address, &mut registers, cache, read);

@@ -14,14 +14,14 @@ const WORDS: usize = 2;
 
 /// A frame to which a call returns: what a step from it depends on.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct UnwoundFrame {
     /// The return address; 0 for no frame.
     pub(super) address: u64,
     pub(super) stack_pointer: u64,
     pub(super) frame_pointer: u64,
 }
 
-impl Frame {
+impl UnwoundFrame {
     fn inverted(self) -> Self {
         Self {
             address: !self.address,
@@ -34,43 +34,43 @@ impl Frame {
 /// A step, with all bits of its addresses and words inverted: what holds a leak is searched for in this
 /// memory as well, and a register that a function has saved may contain the address of a leak.
 #[derive(Clone, Copy, Default)]
-struct Step {
-    from: Frame,
+struct KnownStep {
+    from: UnwoundFrame,
     /// The addresses that it reads, and the words that were there.
     read: [(u64, u64); WORDS],
-    to: Frame,
+    to: UnwoundFrame,
     /// The slot of the step that followed it when it was made last.
     next: usize,
 }
 
 /// The last steps, each in the pair of slots that its frame determines.
-pub(super) struct Steps {
+pub(super) struct KnownSteps {
     /// The address of the list of modules with which they were made.
     modules: usize,
     /// One more than frames can have, for what precedes a walk.
-    slots: Box<[Step]>,
+    slots: Box<[KnownStep]>,
 }
 
 /// The slot of the last step of a walk.
-pub(super) struct Last(usize);
+pub(super) struct LastSlot(usize);
 
-impl Last {
+impl LastSlot {
     /// Before the first step.
     pub(super) const NONE: Self = Self(SLOTS);
 }
 
-impl Steps {
+impl KnownSteps {
     pub(super) fn new() -> Self {
         Self {
             modules: 0,
-            slots: vec![Step::default(); SLOTS + 1].into(),
+            slots: vec![KnownStep::default(); SLOTS + 1].into(),
         }
     }
 
     /// Forgets all steps if they were made with other modules than the list at this address.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
-            self.slots.fill(Step::default());
+            self.slots.fill(KnownStep::default());
             self.modules = modules;
         }
     }
@@ -79,10 +79,10 @@ impl Steps {
     #[inline]
     pub(super) fn caller(
         &mut self,
-        Last(last): &mut Last,
-        frame: Frame,
+        LastSlot(last): &mut LastSlot,
+        frame: UnwoundFrame,
         read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<Frame> {
+    ) -> Option<UnwoundFrame> {
         let from = frame.inverted();
         let mut slot = self.slots[*last].next;
         if self.slots[slot].from != from {
@@ -105,7 +105,13 @@ impl Steps {
     }
 
     /// Keeps a step that [`Self::caller`] did not know and that was made with these words.
-    pub(super) fn keep(&mut self, Last(last): &Last, from: Frame, words: &Words, to: Frame) {
+    pub(super) fn keep(
+        &mut self,
+        LastSlot(last): &LastSlot,
+        from: UnwoundFrame,
+        words: &ReadWords,
+        to: UnwoundFrame,
+    ) {
         let read = match words.count {
             1 => [words.first[0]; WORDS],
             WORDS => words.first,
@@ -123,7 +129,7 @@ impl Steps {
     }
 
     /// Returns the slot of this inverted frame or, if it has none, the first one of its pair.
-    fn slot_of(&self, frame: Frame) -> usize {
+    fn slot_of(&self, frame: UnwoundFrame) -> usize {
         // The golden ratio: the upper bits of the product depend on all of the factor.
         let mixed = frame.address.rotate_left(32) ^ frame.stack_pointer;
         let pair = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PAIRS.ilog2());
@@ -134,12 +140,12 @@ impl Steps {
 
 /// The words that a step reads.
 #[derive(Default)]
-pub(super) struct Words {
+pub(super) struct ReadWords {
     first: [(u64, u64); WORDS],
     count: usize,
 }
 
-impl Words {
+impl ReadWords {
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (address, word),
@@ -152,14 +158,14 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::{Frame, Last, Steps, Words};
+    use super::{KnownSteps, LastSlot, ReadWords, UnwoundFrame};
 
-    const FROM: Frame = Frame {
+    const FROM: UnwoundFrame = UnwoundFrame {
         address: 0x1000,
         stack_pointer: 16,
         frame_pointer: 5,
     };
-    const TO: Frame = Frame {
+    const TO: UnwoundFrame = UnwoundFrame {
         address: 0x2000,
         stack_pointer: 32,
         frame_pointer: 6,
@@ -172,13 +178,13 @@ mod tests {
     }
 
     /// Keeps a step that has read these addresses.
-    fn kept(stack: &Stack, addresses: &[u64]) -> Steps {
-        let mut steps = Steps::new();
+    fn kept(stack: &Stack, addresses: &[u64]) -> KnownSteps {
+        let mut steps = KnownSteps::new();
         steps.keep_for(1);
-        let mut last = Last::NONE;
+        let mut last = LastSlot::NONE;
         let known = steps.caller(&mut last, FROM, &mut |at| read(stack, at));
         assert!(known.is_none());
-        let mut words = Words::default();
+        let mut words = ReadWords::default();
         for address in addresses {
             words.add(*address, read(stack, *address));
         }
@@ -186,8 +192,8 @@ mod tests {
         steps
     }
 
-    fn is_known(steps: &mut Steps, frame: Frame, stack: &Stack) -> bool {
-        let mut last = Last::NONE;
+    fn is_known(steps: &mut KnownSteps, frame: UnwoundFrame, stack: &Stack) -> bool {
+        let mut last = LastSlot::NONE;
         let found = steps.caller(&mut last, frame, &mut |at| read(stack, at));
         assert!(found.is_none_or(|found| found == TO));
         found.is_some()
@@ -208,15 +214,15 @@ mod tests {
             changed[read] += 1;
             assert!(!is_known(&mut steps, FROM, &changed), "{addresses:?}");
             let others = [
-                Frame {
+                UnwoundFrame {
                     address: 0x1001,
                     ..FROM
                 },
-                Frame {
+                UnwoundFrame {
                     stack_pointer: 24,
                     ..FROM
                 },
-                Frame {
+                UnwoundFrame {
                     frame_pointer: 6,
                     ..FROM
                 },

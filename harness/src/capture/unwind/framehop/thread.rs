@@ -11,15 +11,16 @@ thread_local! {
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Returns the range from this stack pointer to the end of this thread's stack; `None` if the
-/// pointer is not on that stack, as in a fibre.
-pub(super) fn stack_from(pointer: usize) -> Option<Range<usize>> {
+/// Returns the bounds of this thread's stack; `None` if this stack pointer is not on that stack, as in
+/// a fibre.
+pub(super) fn stack_of(pointer: usize) -> Option<Range<usize>> {
     let (low, high) = BOUNDS.get().unwrap_or_else(|| {
         let bounds = ask().unwrap_or_default();
         BOUNDS.set(Some(bounds));
         bounds
     });
-    (low..high).contains(&pointer).then_some(pointer..high)
+    let stack = low..high;
+    stack.contains(&pointer).then_some(stack)
 }
 
 fn ask() -> Option<(usize, usize)> {

@@ -32,12 +32,13 @@ pub(in crate::capture::unwind) fn walk(
 ) -> ReturnAddresses {
     let mut walked = ReturnAddresses::default();
     modules::refresh();
-    let Some(modules) = modules::current() else {
+    // The search has a stack of its own, with enough room.
+    let (Some(modules), Some(caches)) = (modules::current(), caches::borrow(usize::MAX)) else {
         return walked;
     };
     let mut walk = Walk {
         modules,
-        caches: caches::borrow(),
+        caches,
         end: thread.end,
         word,
     };
