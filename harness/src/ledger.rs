@@ -12,7 +12,7 @@ pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
 pub use gpu_leak_core::ledger::{
     Anomaly, ContextEntry, Counted, Curve, Event, FailedCall, GraphUsage, Holding, InTurn, Ledger,
     Lifetime, Mark, MeterReading, Record, Released, Sample, ScopeId, SiteUsage, StackId, Stacks,
-    UsageKey, Watch, event, script,
+    UnknownFree, UsageKey, Watch, event, script,
 };
 
 use crate::recursion_guard::quiet;

@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::scopes::tree::{self, FailureId, Lineage, Settled};
 use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Ownership, RunInput};
-use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId};
+use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
 /// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
@@ -196,16 +196,20 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
     }
     let mut live: Vec<_> = live.iter().map(|live| &live.record).collect();
     live.sort_unstable_by_key(|record| record.key());
-    let inside = unknown.into_iter().filter_map(|(key, by)| {
-        let before = live.partition_point(|record| record.key() <= key);
-        let record = live.get(before.checked_sub(1)?)?;
-        let record = Some(record).filter(|record| record.contains(key))?;
-        Some(FreedInside {
-            record: record.sequence,
-            offset: key.value() - record.made.key.value(),
-            stack: by.stack,
-        })
-    });
+    let inside = unknown
+        .into_iter()
+        .filter_map(|UnknownFree { key, by, began }| {
+            let before = live.partition_point(|record| record.key() <= key);
+            let record = live.get(before.checked_sub(1)?)?;
+            // What was allocated there after the free is something else.
+            let was_there = record.contains(key) && record.sequence < began;
+            let offset = key.value() - record.made.key.value();
+            (was_there && offset != 0).then_some(FreedInside {
+                record: record.sequence,
+                offset,
+                stack: by.stack,
+            })
+        });
     inside.collect()
 }
 

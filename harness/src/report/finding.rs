@@ -7,7 +7,7 @@ use super::check_report::{
     CheckStatus, Companion, Confirmation, FailedRelease, Finding, FindingKind, Frame, Left,
     Library, Outlived, PassageKind, Report, Reusable, Share, Sibling, Site, When, verbs,
 };
-use gpu_leak_core::report::full;
+use gpu_leak_core::report::{begins_in_test, full};
 
 use super::escape;
 use super::excerpt::{Excerpt, Shown};
@@ -94,9 +94,17 @@ pub(super) fn write(
     let is_quoted = |label| match label {
         "was in" => quotes(PassageKind::DropsHolder) || quotes(PassageKind::FreesInside),
         "others" => {
-            let others = &finding.siblings;
-            let is_one = others.len() == 1 && others[0].allocated_from.is_none();
-            is_one && (quotes(PassageKind::Freed) || quotes(PassageKind::ToFree))
+            let [others] = &finding.siblings[..] else {
+                return false;
+            };
+            let is_of = |part: &str| {
+                let mut passages = finding.shown_passages();
+                passages.any(|it| name(&it.frame.shown()) == name(part))
+            };
+            let mut ways = others.freed_at.split(" ← ");
+            quotes(PassageKind::Freed)
+                && others.allocated_from.is_none()
+                && ways.all(|part| begins_in_test(part) || is_of(part))
         }
         "when" => is_short && finding.shown_passages().next().is_some(),
         _ => false,
@@ -109,6 +117,11 @@ pub(super) fn write(
         how,
         out,
     )
+}
+
+/// Returns the function of a place such as `Pool::new (src/a.rs:12)`.
+fn name(place: &str) -> &str {
+    place.split(" (").next().unwrap_or_default()
 }
 
 /// Returns what a report says at the line of a finding: for a failed free about the call that failed,

@@ -83,7 +83,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         true => ("the program ends", ""),
         false => ("the test ends", " in each round"),
     };
-    let mut passages = finding.passages.iter();
+    let mut passages = finding.shown_passages();
     if let Some(free) = passages.find(|it| it.what == PassageKind::FreesInside) {
         return Some(format!(
             "free the address that the allocation returned, not another one as in {}",

@@ -9,9 +9,9 @@ pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
     }
 }
 
-/// Returns `Pool::new (src/a.rs:12) ← run (:40)` for `Pool::new (src/a.rs:12) ← run (src/a.rs:40)`, unless there are
-/// places in several files.
-pub(super) fn with_one_file_once(text: &str) -> String {
+/// Returns `Pool::new (src/a.rs:12) ← run (:40)` for `Pool::new (src/a.rs:12) ← run (src/a.rs:40)`, and without the
+/// file at all if it is `known`; the same text if there are places in several files.
+pub(super) fn with_one_file_once(text: &str, known: Option<&str>) -> String {
     let places = text.split(" (").filter_map(|part| {
         let (file, line) = part.split_once(')')?.0.rsplit_once(':')?;
         (line.parse::<u32>().is_ok() && !file.contains(' ')).then_some(file)
@@ -21,7 +21,11 @@ pub(super) fn with_one_file_once(text: &str) -> String {
     let [file] = files[..] else {
         return text.to_owned();
     };
-    let (first, rest) = text.split_at(text.find(file).unwrap_or(0) + file.len());
+    let first = match known == Some(file) {
+        true => 0,
+        false => text.find(file).unwrap_or(0) + file.len(),
+    };
+    let (first, rest) = text.split_at(first);
     first.to_owned() + &in_file(rest, Some(file))
 }
 
@@ -52,7 +56,14 @@ mod tests {
             ("drop (a.rs:3) of x (a.rs:4)?", "drop (a.rs:3) of x (:4)?"),
             ("error (see: 1", "error (see: 1"),
         ] {
-            assert_eq!(with_one_file_once(text), short);
+            assert_eq!(with_one_file_once(text, Some("c.rs")), short);
         }
+        let text = "new (a.rs:12) ← run (a.rs:40)";
+        assert_eq!(
+            with_one_file_once(text, Some("a.rs")),
+            "new (:12) ← run (:40)"
+        );
+        let text = "drop (b.rs:12) ← run (a.rs:40)";
+        assert_eq!(with_one_file_once(text, Some("a.rs")), text);
     }
 }

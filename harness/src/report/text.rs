@@ -6,7 +6,7 @@ use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
 use super::excerpt::Sources;
 use super::peak::peak_lines;
-use super::places::{in_file, with_one_file_once};
+use super::places::with_one_file_once;
 use super::style::Style;
 use super::{finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
@@ -112,7 +112,7 @@ pub fn render(report: &Report, how: &Rendering, out: &mut dyn Write) -> fmt::Res
     }
     let file = only_file(&told);
     for help in help {
-        let help = with_one_file_once(&in_file(&help, file.as_deref()));
+        let help = with_one_file_once(&help, file.as_deref());
         writeln!(out, "{cyan}help:{cyan:#} {}", escape::sentence(&help))?;
     }
     if let Some(again) = again {

@@ -96,28 +96,28 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     } in found
     {
         let mut frees: BTreeMap<(StackId, u64), u64> = BTreeMap::new();
+        let mut meant = BTreeSet::new();
         let inside = run.freed_inside.iter();
         for free in inside.filter(|free| records.binary_search(&free.record).is_ok()) {
             *frees.entry((free.stack, free.offset)).or_default() += 1;
+            meant.insert(free.record);
         }
+        let mut passages = Vec::new();
         for ((stack, offset), count) in frees.into_iter().take(MOST_INSIDE) {
-            let site = input
-                .names
-                .site(stack, finding.resource.unwrap_or(Kind::Block));
-            let outside = site.outside_wrapper();
-            // That is the mistake: what others or callers did matters no more.
-            let free = outside.user_frame();
-            let free = free.and_then(|it| passage(PassageKind::FreesInside, it, 0));
-            finding
-                .passages
-                .retain(|it| it.what == PassageKind::FreesInside);
-            let free = free.filter(|it| !finding.passages.contains(it));
-            finding.passages.extend(free);
+            let kind = finding.resource.unwrap_or(Kind::Block);
+            let site = input.names.site(stack, kind).outside_wrapper();
+            let line = site.user_frame();
+            let line = line.and_then(|it| passage(PassageKind::FreesInside, it, 0));
+            passages.extend(line.filter(|it| !passages.contains(it)));
             finding.notes.push(format!(
                 "{} in {} named an address {offset} bytes after the start",
                 quantity(count, "free"),
-                outside.shown(&input.subject.test)
+                site.shown(&input.subject.test)
             ));
+        }
+        // If that is how all of them leaked, it is the mistake, and what others did says nothing.
+        if meant.len() as u64 >= finding.count && !passages.is_empty() {
+            finding.passages = passages;
         }
     }
 }

@@ -8,11 +8,11 @@ use super::contexts::{ContextEntry, ContextTable};
 use super::event::{
     Caller, Creation, CuResult, Event, Key, Record, ScopeId, Space, StackId, Ticket,
 };
-use super::free_log::FreeLog;
+use super::free_log::{FreeLog, UnknownFree};
 use super::kind::Kind;
 use super::name::Place;
 use super::scopes::OpenScopes;
-use super::shard::{EndedFree, FreeEnd};
+use super::shard::{EndedFree, FreeEnd, began};
 use super::shared::Shared;
 use super::stack::Stacks;
 use super::table::Table;
@@ -239,7 +239,11 @@ impl Ledger {
             Some(record) if succeeded(error) => self.freed(record, caller),
             None if succeeded(error) => {
                 self.count_unknown_free();
-                self.free_log.freed_unknown(ended.key, caller);
+                self.free_log.freed_unknown(UnknownFree {
+                    key: ended.key,
+                    by: caller,
+                    began: began(ticket),
+                });
             }
             record => self.anomalies.push(Anomaly::FailedRelease(FailedCall {
                 key: ended.key,

@@ -23,6 +23,17 @@ pub struct Released {
     pub stack: StackId,
 }
 
+/// A successful free of an address that was unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownFree {
+    /// The address.
+    pub key: Key,
+    /// The caller.
+    pub by: Caller,
+    /// The number of the ledger's event with which the call began.
+    pub began: u64,
+}
+
 /// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
 pub(super) struct FreeLog {
@@ -37,7 +48,7 @@ struct LoggedFrees {
     scopes: FxHashSet<ScopeId>,
     released: Vec<Released>,
     /// Successful frees of unknown addresses, by callers in the logged scopes.
-    unknown: Vec<(Key, Caller)>,
+    unknown: Vec<UnknownFree>,
 }
 
 impl FreeLog {
@@ -58,7 +69,7 @@ impl FreeLog {
         log.scopes.retain(|scope| !scopes.contains(scope));
         log.released
             .retain(|released| !scopes.contains(&released.record.made.caller.scope));
-        log.unknown.retain(|(_, by)| !scopes.contains(&by.scope));
+        log.unknown.retain(|free| !scopes.contains(&free.by.scope));
     }
 
     /// Whether any scope was ever logged.
@@ -82,19 +93,19 @@ impl FreeLog {
     }
 
     /// Records that an unknown address was freed.
-    pub(super) fn freed_unknown(&self, key: Key, by: Caller) {
+    pub(super) fn freed_unknown(&self, free: UnknownFree) {
         if self.clock.get().is_some() {
             let mut log = self.lock();
-            if log.scopes.contains(&by.scope) && log.unknown.len() < MOST_UNKNOWN {
-                log.unknown.push((key, by));
+            if log.scopes.contains(&free.by.scope) && log.unknown.len() < MOST_UNKNOWN {
+                log.unknown.push(free);
             }
         }
     }
 
     /// Returns the recorded frees of unknown addresses by callers in `scope`, first one first.
-    pub(super) fn unknown(&self, scope: ScopeId) -> Vec<(Key, Caller)> {
+    pub(super) fn unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
         let log = self.lock();
-        let unknown = log.unknown.iter().filter(|(_, by)| by.scope == scope);
+        let unknown = log.unknown.iter().filter(|free| free.by.scope == scope);
         unknown.copied().collect()
     }
 

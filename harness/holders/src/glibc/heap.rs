@@ -121,7 +121,7 @@ impl Heap {
         let nearest = address - address % GRAIN;
         let lowest = nearest
             .saturating_sub(backward)
-            .max(around.of_arena.start + GRAIN);
+            .max(around.region.start + GRAIN);
         let mut start = nearest;
         while start >= lowest {
             // Most words are not the header of a block that is long enough, which is quicker to see than that
@@ -210,11 +210,11 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
         return mapped_at(start, &around.region, pages);
     }
     let size = header & !FLAGS;
-    if size < SMALLEST || !size.is_multiple_of(GRAIN) {
+    let all = &around.of_arena;
+    if size < SMALLEST || !size.is_multiple_of(GRAIN) || !all.contains(&(start - GRAIN)) {
         return None;
     }
     let end = (start - GRAIN).checked_add(size)?;
-    let all = &around.of_arena;
     let mut next = end;
     let mut in_use = true;
     for _ in 1..ROW {

@@ -99,7 +99,8 @@ impl Roots {
         }
         roots.stacks(&threads, &modules, program, pages, budget);
         let stacks = threads.iter().map(|it| (it.stack.start, it.pointer));
-        let stacks = stacks.chain(threads::own_stack(pages, region));
+        let own = threads::own_stack(pages, region);
+        let stacks = stacks.chain(own.filter(|(_, pointer)| pointer.is_some()));
         roots.heap = heap(maps, &stacks.collect::<Vec<_>>());
         roots.modules = modules;
         roots
@@ -459,9 +460,12 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     let main = maps.iter().filter(|it| it.name == PROGRAM_BREAK);
     let main = main.map(Mapping::addresses);
     let main = main.reduce(|one, other| one.start.min(other.start)..one.end.max(other.end));
-    Heap::new(regions)
-        .with_others(others)
-        .with_main(main.unwrap_or_default())
+    let heap = Heap::new(regions).with_others(others);
+    match main {
+        Some(main) => heap.with_main(main),
+        // Where there is no program break, the main arena is anywhere.
+        None => heap,
+    }
 }
 
 /// Whether a mapping is inaccessible and has the size of a stack guard.

@@ -159,7 +159,8 @@ pub(super) fn own_stack<M: Memory>(
     let top = (&raw const here).addr() as u64;
     let this = fs::read_link("/proc/thread-self").ok()?;
     let id = this.file_name()?.to_str()?.parse().ok();
-    Some((top, thread_pointer(id, top, region(top)?.end, pages)))
+    let end = region(top)?.end.min(top.saturating_add(LARGEST));
+    Some((top, thread_pointer(id, top, end, pages)))
 }
 
 /// How long threads that run are asked again, all together, and how often: one that is about to wait or to

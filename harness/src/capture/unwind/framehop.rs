@@ -103,10 +103,11 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
 /// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
 /// after the return of the first, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
-    let modules = modules::current()?;
     let pointer = here.registers.sp() as usize;
     let bounds = thread::stack_of(pointer)?;
     let (room, stack) = (pointer - bounds.start, pointer..bounds.end);
+    let mut caches = caches::borrow(room)?;
+    let modules = modules::current()?;
     let mut read = |address: u64| {
         let address = address as usize;
         let inside = address >= stack.start && address <= stack.end - size_of::<u64>();
@@ -121,7 +122,6 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
         // bounds and what was read before.
         Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
     };
-    let mut caches = caches::borrow(room)?;
     let (steps, rules) = caches.of(modules);
     let first = FrameAddress::InstructionPointer(here.instruction);
     let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;

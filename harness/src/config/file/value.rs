@@ -79,7 +79,7 @@ pub(super) fn pattern<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WildM
 
 /// Parses a list of names in brackets.
 pub(super) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    let what = |_| de::Error::custom("expected names in brackets, such as [\"train::*\"]");
+    let what = |_| de::Error::custom("expected a list of names in quotes, such as [\"train::*\"]");
     Vec::deserialize(from).map_err(what)
 }
 

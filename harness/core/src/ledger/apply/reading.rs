@@ -1,13 +1,13 @@
 //! The ledger's readings for the judgement.
 
 use super::Ledger;
-use crate::ledger::event::{Caller, Key, ScopeId, StackId};
+use crate::ledger::event::{Key, ScopeId, StackId};
 use crate::ledger::meter::{GraphUsage, MeterReading};
 use crate::ledger::timeline::curve;
 use crate::ledger::usage::Gauge;
 use crate::ledger::{
     Amount, Anomaly, ContextEntry, Counted, Curve, Kind, Layer, Mark, Place, Record, Released,
-    Stacks, UsageKey, Watch,
+    Stacks, UnknownFree, UsageKey, Watch,
 };
 use std::sync::Arc;
 use std::time::Instant;
@@ -207,7 +207,7 @@ impl Ledger {
 
     /// Returns the recorded frees of unknown addresses by callers in this logged scope.
     #[must_use]
-    pub fn freed_unknown(&self, scope: ScopeId) -> Vec<(Key, Caller)> {
+    pub fn freed_unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
         let _quiet = quiet();
         self.free_log.unknown(scope)
     }

@@ -27,6 +27,8 @@ const BANKS: usize = 8;
 /// How much of the stack is needed to create the caches: an unoptimised build copies each several times
 /// before it is in the heap.
 const ROOM: usize = 256 << 10;
+/// How much of it is needed for a walk in an unoptimised build, which copies rows of the tables.
+const ROOM_FOR_A_WALK: usize = 64 << 10;
 
 /// framehop's caches.
 pub(super) struct CachedRules([Cache; BANKS]);
@@ -48,7 +50,7 @@ static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
 /// Returns the caches that this thread used last, or those of another, or new ones. `room`: how many
-/// bytes of the stack are left. `None` if they are too few to create new caches.
+/// bytes of the stack are left. `None` if they are too few.
 pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     let new = || {
         (room >= ROOM).then(|| {
@@ -58,6 +60,9 @@ pub(super) fn borrow(room: usize) -> Option<Borrowed> {
             })
         })
     };
+    if cfg!(debug_assertions) && room < ROOM_FOR_A_WALK {
+        return None;
+    }
     let caches = places().find_map(take).or_else(new)?;
     Some(Borrowed(ManuallyDrop::new(caches)))
 }

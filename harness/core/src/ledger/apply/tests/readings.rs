@@ -160,8 +160,8 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
     let unknown = world.0.freed_unknown(SCOPE);
     // One of the ten thousand is another scope's.
     assert_eq!(
-        (unknown.len(), unknown[0]),
-        (9_999, (super::key(10), by(SCOPE)))
+        (unknown.len(), unknown[0].key, unknown[0].by),
+        (9_999, super::key(10), by(SCOPE))
     );
     assert_eq!(world.0.unknown_releases(), 1 + 2 + 10_010);
     allocate(&world.0, 1, 8, by(SCOPE));
