@@ -1,4 +1,4 @@
-# The project's tasks. `make ci` is what continuous integration runs.
+# The project's tasks. Continuous integration runs `make ci`.
 
 .PHONY: help book lessons test lint doc orders soak fuzz mutants asan tsan miri features clients bench bundle ci
 help:          ## list the tasks
@@ -30,7 +30,7 @@ tsan:          ## the ledger, the gate, the soak and the races under a thread sa
 	scripts/tsan
 miri:          ## everything that can run under Miri; needs nightly with its component
 	scripts/miri
-bench:         ## what the harness costs; needs a GPU
+bench:         ## the cost of the harness; needs a GPU
 	cargo bench -p gpu-leak-tests --bench '*'
 features:      ## checks that the dev-dependencies change nothing in the CUDA layer of candle and burn; builds nothing
 	clients/features
