@@ -83,7 +83,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     let is_built = flag.is_some_and(|flag| build(library, target, &directory, &flag));
     assert!(
         is_built || build(library, target, &directory, ""),
-        "{} cannot be built",
+        "failed to build {}",
         library.manifest
     );
     let built = directory.join(target).join("release").join(library.file);
@@ -178,5 +178,5 @@ fn write(path: &Path, bytes: &[u8]) {
 }
 
 fn variable(name: &str) -> String {
-    env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+    env::var(name).unwrap_or_else(|_| panic!("cargo did not set {name}"))
 }

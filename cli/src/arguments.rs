@@ -18,7 +18,7 @@ pub(crate) const RUNNER: &str = "every-test-runner";
     name = "cargo gpu-leak",
     bin_name = "cargo gpu-leak",
     version,
-    about = "Sums up what gpu-leak-check found",
+    about = "Summarises what gpu-leak-check found",
     after_help = "Exit codes: 0 clean, 1 findings, 2 wrong usage or configuration, 3 nothing was checked"
 )]
 pub(crate) struct Arguments {
@@ -154,9 +154,9 @@ fn unknown_format(word: &str) -> String {
 #[command(
     override_usage = "cargo gpu-leak exec [OPTIONS] -- PROGRAM [ARGUMENTS]",
     after_help = "\
-The exit code is the program's, unless that is 0 and it leaves something (1, or --error-exitcode)
-or nothing could be measured (3). What a library or a caching allocator is known to keep is listed
-but is not a failure.
+The exit code is the program's, unless that is 0 and the program leaks (1, or --error-exitcode) or \
+nothing could be measured (3). Memory that a library or a caching allocator is known to keep is \
+listed but is not a failure.
 
 Examples:
   cargo gpu-leak exec -- ./simulate --steps 100
@@ -294,7 +294,8 @@ pub(crate) struct Explain {
 /// Says whether checks can see the GPU on this machine, and what to do if not
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exit codes: 0 they can, 1 the self-test finds less than was planted, 2 wrong configuration, 3 they cannot
+Exit codes: 0 the GPU is visible, 1 the self-test missed a leak, 2 wrong configuration, 3 no GPU \
+is visible
 
 Example:
   cargo gpu-leak doctor --self-test")]

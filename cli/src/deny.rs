@@ -68,7 +68,7 @@ impl Denied {
         let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
         if is_denied && self.unmeasured.is_empty() {
             self.unmeasured
-                .push("unmeasured: no check measured anything".to_owned());
+                .push("unmeasured: none of the checks measured anything".to_owned());
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ fn run_before(directories: &[PathBuf]) -> Outcome<PathBuf> {
         .into_iter()
         .filter(|run| !these.contains(&absolute(run)));
     others.next().ok_or_else(|| {
-        Failure::usage("there is no run before this one: name one with --against DIRECTORY")
+        Failure::usage("there is no earlier run to compare with: name one with --against DIRECTORY")
     })
 }
 
@@ -275,9 +275,8 @@ fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
             sentences.extend(unmatched_in_file(overview.run, &path, &shown)?);
         }
         None => say(format_args!(
-            "note: it is unknown whether every entry of {file} matches something: this run is \
-             only part of the suite, or some of its checks did not end, measured nothing or \
-             cannot be read"
+            "note: unused entries of {file} were not looked for, because this run covers only part \
+             of the suite, or some of its checks did not end, measured nothing or could not be read"
         )),
     }
     Ok(sentences)

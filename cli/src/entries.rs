@@ -79,7 +79,7 @@ fn unmatched_entry(entry: &Suppression) -> String {
     let about = escape::name(&entry.matches.to_string());
     let reason = escape::sentence(&entry.reason);
     format!(
-        "unmatched: {} ({about}{tests}) allowed nothing in this run ({reason}): {remedy}",
+        "unmatched: {} ({about}{tests}) matched nothing in this run ({reason}): {remedy}",
         entry.stands_in
     )
 }

@@ -66,7 +66,7 @@ impl Failure {
 
     /// That `what`, a format of the report, could not be put together: it names the cause, for a bug report.
     pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
-        Self::usage(format!("{what} cannot be written: {why}"))
+        Self::usage(format!("cannot write {what}: {why}"))
     }
 
     /// Prints the error and returns its exit code.

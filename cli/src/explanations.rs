@@ -20,69 +20,81 @@ const fn explanation(code: &'static str, means: &'static str, remedy: &'static s
 pub(crate) const EXPLANATIONS: &[Explanation] = &[
     explanation(
         "leaked",
-        "Something that the test allocated is still held at its end, and a second run of the body left the same again.",
-        "Free it before the test ends: the report has the line that allocated it, and the callers. \
-         If it is meant to stay, allow it: #[gpu_leak_check(allow(\"fn:optim::Adam::step\", \
-         reason = \"why it may stay\"))], or an [[allow]] in gpu-leak-check.toml.",
+        "Something that the test allocated was still live when the test ended, and a second run \
+         of the body left the same again.",
+        "Free it before the test ends: the report shows the line that allocated it and the \
+         callers. If it is meant to stay, allow it: \
+         #[gpu_leak_check(allow(\"fn:optim::Adam::step\", reason = \"why it may stay\"))], or an \
+         [[allow]] entry in gpu-leak-check.toml.",
     ),
     explanation(
         "failed-free",
         "A free or destroy call returned an error, so it freed nothing.",
-        "Check whether the resource was freed before, and whether its context is still alive. A Drop implementation easily ignores what a free returns.",
+        "Check whether the resource had already been freed, and whether its context still exists. \
+         A Drop implementation often ignores the error code of a free.",
     ),
     explanation(
         "retained",
-        "An allocator holds more memory of the layer below than before the test, although its \
-         cache was emptied and no live allocation explains it.",
-        "Release the pool or empty its cache before the test ends. If the reserve is meant to stay: #[gpu_leak_check(reserved_tolerance = \"32 MiB\")].",
+        "An allocator holds more memory than it did before the test, even though its cache was \
+         emptied and no live allocation accounts for the difference.",
+        "Release the pool or empty its cache before the test ends. If the reserved memory is \
+         meant to stay: #[gpu_leak_check(reserved_tolerance = \"32 MiB\")].",
     ),
     explanation(
         "grew",
-        "With `rounds`, a call site held more after every single round; under `exec --every`, at each of the last five snapshots.",
-        "Free in each round what the round allocates: look for a container that only grows.",
+        "With `rounds`: a call site held more memory after every round than after the round \
+         before. With `exec --every`: it held more at each of the last five snapshots.",
+        "Free everything that a round allocates before that round ends. Look for a container that \
+         grows and is never cleared.",
     ),
     explanation(
         "over-budget",
-        "The test exceeded a limit: max_allocated, max_total_allocated, max_reserved or max_allocation_count. The largest parts are listed.",
+        "The test exceeded a limit: max_allocated, max_total_allocated, max_reserved or \
+         max_allocation_count. The report lists the largest contributions.",
         "Allocate less, or raise the limit.",
     ),
     explanation(
         "first-use",
-        "The first run of the body left it, and the second run left no more: typically a static, \
-         a library's handle or workspace, or a cache of plans. Under `--every-test`, which runs nothing twice: \
-         a static holds it when the test's process ends.",
-        "Nothing needs to be done. To make it a failure: GPU_LEAK_CHECK_FIRST_USE=fail. To create it before every test: #[gpu_leak_check::warmup].",
+        "The first run of the body left an allocation, and the second run did not leave another. \
+         Typical causes are a static, a library handle or workspace, or a cache of plans. Under \
+         `--every-test`, which runs no test twice: a static held the allocation when the test's \
+         process ended.",
+        "Nothing needs to be done. To make it a failure, set GPU_LEAK_CHECK_FIRST_USE=fail. To \
+         create it before every test, use #[gpu_leak_check::warmup].",
     ),
     explanation(
         "deferred",
-        "The first run of the body left it, and a later run freed it: something, typically a \
-         static, holds it until it is replaced.",
-        "Nothing needs to be done. To free it before the test ends, drop it after its last use.",
+        "The first run of the body left an allocation, and a later run freed it. Typically a \
+         static holds the value until the next run replaces it.",
+        "Nothing needs to be done. To free the allocation before the test ends, drop the value \
+         after its last use.",
     ),
     explanation(
         "allowed",
-        "It is still held, and an entry of the attribute or of gpu-leak-check.toml, or the code itself, allows that.",
-        "Nothing needs to be done. `cargo gpu-leak report --deny expired` fails once an entry is past its `until`.",
+        "The allocation is still live, but it is allowed to be: by the attribute, by an entry in \
+         gpu-leak-check.toml, or by a call in the code itself.",
+        "Nothing needs to be done. `cargo gpu-leak report --deny expired` fails once an entry is \
+         past its `until` date.",
     ),
     explanation(
         "inconclusive",
-        "The check ran, but its result is not reliable: there may be a leak, or none. The reason has a code of its \
-         own, which the summary has in parentheses: 1 inconclusive (no probe).",
+        "The check ran, but its result is not reliable: the test may or may not leak. The summary \
+         shows the code of the reason in parentheses: 1 inconclusive (no probe).",
         "Run `cargo gpu-leak explain` with that code, for example poisoned, no-probe or \
          unheard-function.",
     ),
     explanation(
         "not-measured",
-        "Nothing could be measured, so it is unknown whether the test leaks. The reason has a \
-         code of its own.",
+        "The check could not measure anything, so it is not known whether the test leaks. The \
+         summary shows the code of the reason in parentheses.",
         "Run `cargo gpu-leak explain` with that code, for example no-gpu or unheard. To make it a \
-         failure: GPU_LEAK_CHECK=require, or `cargo gpu-leak test --strict`.",
+         failure, use GPU_LEAK_CHECK=require or `cargo gpu-leak test --strict`.",
     ),
     explanation(
         "aborted",
-        "The process ended inside the test: by exit, abort, a signal or a timeout.",
-        "Run this test by itself, in a debugger if necessary. With #[gpu_leak_check(isolate)] it \
-         ends no other test.",
+        "The process ended inside the test, because of exit, abort, a signal or a timeout.",
+        "Run this test by itself, in a debugger if necessary. With #[gpu_leak_check(isolate)], the \
+         other tests continue.",
     ),
     explanation(
         "clean",
@@ -91,246 +103,308 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "no-gpu",
-        "There is no usable CUDA driver here, or it finds no device.",
-        "Run on a machine with an NVIDIA driver and a visible device; check CUDA_VISIBLE_DEVICES, and in a container --gpus. `cargo gpu-leak doctor` shows what was found.",
+        "There is no usable CUDA driver on this machine, or the driver finds no device.",
+        "Run on a machine with an NVIDIA driver and a visible device. Check CUDA_VISIBLE_DEVICES \
+         and, in a container, the option --gpus. `cargo gpu-leak doctor` shows what was found.",
     ),
     explanation(
         "backend",
-        "The check intercepted no call to CUDA or Vulkan, and the process has loaded a library of another \
-         graphics API (OpenGL, EGL), whose calls are not watched: wgpu falls back to OpenGL where it \
-         finds no Vulkan driver.",
-        "Run the test on Vulkan: for wgpu with `Backends::VULKAN` or WGPU_BACKEND=vulkan. lavapipe is a Vulkan driver that runs on the CPU.",
+        "The check intercepted no call to CUDA or Vulkan, and the process has loaded a library of \
+         another graphics API (OpenGL or EGL), whose calls are not watched. wgpu falls back to \
+         OpenGL if it finds no Vulkan driver.",
+        "Run the test on Vulkan; for wgpu, use `Backends::VULKAN` or WGPU_BACKEND=vulkan. \
+         lavapipe is a Vulkan driver that runs on the CPU.",
     ),
     explanation(
         "unheard",
-        "The program uses the CUDA driver, but initialised it before the harness was loaded, or through \
-         calls that the harness did not intercept; or this build cannot intercept any, as on musl or under a sanitizer.",
-        "Run the program under `cargo gpu-leak exec`, which watches it from the start; build tests for a target that links glibc dynamically.",
+        "The program uses the CUDA driver, but initialised it before the harness was loaded, or \
+         through calls that the harness did not intercept; or this build cannot intercept any \
+         calls, which is the case on musl and under sanitizers.",
+        "Run the program under `cargo gpu-leak exec`, which watches it from the start. Build \
+         tests for a target that links glibc dynamically.",
     ),
     explanation(
         "unheard-function",
-        "The program called a driver function that this release does not intercept: a variant that it does not \
-         know, such as a `cuMemAlloc_v3` of a later CUDA, or one that more drivers and layers provide than it tells \
-         apart. The report names the function. What was allocated or freed by such calls was not seen, so leaks may \
-         be missing, and what seems to be left may have been freed. In a test, what is left in the driver's layer is \
-         therefore not judged: a note says how much that is. The calls of the whole process count, from the beginning \
-         of the check to its end; a look-up alone does not.",
-        "Update gpu-leak-check. If it is the newest release, report the name of the function to its authors. If many \
-         Vulkan devices or layers are in use, run the check with fewer.",
+        "The program called a driver function that this release does not intercept. The function \
+         is either a variant that this release does not know, such as a `cuMemAlloc_v3` of a \
+         later CUDA, or one that more drivers and layers provide than this release can \
+         distinguish. The report names the function. Memory that such calls allocated or freed \
+         was not seen, so leaks may be missing, and memory that looks live may have been freed. \
+         In a test, live memory in the driver's layer is therefore not judged; a note says how \
+         much there is. Calls from anywhere in the process count, from the beginning of the check \
+         to its end. Looking up a function without calling it does not count.",
+        "Update gpu-leak-check. If this is the newest release, report the name of the function to \
+         the authors. If many Vulkan devices or layers are in use, run the check with fewer.",
     ),
     explanation(
         "unheard-library",
-        "A library was loaded during the check, and its calls to the CUDA driver bypass the harness. The report names it.",
-        "Load it before the check begins, in a #[gpu_leak_check::warmup], or run the program under `cargo gpu-leak exec`.",
+        "A library was loaded during the check, and its calls to the CUDA driver bypass the \
+         harness. The report names the library.",
+        "Load the library before the check begins, in a #[gpu_leak_check::warmup], or run the \
+         program under `cargo gpu-leak exec`.",
     ),
     explanation(
         "harness-failed",
-        "The harness itself panicked while handling a driver call, so nothing after that is \
+        "The harness itself panicked while handling a driver call, so nothing after that point is \
          reliable.",
-        "Report the message in the program's output to the authors of gpu-leak-check.",
+        "Report the panic message from the program's output to the authors of gpu-leak-check.",
     ),
     explanation(
         "poisoned",
-        "A context was broken before the check began: every call in it fails, including frees. The report names the test that broke it, if that is known.",
-        "Fix that test: typical causes are an illegal address or an assertion in a kernel. With #[gpu_leak_check(isolate)] it breaks only its own process.",
+        "A context was broken before the check began: every call in that context fails, including \
+         frees. The report names the test that broke it, if that is known.",
+        "Fix that test first. Typical causes are an illegal address or a failed assertion in a \
+         kernel. With #[gpu_leak_check(isolate)], the test breaks only its own process.",
     ),
     explanation(
         "no-probe",
-        "A caching allocator took memory from the driver during the test and has not given it back. The allocator \
-         hands this memory out in parts, and only a probe can tell which of them are in use, so what is left may be \
-         a leak or the allocator's cache. The report names the allocator.",
-        "Register a probe for that allocator. The crate gpu-leak-cubecl has one for cubecl, which burn uses; the \
-         documentation of gpu_leak_check::probe::Probe shows how to write another. Or empty the allocator's cache \
-         before the test ends: if no part of the memory is in use, nothing is left.",
+        "A caching allocator took memory from the driver during the test and has not returned it. \
+         The allocator divides this memory into smaller blocks, and only a probe can tell which \
+         blocks are in use, so the memory may be a leak or just the allocator's cache. The report \
+         names the allocator.",
+        "Register a probe for that allocator. The crate gpu-leak-cubecl has one for cubecl, which \
+         burn uses; the documentation of gpu_leak_check::probe::Probe shows how to write another. \
+         Alternatively, empty the allocator's cache before the test ends: if no block is in use, \
+         the allocator then returns all of the memory.",
     ),
     explanation(
         "shared",
-        "The probe of an allocator reads a sum, which is higher than before the test, and another check, test or \
-         thread could use the allocator meanwhile. A sum does not say who allocated the difference, so it may be a \
-         leak of this test. Unlike other reasons, this one fails no test when `CI` is set; it does with \
-         GPU_LEAK_CHECK=require, and `cargo gpu-leak test --strict` fails on it.",
-        "Run the test in its own process, with #[gpu_leak_check(isolate)] or nextest, or run one test at a time, with \
-         `cargo test -- --test-threads=1`. Or have the allocator report its blocks (gpu_leak_check::observe), which \
-         have owners.",
+        "An allocator's probe can read only a total, and this total is higher than before the \
+         test. Another check, test or thread may have used the allocator in the meantime. A total \
+         does not show who allocated the difference, so it may be a leak of this test. Unlike the \
+         other reasons, this one does not fail a test when `CI` is set, but it does with \
+         GPU_LEAK_CHECK=require and with `cargo gpu-leak test --strict`.",
+        "Run the test in its own process, with #[gpu_leak_check(isolate)] or nextest, or run one \
+         test at a time, with `cargo test -- --test-threads=1`. Alternatively, have the allocator \
+         report its blocks (gpu_leak_check::observe), which have owners.",
     ),
     explanation(
         "not-repeatable",
-        "The test left something, and its body could not be run a second time, so it is unknown whether every run leaves it.",
-        "Make the body repeatable, or declare that it is not: #[gpu_leak_check(confirm = false)] \
-         judges only the first run.",
+        "The test left an allocation, but its body could not be run a second time, so it is not \
+         known whether every run leaves it.",
+        "Make the body repeatable, or declare that it is not: with #[gpu_leak_check(confirm = \
+         false)], only the first run is judged.",
     ),
     explanation(
         "ambiguous-free",
-        "An allocator reported an address again while it was still live, and then freed it, so it is unknown which of \
-         the two blocks is still held.",
-        "Report each free before the address is given out again, and give all instances of an allocator that share a \
-         Source different addresses. If each device has its own address space, report through a PlacedSource, whose \
-         frees name the device.",
+        "An allocator reported an address as allocated while a block at that address was still \
+         live, and later reported one free. It is not known which of the two blocks is still \
+         live.",
+        "Report each free before the address is handed out again, and give different addresses to \
+         all instances of an allocator that share a Source. If each device has its own address \
+         space, report through a PlacedSource, whose frees name the device.",
     ),
     explanation(
         "unfinished",
-        "The check did not run to its end: a warm-up failed, or the future of an async block was \
-         dropped before it completed.",
-        "Find out why the test itself failed; await the block's future until it completes.",
+        "The check did not run to completion: a warm-up failed, or the future of an async block \
+         was dropped before it completed.",
+        "Find out why the test itself failed. Await the block's future until it completes.",
     ),
     explanation(
         "process-ended",
-        "The process of an isolated test ended inside the test; the report has the signal or exit code.",
+        "The process of an isolated test ended inside the test. The report shows the signal or \
+         the exit code.",
         "Read the test's output, and run the test by itself.",
     ),
     explanation(
         "off",
         "Checks are switched off: GPU_LEAK_CHECK=off, or `mode = \"off\"` in gpu-leak-check.toml.",
-        "Unset it.",
+        "Remove that setting.",
     ),
     explanation(
         "only-warned",
-        "The check has a finding that fails a test, but the policy of the run lets it pass: `on_leak` is \"warn\".",
-        "Fix it, then remove the option. Until then, `cargo gpu-leak report --deny warned` fails on it.",
+        "The check has a finding that would fail the test, but the run's setting `on_leak` is \
+         \"warn\".",
+        "Fix the leak, then remove the setting. Until then, `cargo gpu-leak report --deny warned` \
+         fails because of it.",
     ),
     explanation(
         "unchecked",
-        "A test used a GPU, or an allocator that reports, outside every check, in a program that has checked tests. Tests that proptest! or a macro_rules! makes inside a checked module are such tests.",
-        "Put #[gpu_leak_check] on the test, or inside the macro, or run `cargo gpu-leak test --every-test`. `--deny unchecked` fails on it.",
+        "In a program that has checked tests, a test without a check used a GPU, or an allocator \
+         that reports its blocks. This includes tests that proptest! or a macro_rules! generates \
+         inside a checked module.",
+        "Put #[gpu_leak_check] on the test, or inside the macro, or run `cargo gpu-leak test \
+         --every-test`. `--deny unchecked` makes this a failure.",
     ),
     explanation(
         "unmatched",
-        "An entry or an override of gpu-leak-check.toml matches nothing in the run, or a budget \
-         names a layer in which nothing was allocated, so it limits nothing.",
-        "Remove it or correct the name: the report lists the layers that were seen. `--deny unmatched` fails on it.",
+        "An [[allow]] or [[override]] in gpu-leak-check.toml matches nothing in the run, or a \
+         budget names a layer in which nothing was allocated.",
+        "Remove it or correct the name: the report lists the layers that were seen. `--deny \
+         unmatched` makes this a failure.",
     ),
     explanation(
         "expired",
-        "An [[allow]] entry is past its `until` date. It still applies.",
-        "Ask its `owner`, then remove the entry or extend the date. `--deny expired` fails on it.",
+        "An [[allow]] entry is past its `until` date. The entry still applies.",
+        "Ask its `owner`, then remove the entry or extend the date. `--deny expired` makes this a \
+         failure.",
     ),
     explanation(
         "held-by",
-        "The static, thread-local or stack that still leads to what leaked, found when the check failed; or the library \
-         that allocated it from the driver, with the function of the library that was called. `nothing any more` means \
-         that nothing leads to it, so the program has lost track of it; `only` means that nothing leads to the heap \
-         blocks that contain its address, as in a cycle. `unknown` is followed by the reason.",
-        "Clear that place before the test ends, or drop what it holds. A library holds it for its caller: look at what it was asked to do.",
+        "The static, thread-local or stack that still leads to the leaked memory, found when the \
+         check failed; or the library that allocated the memory from the driver, with the library \
+         function that the program called. `nothing any more` means that nothing leads to the \
+         memory, so the program has lost track of it. `only` means that nothing leads to the heap \
+         blocks that contain its address, as in a reference cycle. `unknown` is followed by the \
+         reason.",
+        "Clear that static, thread-local or variable before the test ends, or drop the value that \
+         it holds. A library holds memory on behalf of its caller: look at the call that the \
+         program made.",
     ),
     explanation(
         "called-by",
-        "The callers of the line that a finding points at, the nearest first, up to the test.",
-        "Follow them from the line towards the test: one of these functions should free what is left, or drop it.",
+        "The callers of the line in the finding, the nearest first, up to the test.",
+        "Follow them from the line towards the test: one of these functions should have freed or \
+         dropped the allocation.",
     ),
     explanation(
         "allocated",
-        "In the table of a report: the bytes that this layer handed out and that are not freed. Below a failed free: \
-         where the resource that was to be freed was allocated.",
-        "Compare `baseline` and `after`: what was added between them is what the findings are about.",
+        "In the table of a report: the bytes that this layer has handed out and that have not \
+         been freed. Below a failed free: where the resource was allocated.",
+        "Compare `baseline` and `after`: the findings are about the difference between them.",
     ),
     explanation(
         "others",
-        "Where others from the same line were freed, in the run that confirms the leak. With `allocated by`, they had other callers than the leak.",
-        "Compare the two paths: the one that leaks lacks this free.",
+        "Where other allocations from the same line were freed, in the run that confirms the \
+         leak. `allocated by` means that these allocations had different callers from the leak.",
+        "Compare the two paths: the one that leaks does not reach this free.",
     ),
     explanation(
         "was-in",
-        "The program's own heap blocks contained the address of what leaks: where they were allocated, and where they \
-         were freed, in the run that confirms the leak. Nothing has led to it since.",
-        "Look there first: whatever owned it was dropped or cleared here without the free.",
+        "Heap blocks of the program that contained the address of the leaked memory: where they \
+         were allocated and where they were freed, in the run that confirms the leak. Since then, \
+         nothing has led to the memory.",
+        "Look there first: the owner was dropped or cleared here without freeing the memory.",
     ),
     explanation(
         "with-it",
-        "What else was created by the function that created what leaks, and where that was freed, in the run that confirms \
-         the leak. It is printed if nothing from the same line was freed. Or what else is left because the same library \
-         calls created it, such as the events of a buffer.",
-        "Look there first: a `Drop` or a `close` that frees one of two is a common mistake.",
+        "Other resources that the same function created, and where they were freed, in the run \
+         that confirms the leak. This line appears if nothing from the leaking line itself was \
+         freed. It can also list other resources that are still live because the same library \
+         call created them, such as the events of a buffer.",
+        "Look there first: a `Drop` or `close` that frees only one of two resources is a common \
+         mistake.",
     ),
     explanation(
         "also",
-        "Further places that allocated a large part of what exceeded a limit.",
+        "Other places that allocated a large part of the memory that exceeded a limit.",
         "Allocate less there, or raise the limit.",
     ),
     explanation(
         "reuse",
-        "Allocations of one size at one line, each of which was freed before the next was made. They do not raise the peak, but each costs a call.",
-        "Allocate one buffer before the loop and use it each time: the report says how many allocations that saves.",
+        "Allocations of the same size at the same line, each of which was freed before the next \
+         one was made. They do not raise the peak, but each of them costs a call.",
+        "Allocate one buffer before the loop and reuse it: the report shows how many allocations \
+         that saves.",
     ),
     explanation(
         "thread",
-        "What is left was allocated by a thread that does not belong to the test, while nothing else could run.",
-        "Join the thread before the test ends, or assign its allocations to the right test with `Scope`.",
+        "The allocation was made by a thread that does not belong to the test, while nothing else \
+         could run.",
+        "Join the thread before the test ends, or assign its allocations to the right test with \
+         `Scope`.",
     ),
     explanation(
         "order",
-        "The order in which everything on this line was allocated and freed, in the run that confirms the leak; `#3` is the third that the line allocated. It is printed if all of it is known and there were at most twelve such calls.",
-        "Look at the calls just before and after those that allocated what is left: a replacement, a retry, an early return, a list of which all but one are freed.",
+        "The order in which everything on this line was allocated and freed, in the run that \
+         confirms the leak; `#3` is the third allocation on the line. This line appears if the \
+         whole order is known and has at most twelve calls.",
+        "Look at the calls just before and after those that leaked: a replaced value, a retry, an \
+         early return, or a list of which all elements but one are freed.",
     ),
     explanation(
         "when",
-        "When it was allocated: the positions of the allocating calls among all calls of the test that allocated or freed something. It is printed if the order is not known.",
-        "What is left of the first calls is often set-up; what is left of the last calls often should have been dropped at the end of the test.",
+        "When the leaked resources were allocated: the positions of these calls among all calls \
+         of the test that allocated or freed something. This line appears if the order is not \
+         known.",
+        "Allocations that leak from the first calls are often one-time set-up; those that leak \
+         from the last calls often should have been dropped at the end of the test.",
     ),
     explanation(
         "rounds",
-        "With `rounds`, what a call site held more after each round.",
-        "Free in each round what the round allocates.",
+        "With `rounds`: by how much the memory held by a call site rose in each round.",
+        "Free everything that a round allocates before that round ends.",
     ),
     explanation(
         "confirmed",
-        "What further runs of the body showed: how much they left again, or that the body could not be run again \
-         (`not confirmed`). Without this line, no second run was requested.",
-        "What every run leaves is a leak. What only the first run leaves is `first-use`.",
+        "What further runs of the body showed: how much they left, or that the body could not be \
+         run again (`not confirmed`). Without this line, no second run was requested.",
+        "An allocation that every run leaves is a leak. An allocation that only the first run \
+         leaves is `first-use`.",
     ),
     explanation(
         "known",
-        "What this library is known to keep, and how long. In the output of `diff`: a finding that both runs have.",
-        "Nothing needs to be done, unless the library should release it earlier.",
+        "Memory that this library is known to keep, and for how long. In the output of `diff`: a \
+         finding that both runs have.",
+        "Nothing needs to be done, unless the library should release the memory earlier.",
     ),
     explanation(
         "note",
-        "Another fact about a finding or about the run, such as the entry that allows it, or the reserve that it keeps from being released.",
-        "Read it with the finding: a note alone fails nothing.",
+        "Another fact about a finding or about the run, such as the entry that allows the \
+         finding, or the reserved memory that a leak keeps from being released.",
+        "Read it together with the finding: a note alone never fails a test.",
     ),
     explanation(
         "layer",
-        "One allocator seen by itself: the driver, a pool of the driver, or an allocator that reports or has a probe. Each is a row in the table of a report. An allocator takes its memory from the layer below, so the same bytes may be in several rows.",
-        "Begin at the layer of the finding. `max_allocated` and other limits apply to the layer that the option `layer` names.",
+        "One allocator considered by itself: the driver, one of the driver's pools, or an \
+         allocator that reports its blocks or has a probe. Each layer is a row in the table of a \
+         report. An allocator takes its memory from the layer below, so the same bytes may be \
+         counted in several rows.",
+        "Begin with the layer of the finding. `max_allocated` and other limits apply to the layer \
+         that the option `layer` names.",
     ),
     explanation(
         "baseline",
-        "In the table of a report: what a layer held when the check began. It is not judged.",
+        "In the table of a report: how much a layer held when the check began. The baseline is \
+         not judged.",
         "Compare it with `after`.",
     ),
     explanation(
         "after",
-        "In the table of a report: what a layer holds at the end of the test, after caches were emptied and frees in flight were awaited.",
-        "Compare it with `baseline`: `difference` is what the test added.",
+        "In the table of a report: how much a layer held at the end of the test, after caches had \
+         been emptied and frees in flight had completed.",
+        "Compare it with `baseline`: `difference` shows how much the test added.",
     ),
     explanation(
         "difference",
-        "In the table of a report: `after` minus `baseline`, which is what the test added.",
-        "The findings above the table say which lines it comes from.",
+        "In the table of a report: `after` minus `baseline`, which is how much the test added.",
+        "The findings above the table show which lines allocated it.",
     ),
     explanation(
         "peak",
-        "In the table of a report: the most that a layer held at any one time during the test, including what it held before. At an exceeded limit: the call that reached the peak, where the listed lines were live at once.",
-        "To list what was live then, line by line: `cargo gpu-leak test --peaks`. To limit it: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
+        "In the table of a report: the most that a layer held at any time during the test, \
+         including the baseline. In an over-budget finding: the call that reached the peak, and \
+         the lines whose allocations were live at that moment.",
+        "To list what was live at the peak, line by line: `cargo gpu-leak test --peaks`. To limit \
+         the peak: #[gpu_leak_check(max_allocated = \"64 MiB\")].",
     ),
     explanation(
         "reserved",
-        "In the table of a report: the bytes of the layer below that an allocator or a pool holds, in use or not.",
-        "If it stays higher than `baseline`, something in it is still in use, or the allocator keeps it: see `retained`.",
+        "In the table of a report: the bytes that an allocator or a pool has taken from the layer \
+         below, whether in use or not.",
+        "If this stays above `baseline`, part of it is still in use, or the allocator keeps it: \
+         see `retained`.",
     ),
     explanation(
         "handles",
-        "In the table of a report: how many objects other than memory exist, such as streams, events, modules and contexts.",
-        "If there are more than at `baseline`, a finding names the line that created them.",
+        "In the table of a report: the number of objects other than memory, such as streams, \
+         events, modules and contexts.",
+        "If this number is higher than at `baseline`, a finding names the line that created the \
+         additional objects.",
     ),
     explanation(
         "device-used",
-        "By how much the memory in use on the whole device changed, and what is known of that: what the layers account for, rounded up to whole pages. What is unexplained is the driver's own: loaded code, kernel stacks. It does not affect the result.",
+        "How much the memory in use on the whole device changed, and how much of this change the \
+         layers account for, rounded up to whole pages. The unexplained rest belongs to the \
+         driver itself: loaded code and kernel stacks. It does not affect the result.",
         "Nothing needs to be done.",
     ),
     explanation(
         "fingerprint",
-        "Identifies a finding across runs: computed from the functions of its stack and the kind of resource, not from line numbers.",
-        "`cargo gpu-leak diff` compares runs by it, and an [[allow]] can name it: fingerprint = \"…\".",
+        "Identifies a finding across runs. It is computed from the functions of the finding's \
+         stack and the kind of resource, not from line numbers.",
+        "`cargo gpu-leak diff` uses it to compare runs, and an [[allow]] entry can contain it: \
+         fingerprint = \"…\".",
     ),
     explanation(
         "again",
@@ -344,71 +418,89 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "denied",
-        "The command fails because of this, although it failed no test: `--deny`, `--strict` or `strict = true` in gpu-leak-check.toml asks for it.",
-        "The word after it says what is denied: explain that one, such as `unmatched` or `unchecked`.",
+        "The command fails because of this, although no test failed: `--deny`, `--strict` or \
+         `strict = true` in gpu-leak-check.toml requires it.",
+        "The next word says what was denied. Explain that word, for example `unmatched` or \
+         `unchecked`.",
     ),
     explanation(
         "flaky",
-        "The test runner retried the test, and its attempts had different results; the last one decides.",
-        "Look at the report of the attempt that failed: what is freed on another thread, or created only once, depends on timing. A longer `settle` or a #[gpu_leak_check::warmup] may be all that is needed.",
+        "The test runner retried the test, and its attempts had different results. The last \
+         attempt decides.",
+        "Look at the report of the attempt that failed: the timing decides whether another thread \
+         frees memory before the test ends, and which attempt creates one-time resources. A \
+         longer `settle` or a #[gpu_leak_check::warmup] may be enough.",
     ),
     explanation(
         "late",
-        "What a check found was freed after its verdict, which does not change.",
-        "Join the thread or await the task that frees it, or set a longer `settle`.",
+        "A resource that a check reported was freed after the verdict. The verdict does not \
+         change.",
+        "Join the thread or await the task that frees the resource, or set a longer `settle`.",
     ),
     explanation(
         "skipped",
         "The body of the test did not run, because there is no GPU and `without_gpu` is \"skip\".",
-        "Nothing needs to be done. A test of an allocator that needs no GPU runs with #[gpu_leak_check(needs_gpu = false)].",
+        "Nothing needs to be done. If a test needs no GPU, #[gpu_leak_check(needs_gpu = false)] \
+         makes it run anyway.",
     ),
     explanation(
         "outside-every-check",
-        "A thread that belongs to no test allocated something while a check ran: a thread of an unchecked test, or a \
-         thread or a thread pool that is older than the test. Its owner is unknown, so it fails no test.",
-        "Put #[gpu_leak_check] on the unchecked tests. For a thread that works for a checked test, `Scope` assigns its \
-         allocations to that test, or #[gpu_leak_check(isolate)] runs the test in its own process.",
+        "While a check ran, a thread that belongs to no test allocated something. The thread \
+         belongs to an unchecked test, or it or its thread pool was started before the test. \
+         Because the owner is unknown, no test fails.",
+        "Put #[gpu_leak_check] on the unchecked tests. If the thread works for a checked test, \
+         assign its allocations to that test with `Scope`, or run the test in its own process \
+         with #[gpu_leak_check(isolate)].",
     ),
     explanation(
         "lost",
-        "A check ended, but its verdict could not be written: the disk was full, or the directory is not writable.",
+        "A check ended, but its verdict could not be written: the disk was full, or the directory \
+         is not writable.",
         "Free disk space, or set GPU_LEAK_CHECK_OUTPUT to a writable directory, and run the test \
          again.",
     ),
     explanation(
         "new",
-        "In the output of `diff`: a finding of the second run that the first one did not have. `--deny new` compares \
-         with an earlier run in the same way.",
-        "It came with a change between the two runs: fix it, or allow it.",
+        "In the output of `diff`: a finding that the second run has and the first run does not. \
+         `--deny new` compares with an earlier run in the same way.",
+        "A change between the two runs introduced it: fix the leak, or allow it.",
     ),
     explanation(
         "grown",
-        "In the output of `diff`: a finding of both runs, with more bytes or a higher count in the second.",
-        "Compare what the two runs did there; more tests that leave the same also count.",
+        "In the output of `diff`: a finding that both runs have, with more bytes or a higher \
+         count in the second.",
+        "Compare what the two runs did at that line. The finding also grows if more tests leave \
+         the same allocation.",
     ),
     explanation(
         "not-measured-again",
-        "In the output of `diff`: a finding of the first run, whose tests did not all run and give a result in the second.",
-        "Run these tests again: until then it is unknown whether it is fixed.",
+        "In the output of `diff`: a finding of the first run for which some tests did not run, or \
+         gave no result, in the second.",
+        "Run these tests again. Until then, it is not known whether the leak is fixed.",
     ),
     explanation(
         "fixed",
-        "In the output of `diff`: a finding of the first run that the second one, which measured all of its tests, does not have.",
-        "Nothing needs to be done. If an [[allow]] was about it, remove the entry.",
+        "In the output of `diff`: a finding that the first run has and the second run does not, \
+         although the second run measured all of its tests.",
+        "Nothing needs to be done. If an [[allow]] entry was about this finding, remove the \
+         entry.",
     ),
     explanation(
         "CUDA_ERROR_INVALID_VALUE",
-        "The driver does not know what it was asked to free: it was freed before, or never allocated.",
+        "The driver does not recognise the address or handle that it was asked to free: the \
+         resource was freed before, or was never allocated.",
         "Look for two owners of one pointer or handle.",
     ),
     explanation(
         "CUDA_ERROR_INVALID_HANDLE",
-        "The handle is not, or is no longer, valid.",
-        "Look for two owners of one handle, and for a context that was destroyed before the handle.",
+        "The handle is invalid, or is no longer valid.",
+        "Look for two owners of one handle, and for a context that was destroyed before the \
+         handle.",
     ),
     explanation(
         "CUDA_ERROR_INVALID_CONTEXT",
-        "No context is current on this thread, or a destroyed one is: for example in a Drop on another thread.",
+        "This thread has no current context, or its current context has been destroyed. A typical \
+         case is a Drop that runs on another thread.",
         "Make the context current before the free.",
     ),
     explanation(
@@ -418,50 +510,55 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "CUDA_ERROR_DEINITIALIZED",
-        "The driver is shutting down: for example, the destructor of a static runs too late.",
-        "Free before main ends.",
+        "The driver is shutting down. A typical case is a static whose destructor runs too late.",
+        "Free the resource before main ends.",
     ),
     explanation(
         "CUDA_ERROR_ILLEGAL_ADDRESS",
-        "A kernel accessed an invalid address. The context is broken: every later call in it fails.",
-        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+        "A kernel accessed an invalid address. The context is broken: every later call in it \
+         fails.",
+        "Find the kernel with compute-sanitizer. The failing frees are a consequence.",
     ),
     explanation(
         "CUDA_ERROR_LAUNCH_FAILED",
-        "A kernel failed, and broke its context: every later call in it fails.",
-        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+        "A kernel failed and broke its context: every later call in that context fails.",
+        "Find the kernel with compute-sanitizer. The failing frees are a consequence.",
     ),
     explanation(
         "CUDA_ERROR_ASSERT",
-        "An assertion in a kernel failed, and broke its context: every later call in it fails.",
-        "Look at the assertion's own message; the failing frees are a consequence.",
+        "An assertion in a kernel failed and broke its context: every later call in that context \
+         fails.",
+        "Look at the assertion's own message. The failing frees are a consequence.",
     ),
     explanation(
         "CUDA_ERROR_MISALIGNED_ADDRESS",
-        "A kernel accessed an address that is not a multiple of the size of the access, and broke its context: every later call in it fails.",
-        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+        "A kernel accessed an address that is not a multiple of the size of the access, and broke \
+         its context: every later call in that context fails.",
+        "Find the kernel with compute-sanitizer. The failing frees are a consequence.",
     ),
     explanation(
         "CUDA_ERROR_ILLEGAL_INSTRUCTION",
-        "A kernel executed an invalid instruction, and broke its context: every later call in it fails.",
-        "Find the kernel with compute-sanitizer; the failing frees are a consequence.",
+        "A kernel executed an invalid instruction and broke its context: every later call in that \
+         context fails.",
+        "Find the kernel with compute-sanitizer. The failing frees are a consequence.",
     ),
     explanation(
         "CUDA_ERROR_OUT_OF_MEMORY",
-        "The device, or the limit set for it, does not have enough memory left. The call \
-         allocated nothing.",
-        "The table in the report shows what holds the most; an earlier test may have left \
-         something behind.",
+        "The device does not have enough free memory, or the limit set for it has been reached. \
+         The call allocated nothing.",
+        "The table in the report shows which layer holds the most. An earlier test may have left \
+         memory behind.",
     ),
     explanation(
         "CUDA_ERROR_NOT_INITIALIZED",
-        "The driver was not yet initialised when the call was made, or had already been shut down.",
-        "Free before main ends, and create the device before anything that uses it.",
+        "The driver was not yet initialised when the call was made, or had already been shut \
+         down.",
+        "Create the device before anything that uses it, and free everything before main ends.",
     ),
     explanation(
         "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
         "The call is not allowed while a stream is being captured.",
-        "Free after the capture has ended.",
+        "Free the resource after the capture has ended.",
     ),
 ];
 

@@ -88,7 +88,7 @@ impl Run {
                 }
                 Err(why) => run
                     .problems
-                    .push(format!("{} cannot be read: {why}", path.display())),
+                    .push(format!("cannot read {}: {why}", path.display())),
             }
         }
         run.forget_duplicate_aborts();
@@ -181,7 +181,7 @@ impl Run {
             let running = std::mem::take(&mut file.aborted);
             if !running.is_empty() {
                 self.problems.push(format!(
-                    "{} of {} is still running: read the run again when it ends",
+                    "{} of {} is still running: read the run again when it has ended",
                     tests(&running),
                     path.display()
                 ));
@@ -203,7 +203,7 @@ impl Run {
         let shown = path.display();
         if file.header.is_none() {
             self.problems.push(format!(
-                "{shown} has no header: it is damaged, or gpu-leak-check did not write it"
+                "{shown} has no header: the file is damaged or was not written by gpu-leak-check"
             ));
         }
         if file.torn {
@@ -225,8 +225,8 @@ impl Run {
         }
         if file.unreadable > 0 {
             self.problems.push(format!(
-                "{} of {shown} cannot be read, so tests that did end may be listed as aborted. A newer \
-                 release may have written the file: update cargo-gpu-leak",
+                "cannot read {} of {shown}, so tests that did end may be listed as aborted. A \
+                 newer release may have written the file: update cargo-gpu-leak",
                 gpu_leak_check::units::quantity(file.unreadable as u64, "line"),
             ));
         }
@@ -307,11 +307,12 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report.reason = Some(Reason::new(
         Code::ProcessEnded,
         format!(
-            "the process did not end by itself; this is what it held {seconds:.1} s after its \
-             start ({})",
+            "the process did not end normally; the figures show what it held {seconds:.1} s after \
+             it started ({})",
             escape::sentence(&snapshot.cause)
         ),
-        "let the program end by `exit` or by returning from `main`, or take snapshots more often",
+        "let the program end by calling `exit` or by returning from `main`, or take snapshots more \
+         often",
     ));
     report
 }
@@ -330,7 +331,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
                 "there is no run in {runs}: run checked tests first, for example with `cargo gpu-leak test`"
             )),
             Err(failure) => Failure::usage(format!(
-                "there is no run in {runs}: name the directory of one; {}",
+                "there is no run in {runs}: pass the directory of a run; {}",
                 failure.what
             )),
         }
@@ -367,20 +368,20 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
         return Ok(vec![path.to_owned()]);
     }
     let files =
-        jsonl_in(path).map_err(|why| Failure::usage(format!("{shown} cannot be read: {why}")))?;
+        jsonl_in(path).map_err(|why| Failure::usage(format!("cannot read {shown}: {why}")))?;
     if !files.is_empty() {
         return Ok(files);
     }
     match &newest_first(path)[..] {
         [only] => jsonl_in(only)
-            .map_err(|why| Failure::usage(format!("{} cannot be read: {why}", only.display()))),
+            .map_err(|why| Failure::usage(format!("cannot read {}: {why}", only.display()))),
         [newest, older @ ..] => Err(Failure::usage(format!(
-            "{shown} is not a run but contains {} runs: name one of them, such as {}",
+            "{shown} is not a run but contains {} runs: pass one of them, such as {}",
             older.len() + 1,
             newest.display()
         ))),
         [] => Err(Failure::usage(format!(
-            "{shown} has no .jsonl files: name the directory of a run, such as \
+            "{shown} contains no .jsonl files: pass the directory of a run, such as \
              target/gpu-leak-check/4711-1234"
         ))),
     }
@@ -412,8 +413,8 @@ fn named_run(name: &Path) -> Outcome<PathBuf> {
     };
     let (name, runs) = (name.display(), runs.display());
     Err(Failure::usage(format!(
-        "there is no run called {name} in {runs}, and no such file or directory: {there}. \
-         `cargo gpu-leak test --name {name}` names a run"
+        "there is no run called {name} in {runs}, and no file or directory of that name: {there}. \
+         `cargo gpu-leak test --name {name}` gives a run this name"
     )))
 }
 

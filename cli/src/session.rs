@@ -40,8 +40,9 @@ impl Session {
         let variable = if is_outer { String::new() } else { variable };
         let name = match name.unwrap_or(&variable) {
             "" => workspace::new_run_name(kind),
-            name => begin_named(&runs, name)
-                .map_err(|why| Failure::usage(format!("the run cannot be called {name}: {why}")))?,
+            name => begin_named(&runs, name).map_err(|why| {
+                Failure::usage(format!("{name} is not a valid name for a run: {why}"))
+            })?,
         };
         Ok(Self { runs, name, peaks })
     }
@@ -105,7 +106,8 @@ pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Outcome<
 pub(crate) fn write(format: Format, file: Option<&Path>, overview: &Overview<'_>) -> Outcome<()> {
     if file.is_none() && format.is_binary() && io::stdout().is_terminal() {
         return Err(Failure::usage(
-            "a snapshot is not text: write it to a file with --out, or redirect standard output",
+            "the snapshot format is binary: write it to a file with --out, or redirect standard \
+             output",
         ));
     }
     let how = Rendering {
@@ -115,9 +117,8 @@ pub(crate) fn write(format: Format, file: Option<&Path>, overview: &Overview<'_>
     let rendered = render::render(format, overview, &how)?;
     match file {
         None => print_bytes(&rendered),
-        Some(path) => fs::write(path, rendered).map_err(|why| {
-            Failure::usage(format!("{} cannot be written: {why}", path.display()))
-        })?,
+        Some(path) => fs::write(path, rendered)
+            .map_err(|why| Failure::usage(format!("cannot write {}: {why}", path.display())))?,
     }
     Ok(())
 }

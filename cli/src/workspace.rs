@@ -26,7 +26,7 @@ impl Workspace {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
-            .map_err(|why| Failure::usage(format!("cargo cannot be started: {why}")))?;
+            .map_err(|why| Failure::usage(format!("cannot start cargo: {why}")))?;
         if !output.status.success() {
             let why = String::from_utf8_lossy(&output.stderr);
             let why = why.trim().trim_start_matches("error: ");
@@ -35,9 +35,7 @@ impl Workspace {
             )));
         }
         serde_json::from_slice(&output.stdout).map_err(|why| {
-            Failure::usage(format!(
-                "the output of cargo metadata cannot be read: {why}"
-            ))
+            Failure::usage(format!("cannot parse the output of cargo metadata: {why}"))
         })
     }
 
@@ -80,7 +78,7 @@ pub(crate) fn runs() -> Outcome<PathBuf> {
         return Ok(workspace.runs());
     }
     let here = env::current_dir()
-        .map_err(|why| Failure::usage(format!("the working directory cannot be found: {why}")))?;
+        .map_err(|why| Failure::usage(format!("cannot determine the working directory: {why}")))?;
     let chosen = variable("GPU_LEAK_CHECK_OUTPUT");
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
 }

@@ -93,7 +93,7 @@
   };
   const fold = (open) => lists.forEach((list) => list.listed.forEach(({ element }) => { element.open = open; }));
 
-  // Unfolds the entry of `finding-3`, wherever it is.
+  // Expands the entry of `finding-3`, wherever it is.
   const unfold = (noun, number) => {
     const list = lists.find((it) => it.noun === noun);
     const entry = list?.all[number - 1];
@@ -110,7 +110,7 @@
     return true;
   };
 
-  // A link to a view, `#search=adam&status=leaked&unfold`, or to one place, `#finding-3`.
+  // A link to a filtered view, `#search=adam&status=leaked&unfold`, or to one place, `#finding-3`.
   const go = () => {
     const hash = location.hash.slice(1);
     const place = /^(finding|test)-(\d+)$/.exec(hash);
@@ -151,7 +151,7 @@
       }
     });
     update();
-    // Paper has no button.
+    // There is no button on paper.
     addEventListener("beforeprint", () => lists.forEach((list) => {
       list.most = list.fitting.length;
       show(list);
@@ -178,7 +178,7 @@
     if (earlier === count) return "before the check";
     return earlier ? `${calls}, and ${grouped(earlier)} of them before the check` : calls;
   };
-  // The lines of one layer at a call, and what its log has lost.
+  // The lines of one layer at a call, and the allocations that its log has dropped.
   const liveIn = (course, call, names) => {
     const lines = new Map();
     let sum = 0;
@@ -196,7 +196,7 @@
     const rest = course.lost ? Math.max(0, most - sum) : 0;
     const rows = [...lines.values()].sort((one, other) => other.bytes - one.bytes)
       .map((it) => [grouped(it.bytes), grouped(it.count), it.name, callsOf(it)]);
-    if (rest) rows.push([`${least === most ? "" : "up to "}${grouped(rest)}`, "", `not in the log, which has lost ${grouped(course.lost)} allocations`, ""]);
+    if (rest) rows.push([`${least === most ? "" : "up to "}${grouped(rest)}`, "", `not in the log, which dropped ${grouped(course.lost)} allocations`, ""]);
     const total = rest && least !== most ? `${grouped(Math.max(least, sum))} to ${grouped(most)}` : grouped(sum + rest);
     return { rows, total };
   };

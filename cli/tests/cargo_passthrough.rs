@@ -98,7 +98,7 @@ fn without_a_check_a_success_of_cargo_is_none_of_the_command() {
     // `--every-test` is no advice to who has asked for it.
     let every = told_of("", &["test", "--every-test"], plain);
     assert_eq!(every.code, Some(3), "{every:?}");
-    assert!(every.stderr.contains("Look at the filters"), "{every:?}");
+    assert!(every.stderr.contains("Check the filters"), "{every:?}");
     assert!(!every.stderr.contains("--every-test"), "{every:?}");
     // It is asked for.
     for variable in [

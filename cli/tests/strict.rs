@@ -87,7 +87,7 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     // What cannot be known of an incomplete run is said, too.
     let in_file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
     let incomplete = tested(&BLIND, in_file, &["--strict"]);
-    let note = "note: it is unknown whether every entry of ";
+    let note = "note: unused entries of ";
     assert!(incomplete.stderr.contains(note), "{incomplete:?}");
 }
 
@@ -117,7 +117,7 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     assert!(
         allow.starts_with("unmatched: ")
             && allow.ends_with(
-                "(at = \"nobody::calls_this\" in gone, gone_too) allowed nothing in this run (old): \
+                "(at = \"nobody::calls_this\" in gone, gone_too) matched nothing in this run (old): \
                  remove the entry, or restore the test"
             ),
         "{allow}"

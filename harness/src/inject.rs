@@ -74,7 +74,7 @@ impl Settings {
     /// Never: numbers and text can always be written as JSON.
     #[must_use]
     pub fn to_value(&self) -> String {
-        serde_json::to_string(self).expect("numbers and text have a form in JSON")
+        serde_json::to_string(self).expect("numbers and strings can be written as JSON")
     }
 }
 

@@ -47,7 +47,7 @@ impl Allow {
                 "reason" => {
                     content.parse::<Token![=]>()?;
                     reason = Some(content.parse::<LitStr>().map_err(|error| {
-                        syn::Error::new(error.span(), "a reason is a string in quotes")
+                        syn::Error::new(error.span(), "the reason must be a string in quotes")
                     })?);
                 }
                 "kind" => {
@@ -71,7 +71,7 @@ impl Allow {
         else {
             return Err(syn::Error::new(
                 parentheses.span.join(),
-                format!("a reason is missing: {USAGE}"),
+                format!("missing reason: {USAGE}"),
             ));
         };
         Ok(Self {

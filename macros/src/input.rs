@@ -47,7 +47,7 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     };
     Err(syn::Error::new_spanned(
         item,
-        format!("`#[gpu_leak_check]` belongs on a test function, not on {kind}"),
+        format!("`#[gpu_leak_check]` must be on a test function, not on {kind}"),
     ))
 }
 
@@ -77,7 +77,7 @@ pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
         );
     }
     if let Some(abi) = &signature.abi {
-        return refuse(abi, "a test has Rust's own ABI: remove `extern`");
+        return refuse(abi, "a test must use the Rust ABI: remove `extern`");
     }
     let parameter = signature
         .generics
@@ -139,13 +139,15 @@ pub(crate) fn check_program(
     if let Some(name) = name {
         return Err(syn::Error::new(
             function.sig.ident.span(),
-            format!("`{name}` has no meaning on `main`: the program is already its own process"),
+            format!(
+                "`{name}` has no effect on `main`: the program already runs in its own process"
+            ),
         ));
     }
     if requeued.should_panic.is_some() {
         return Err(syn::Error::new(
             function.sig.ident.span(),
-            "`#[should_panic]` belongs on a test, not on `main`",
+            "`#[should_panic]` applies to tests, not to `main`",
         ));
     }
     Ok(())

@@ -24,7 +24,7 @@ use proc_macro::TokenStream;
 
 #[expect(
     missing_docs,
-    reason = "documented where users meet it: at its re-export"
+    reason = "documented at its re-export, where users find it"
 )]
 #[proc_macro_attribute]
 pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -33,7 +33,7 @@ pub fn gpu_leak_check(args: TokenStream, item: TokenStream) -> TokenStream {
 
 #[expect(
     missing_docs,
-    reason = "documented where users meet it: at its re-export"
+    reason = "documented at its re-export, where users find it"
 )]
 #[proc_macro_attribute]
 pub fn warmup(args: TokenStream, item: TokenStream) -> TokenStream {

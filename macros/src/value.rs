@@ -84,7 +84,7 @@ pub(crate) fn size(input: ParseStream<'_>) -> syn::Result<Value> {
                 units::bytes(&size).map_or_else(|mistake| mistake, quoted)
             }
         },
-        _ => "a size is a whole number of bytes, or in quotes with a unit: \"1.5 MiB\"".to_owned(),
+        _ => "a size is a whole number of bytes, or a string with a unit: \"1.5 MiB\"".to_owned(),
     };
     Err(syn::Error::new(lit.span(), mistake))
 }
@@ -171,7 +171,7 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
         }
     }
     if fields.is_empty() {
-        let what = "expected what must leak: `expect(count = 2, bytes = \"1 MiB\")`";
+        let what = "expected the leak that must occur: `expect(count = 2, bytes = \"1 MiB\")`";
         return Err(syn::Error::new(parentheses.span.join(), what));
     }
     Ok(Value::Expect(fields))
@@ -220,7 +220,7 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     let missing = || {
         syn::Error::new(
             parentheses.span.join(),
-            "a reason is missing: `unchecked_if(condition, \"reason\")`",
+            "missing reason: `unchecked_if(condition, \"reason\")`",
         )
     };
     content.parse::<Option<Token![,]>>()?.ok_or_else(missing)?;
@@ -229,9 +229,12 @@ pub(crate) fn unchecked_if(input: ParseStream<'_>) -> syn::Result<Value> {
     }
     let reason: LitStr = content
         .parse()
-        .map_err(|error| syn::Error::new(error.span(), "a reason is a string in quotes"))?;
+        .map_err(|error| syn::Error::new(error.span(), "the reason must be a string in quotes"))?;
     if reason.value().trim().is_empty() {
-        return Err(syn::Error::new(reason.span(), "a reason must not be empty"));
+        return Err(syn::Error::new(
+            reason.span(),
+            "the reason must not be empty",
+        ));
     }
     content.parse::<Option<Token![,]>>()?;
     if !content.is_empty() {

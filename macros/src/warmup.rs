@@ -21,7 +21,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !args.options.is_empty() {
         return Err(syn::Error::new(
             Span::call_site(),
-            "`#[warmup]` accepts no option except `crate = path`",
+            "`#[warmup]` accepts only the option `crate = path`",
         ));
     }
     let function: ItemFn = syn::parse2(item).map_err(|error| {
@@ -37,7 +37,7 @@ fn expand(args: TokenStream, item: TokenStream) -> syn::Result<TokenStream> {
     if !is_plain {
         return Err(syn::Error::new_spanned(
             signature,
-            "a warm-up is a plain `fn()`: it may panic if it cannot continue",
+            "a warm-up must be a plain `fn()`: it may panic if it cannot continue",
         ));
     }
     let name = &function.sig.ident;

@@ -66,7 +66,7 @@ fn beside_the_static(checked: &Checked) -> &Finding {
 /// Why nothing is said of what holds the other leak: something without a name does, or it has not been
 /// searched, as the stack of a thread that was running.
 const REASONS: [&str; 2] = [
-    "what refers to it has no name, or does so only through more than 6 heap blocks",
+    "it is referenced only by unnamed memory, or through more than 6 heap blocks",
     "some memory could not be searched",
 ];
 

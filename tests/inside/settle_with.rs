@@ -113,7 +113,7 @@ fn settles_without_end() {
 #[test]
 fn one_that_registers_itself_each_time_fails_the_test() {
     let checked = run("settles_without_end");
-    let message = "keeps registering another one, 100 times so far";
+    let message = "keep registering further ones (100 times so far)";
     assert!(
         checked.child.stderr.contains(message),
         "{}",

@@ -222,7 +222,7 @@ fn a_finding_says_in_how_many_of_three_runs_it_was_left() {
         (
             FindingKind::FirstUse,
             1,
-            "left in 1 of 3 runs, but not in the last: one-time",
+            "left by 1 of 3 runs, but not by the last: one-time",
         ),
     ] {
         let line = line(kind, runs);

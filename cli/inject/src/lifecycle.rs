@@ -10,7 +10,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the loader calls the functions in these sections"
+    reason = "places functions in sections from which the loader calls them"
 )]
 
 use std::ffi::{c_int, c_void};

@@ -4,7 +4,7 @@
 //! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would also
 //! work, but only until a program closes all files that it did not open.
 
-#![expect(unsafe_code, reason = "signals and semaphores are C's")]
+#![expect(unsafe_code, reason = "calls C functions for signals and semaphores")]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;

@@ -31,7 +31,7 @@ pub(crate) fn start(attached: &'static Attached, settings: &Settings) {
     drop(blocked);
     if started.is_err() {
         signals::give_back();
-        attached.note("no thread could be started, so there are no snapshots".to_owned());
+        attached.note("cannot start a thread, so no snapshots are taken".to_owned());
     }
 }
 

@@ -14,7 +14,7 @@ macro_rules! functions {
         pub(crate) static $names: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
-                Err(_) => panic!("a name contains no zero byte"),
+                Err(_) => panic!("names contain no NUL byte"),
             },
         )),*];
     };

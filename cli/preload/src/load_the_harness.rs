@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the loader calls what stands in a section, and loads a library"
+    reason = "places a function in a section from which the loader calls it, and calls the loader"
 )]
 
 use std::ffi::{CStr, c_char, c_void};

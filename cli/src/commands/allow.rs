@@ -37,7 +37,8 @@ pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
         if !file.entries.iter().any(|known| known.stands_in == *entry) {
             let entry = escape::name(entry);
             say(format_args!(
-                "note: what exceeds the bounds of {entry} needs higher bounds there, not a new entry"
+                "note: these findings exceed the limits of {entry}: raise those limits instead of \
+                 adding an entry"
             ));
         }
     }

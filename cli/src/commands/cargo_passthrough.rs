@@ -35,9 +35,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         every_test::set_runner(&mut cargo, jobs)?;
     }
     cargo.args(&asked.cargo);
-    let code = session.run(cargo, false, |why| {
-        format!("cargo cannot be started: {why}")
-    })?;
+    let code = session.run(cargo, false, |why| format!("cannot start cargo: {why}"))?;
     let Some(run) = session.read()? else {
         return without_checks(name, asked, code, every_test.is_some());
     };
@@ -128,13 +126,15 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Outcome<u8> {
     let why = match (code, name) {
         (0, _) if every_test => {
-            "no check ran: no test that ran uses a GPU or an allocator that reports. Look at the filters and \
-             at what cargo printed above; `cargo gpu-leak doctor` says whether there is a GPU"
+            "no check ran: none of the tests that ran uses a GPU or an allocator that reports its \
+             blocks. Check the filters and cargo's output above; `cargo gpu-leak doctor` shows \
+             whether there is a GPU"
         }
         (0, "test" | "nextest") => {
-            "no check ran: no test that ran is under #[gpu_leak_check]. Put it on tests, or look at the \
-             filters; a target with `harness = false` needs gpu_leak_check::main!(), and \
-             `cargo gpu-leak test --every-test` watches tests without the attribute"
+            "no check ran: none of the tests that ran has #[gpu_leak_check]. Add the attribute to \
+             tests, or check the filters; a target with `harness = false` needs \
+             gpu_leak_check::main!(), and `cargo gpu-leak test --every-test` checks tests without \
+             the attribute"
         }
         (0, _) => {
             "no check ran: the program has no #[gpu_leak_check]. `cargo gpu-leak exec -- PROGRAM` \

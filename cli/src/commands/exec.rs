@@ -103,11 +103,11 @@ fn not_started(program: &OsStr, why: &io::Error) -> String {
     let program = escape::name(&program.to_string_lossy());
     match why.kind() {
         io::ErrorKind::NotFound if program.starts_with('-') => format!(
-            "there is no option {program}: `cargo gpu-leak exec --help` lists the options, and \
-             the program follows `--`"
+            "unknown option {program}: `cargo gpu-leak exec --help` lists the options, and the \
+             program to run follows `--`"
         ),
-        io::ErrorKind::NotFound => format!("there is no program {program}"),
-        _ => format!("{program} cannot be started: {why}"),
+        io::ErrorKind::NotFound => format!("no such program: {program}"),
+        _ => format!("cannot start {program}: {why}"),
     }
 }
 
@@ -119,12 +119,12 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
         " or any of its child processes"
     };
     if let Err(why) = machine().driver {
-        return format!("nothing was measured: there is no usable CUDA driver here ({why})");
+        return format!("nothing was measured: no usable CUDA driver was found ({why})");
     }
     format!(
-        "nothing was measured: no initialisation of the CUDA driver was seen in {program}{children}. \
-         A program that is set-uid or statically linked, that clears its environment, or that runs \
-         under compute-sanitizer or Nsight Compute, cannot be watched"
+        "nothing was measured: the harness saw no initialisation of the CUDA driver in \
+         {program}{children}. A program cannot be watched if it is set-uid or statically linked, \
+         clears its environment, or runs under compute-sanitizer or Nsight Compute"
     )
 }
 

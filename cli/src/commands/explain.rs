@@ -45,9 +45,7 @@ fn unknown(code: &str) -> String {
     let near: Vec<_> = near.iter().take(3).map(|word| word.code).collect();
     let code = gpu_leak_check::report::escape::name(code);
     if near.is_empty() {
-        return format!(
-            "no report uses `{code}`; `cargo gpu-leak explain` lists the terms that they use"
-        );
+        return format!("no report uses `{code}`; `cargo gpu-leak explain` lists all terms");
     }
     format!("no report uses `{code}`; similar: {}", near.join(", "))
 }
@@ -281,7 +279,7 @@ mod tests {
         let message = one("unherd", 80).expect_err("unknown");
         assert!(message.contains("similar: unheard"), "{message}");
         let message = one("xyzzy", 80).expect_err("unknown");
-        assert!(message.contains("lists the terms"), "{message}");
+        assert!(message.contains("lists all terms"), "{message}");
     }
 
     #[test]

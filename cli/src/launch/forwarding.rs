@@ -19,7 +19,7 @@ impl Signals {
     pub(super) fn catch() -> Outcome<Self> {
         iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
             .map(Self)
-            .map_err(|why| Failure::usage(format!("signal handlers cannot be installed: {why}")))
+            .map_err(|why| Failure::usage(format!("cannot install signal handlers: {why}")))
     }
 
     /// Forwards signals to `child` until it has ended.

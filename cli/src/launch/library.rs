@@ -50,8 +50,8 @@ pub(super) fn path() -> Outcome<PathBuf> {
         .and_then(|own| Ok((own.clone(), write_to(&directory, &own)?)))
         .map_err(|why| {
             Failure::usage(format!(
-                "the library that watches the program cannot be written to {}: {why}; set \
-                 XDG_CACHE_HOME to a directory that you can write to",
+                "cannot write the library that watches the program to {}: {why}; set \
+                 XDG_CACHE_HOME to a writable directory",
                 directory.display()
             ))
         })?;

@@ -29,7 +29,8 @@ mod library {
 
     pub(super) fn path() -> Outcome<PathBuf> {
         Err(Failure::usage(
-            "programs can be watched only on Linux: run this command there, with an NVIDIA driver",
+            "programs can be watched only on Linux: run this command on a Linux machine with an \
+             NVIDIA driver",
         ))
     }
 }
@@ -49,8 +50,8 @@ fn preload_list() -> Outcome<OsString> {
     let library = library::path()?;
     if library.to_string_lossy().contains([' ', ':']) {
         return Err(Failure::usage(format!(
-            "{} cannot be preloaded because its path has a space or a colon: set XDG_CACHE_HOME \
-             to a directory whose path has neither",
+            "cannot preload {} because its path contains a space or a colon: set XDG_CACHE_HOME to \
+             a directory whose path contains neither",
             escape::name(&library.to_string_lossy())
         )));
     }
@@ -77,5 +78,5 @@ pub(crate) fn run(
     let status = signals.forward_to(child);
     #[cfg(not(unix))]
     let status = { child }.wait();
-    status.map_err(|why| Failure::usage(format!("waiting for the program failed: {why}")))
+    status.map_err(|why| Failure::usage(format!("cannot wait for the program: {why}")))
 }

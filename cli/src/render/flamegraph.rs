@@ -17,11 +17,11 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
     options.deterministic = true;
     // inferno fails for an empty input.
     let lines = match &*folded {
-        "" => "nothing was left behind 1\n",
+        "" => "no memory was left behind 1\n",
         lines => lines,
     };
     let mut svg = Vec::new();
     flamegraph::from_lines(&mut options, lines.lines(), &mut svg)
-        .map_err(|why| Failure::usage(format!("the flame graph cannot be drawn: {why}")))?;
+        .map_err(|why| Failure::usage(format!("cannot draw the flame graph: {why}")))?;
     Ok(svg)
 }

@@ -36,7 +36,7 @@ pub(crate) fn mixed() -> Run {
     let blind = Report {
         reason: Some(Reason {
             code: Code::NoGpu,
-            what: "no CUDA device can be used here".to_owned(),
+            what: "no usable CUDA device was found".to_owned(),
             remedy: "run on a machine with one".to_owned(),
         }),
         ..report("reads_the_device", CheckStatus::NotMeasured)

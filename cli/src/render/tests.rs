@@ -151,7 +151,7 @@ fn a_peak_above_a_budget_is_not_in_the_graph_of_what_was_left() {
 fn a_run_without_leaks_has_a_flame_graph_that_says_so() {
     let run = sample::run(vec![sample::report("a", CheckStatus::Clean)]);
     let svg = shown(&run, Format::Flamegraph, 0);
-    assert!(svg.contains("nothing was left behind"), "{svg}");
+    assert!(svg.contains("no memory was left behind"), "{svg}");
 }
 
 #[test]

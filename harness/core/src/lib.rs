@@ -38,7 +38,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
-    expect(clippy::disallowed_methods, reason = "a test may have a clock")
+    expect(clippy::disallowed_methods, reason = "tests may use the clock")
 )]
 
 pub mod call_site;

@@ -30,9 +30,9 @@ impl Drop for RecursionGuard {
 
 /// Takes the guard for this thread.
 ///
-/// Hold it only around the harness's own driver calls and bookkeeping, never around code of the
-/// user (a test's body, a probe): what that code allocates and frees must be seen.
-#[must_use = "the mark ends with the guard"]
+/// Hold it only around the harness's own driver calls and bookkeeping, never around user code (a
+/// test's body, a probe): allocations and frees by that code must be seen.
+#[must_use = "dropping the guard at once would end the recursion protection"]
 #[inline]
 pub fn quiet() -> RecursionGuard {
     DEPTH.with(|depth| depth.set(depth.get() + 1));
@@ -42,7 +42,7 @@ pub fn quiet() -> RecursionGuard {
 }
 
 /// Takes the guard unless this thread already holds it.
-#[must_use = "the mark ends with the guard"]
+#[must_use = "dropping the guard at once would end the recursion protection"]
 #[inline]
 pub fn try_quiet() -> Option<RecursionGuard> {
     DEPTH.with(|depth| {

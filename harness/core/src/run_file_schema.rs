@@ -28,7 +28,8 @@ texts! {
         "enum": (Kind::ALL.as_slice()),
     }
     Layer: {
-        "description": "An allocator: the CUDA driver, or another one with its own name.",
+        "description": "An allocator: the CUDA driver, or another allocator, identified by its \
+         name.",
         "type": "string",
         "pattern": "^(driver|allocator:.*)$",
     }
@@ -45,7 +46,7 @@ texts! {
 
 /// What a call site had left after a round.
 #[derive(JsonSchema)]
-#[expect(dead_code, reason = "the fields of an amount, for the schema")]
+#[expect(dead_code, reason = "declares the fields of an amount for the schema")]
 struct Left {
     /// How many.
     count: u64,

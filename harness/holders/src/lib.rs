@@ -123,10 +123,10 @@ impl fmt::Display for Unknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutOfTime(time) => {
-                write!(f, "the search did not see everything within {time:?}")
+                write!(f, "the search did not finish within {time:?}")
             }
             Self::NotSought => {
-                f.write_str("only addresses and handles of 2³² or more are searched for")
+                f.write_str("the search handles only addresses and handles of 2³² or more")
             }
             Self::TooMuch => write!(
                 f,
@@ -136,7 +136,8 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "what refers to it has no name, or does so only through more than {DEEPEST} heap blocks"
+                "it is referenced only by unnamed memory, or through more than {DEEPEST} heap \
+                 blocks"
             ),
         }
     }

@@ -11,7 +11,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the functions that another version of this crate installs come as a pointer"
+    reason = "calls functions that another version of this crate installed as a pointer"
 )]
 
 use core::sync::atomic::{Ordering, fence};
@@ -52,7 +52,7 @@ mod symbol {
 
     #[expect(
         improper_ctypes,
-        reason = "only programs of one compiler share it, and nothing of another language does"
+        reason = "both sides are Rust code from the same compiler; no other language is involved"
     )]
     unsafe extern "C" {
         #[link_name = "gpu_leak_hooks_interface_1"]

@@ -3,10 +3,7 @@
 //! Types with `repr(C)` are passed between copies of this crate in one process, which may have
 //! different versions, so their fields never change. New fields are added at the end and are read
 //! only if `size` says that they are there.
-#![expect(
-    unsafe_code,
-    reason = "tables point at names and slots, and are shared between threads"
-)]
+#![expect(unsafe_code, reason = "shares tables of raw pointers between threads")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,5 +1,5 @@
 //! Visits the program and its libraries, as the loader lists them.
-#![expect(unsafe_code, reason = "the loader's interface is C")]
+#![expect(unsafe_code, reason = "calls the loader's C functions")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::MaybeUninit;

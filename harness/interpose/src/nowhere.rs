@@ -1,9 +1,9 @@
 //! The same functions for builds in which nothing is defined: they report nothing.
-#![expect(unsafe_code, reason = "the same contracts everywhere")]
+#![expect(unsafe_code, reason = "has the same contracts as on glibc")]
 #![expect(
     missing_docs,
     clippy::missing_safety_doc,
-    reason = "they are in the files of glibc/"
+    reason = "the contracts are documented in glibc/"
 )]
 
 use std::ffi::CStr;

@@ -1,9 +1,6 @@
 //! Parameters of C functions that point to results or inputs.
 
-#![expect(
-    unsafe_code,
-    reason = "what a parameter points to is read through its address"
-)]
+#![expect(unsafe_code, reason = "reads the targets of pointer parameters")]
 
 use std::ptr;
 

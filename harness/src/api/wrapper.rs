@@ -97,7 +97,7 @@ macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
             Ok(name) => name,
-            Err(_) => panic!("a name has no zero byte inside"),
+            Err(_) => panic!("names contain no NUL byte"),
         }
     };
 }
@@ -134,7 +134,7 @@ macro_rules! table {
         $($name:ident)*;
         $($look_up:literal = $wrapper:ident, $slots:ident;)*
     ) => {
-        #[expect(non_camel_case_types, reason = "named as the functions are")]
+        #[expect(non_camel_case_types, reason = "the names match the driver's functions")]
         #[derive(Clone, Copy)]
         enum FunctionId { $($name,)* }
 
@@ -158,7 +158,7 @@ pub(super) use {look_up, table, watched};
 macro_rules! with_zeros {
     ($call:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {{
         // SAFETY: every parameter is a number, or a pointer that may be null.
-        #[allow(unused_variables, clippy::allow_attributes, reason = "not all are looked at")]
+        #[allow(unused_variables, clippy::allow_attributes, reason = "some rows do not use every parameter")]
         let ($($parameter,)*) = unsafe { ($(mem::zeroed::<$type>(),)*) };
         $call::from($does)
     }};

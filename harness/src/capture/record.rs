@@ -289,8 +289,8 @@ fn line(record: &impl Serialize) -> serde_json::Result<Vec<u8>> {
 
 fn why(path: &Path, error: &io::Error) -> String {
     format!(
-        "nothing is recorded, because {} cannot be written: {error}; set GPU_LEAK_CHECK_RECORD to \
-         a writable file",
+        "nothing is recorded: cannot write {}: {error}; set GPU_LEAK_CHECK_RECORD to a writable \
+         file",
         path.display()
     )
 }

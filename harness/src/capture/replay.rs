@@ -66,8 +66,8 @@ pub(crate) fn replay(
             (Line::Header(first), None) => header = Some(first),
             (Line::Header(_), Some(_)) => {
                 return Err(wrong(
-                    "a second header: two processes wrote this file; `%p` in \
-                     GPU_LEAK_CHECK_RECORD gives each process a file of its own"
+                    "a second header: two processes wrote this file; put `%p` in \
+                     GPU_LEAK_CHECK_RECORD to give each process its own file"
                         .to_owned(),
                 ));
             }
@@ -85,7 +85,7 @@ pub(crate) fn replay(
         Some(header) => Ok(ReplayedRecording { header, torn }),
         None => Err(Wrong {
             line: 0,
-            what: "there is no complete line: the process ended before its first check ran"
+            what: "the file has no complete line: the process ended before its first check ran"
                 .to_owned(),
         }),
     }
@@ -94,7 +94,7 @@ pub(crate) fn replay(
 fn read(value: Value) -> Result<Line<Value>, String> {
     let record = value.get("record").and_then(Value::as_str);
     let Some(record) = record.map(str::to_owned) else {
-        return Err("this is not a line of a recording: it has no `record`".to_owned());
+        return Err("this line does not belong to a recording: it has no `record`".to_owned());
     };
     if record == "header" {
         refuse_strangers(&value)?;
@@ -106,7 +106,7 @@ fn read(value: Value) -> Result<Line<Value>, String> {
         "symbol" => of(value, Line::Symbol),
         "check-began" => of(value, Line::CheckBegan),
         "check" => of(value, Line::Check),
-        _ => Err("there is no such record".to_owned()),
+        _ => Err("no such record".to_owned()),
     }
     .map_err(|error| format!("{record}: {error}"))
 }

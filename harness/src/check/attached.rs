@@ -285,10 +285,10 @@ impl Attached {
         let every = shown(self.every?);
         let taken_so_far = quantity(taken, "snapshot");
         let what = match taken < ENOUGH_SNAPSHOTS as u64 {
-            true => format!("too few to detect growth, which takes {ENOUGH_SNAPSHOTS}"),
+            true => format!("too few to detect growth, which requires {ENOUGH_SNAPSHOTS}"),
             false => format!(
-                "what increased in each of the last {ENOUGH_SNAPSHOTS} is reported \
-                              as grown"
+                "allocations that increased in each of the last {ENOUGH_SNAPSHOTS} are reported as \
+                 growth"
             ),
         };
         Some(format!("{taken_so_far}, one every {every}: {what}"))

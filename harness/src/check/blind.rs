@@ -26,9 +26,9 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
     };
     let vulkan = partly_intercepted(
         &before.missed(vulkan::is_named_so),
-        "more drivers and layers provide than this release tells apart",
+        "too many drivers and layers provide for this release to distinguish",
         "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
-        "libraries were bound to Vulkan past the harness while the check ran",
+        "libraries that bypass the harness were bound to Vulkan while the check ran",
     );
     match cuda::hearing(before) {
         Interception::Whole | Interception::Unused if vulkan.is_some() => {
@@ -44,8 +44,8 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
             let reason = partly_intercepted(
                 &missed,
                 "this release does not intercept",
-                "update gpu-leak-check or, if this is the newest release, report what was called to \
-                 its authors",
+                "update gpu-leak-check or, if this is the newest release, report the names of \
+                 these functions to its authors",
                 "libraries that bypass the harness were bound to the CUDA driver while the check ran",
             );
             untraced(true, reason?, true)
@@ -58,7 +58,7 @@ pub(crate) fn missing() -> Option<Reason> {
     let why = contexts::missing()?;
     Some(Reason::new(
         Code::NoGpu,
-        format!("no CUDA device can be used here ({why})"),
+        format!("no usable CUDA device was found ({why})"),
         "run on a machine with an NVIDIA driver and a visible device; GPU_LEAK_CHECK_WITHOUT_GPU=skip \
          skips checked tests elsewhere",
     ))
@@ -122,8 +122,8 @@ fn partly_intercepted(
         "load them before the check begins, or run the program under `cargo gpu-leak exec`";
     if !missed.functions.is_empty() {
         let what = format!(
-            "the program called {}, which {which}: what was allocated or freed by such calls was not \
-             seen, so leaks may be missing, and what seems to be left may have been freed",
+            "the program called {}, which {which}: allocations and frees by such calls were not \
+             seen, so leaks may be missing, and memory that looks live may have been freed",
             listed(&missed.functions)
         );
         return Some(Reason::new(Code::UnheardFunction, what, remedy));

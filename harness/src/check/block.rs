@@ -31,7 +31,7 @@ use crate::report::check_report::{CheckStatus, Report};
 /// around it. The block runs on the calling thread: what its thread-locals and its return value
 /// still hold at its end counts as held.
 #[derive(Clone, Debug)]
-#[must_use = "nothing is checked before `run`"]
+#[must_use = "the check begins only in `run`"]
 pub struct Check {
     name: String,
     options: Options,
@@ -164,8 +164,10 @@ impl Check {
             (settings.test.judged.rounds, settings.test.warmup) = (1, 0);
         };
         let mut block = Some(block);
-        self.run_by(once, || block.take().expect("it runs once")())
-            .0
+        self.run_by(once, || {
+            block.take().expect("the closure is called only once")()
+        })
+        .0
     }
 
     /// Runs the block with settings that `adapt` may change. Without a report if checks are switched off.
@@ -180,7 +182,7 @@ impl Check {
         };
         let body = |scope| run_here(scope, &mut block, |value| drop(returned.replace(value)));
         let report = conclude(&subject, check(session, body));
-        let value = returned.expect("a block that did not panic has returned");
+        let value = returned.expect("the block returned, because it did not panic");
         (value, report)
     }
 
@@ -206,7 +208,7 @@ impl Check {
             run_here_async(scope, &mut block, |value| drop(returned.replace(value))).await
         };
         conclude(&subject, check_async(session, body).await);
-        returned.expect("a block that did not panic has returned")
+        returned.expect("the block returned, because it did not panic")
     }
 
     /// Begins a session for this block, with settings that `adapt` may change. Returns `None` if
@@ -240,7 +242,7 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> 
     match end {
         End::Passed => {}
         End::Panicked(payload) => resume_unwind(payload),
-        End::Failed(code) => debug_assert_ne!(code, ExitCode::SUCCESS, "a block returns no code"),
+        End::Failed(code) => debug_assert_ne!(code, ExitCode::SUCCESS, "a block has no exit code"),
     }
     report
 }

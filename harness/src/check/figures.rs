@@ -95,11 +95,9 @@ pub fn memory_summary() -> String {
     });
     let tables = text::tables(&judge::device_tables(&input), Style::PLAIN);
     match tables.is_empty() {
-        true => {
-            "nothing is known to be allocated: no GPU was used and no allocator has reported in a \
-                 check of this process\n"
-                .to_owned()
-        }
+        true => "no allocations are known: no check of this process has used a GPU or received an \
+             allocator's reports\n"
+            .to_owned(),
         false => tables,
     }
 }

@@ -142,7 +142,7 @@ pub(crate) fn add(
             finding.not_searched = match finding.resource.filter(|_| has_none) {
                 Some(kind) => Some(format!("{} memory is not searched for", kind.name())),
                 None if records.len() > MAX_SEARCHED => Some(format!(
-                    "there are more than {} to search for",
+                    "there are more than {} leaked resources to search for",
                     count(MAX_SEARCHED as u64)
                 )),
                 None if !is_known && is_unsure => Some(Unknown::OutOfTime(time).to_string()),
@@ -445,8 +445,8 @@ fn own_stack() -> Vec<(u64, u64)> {
 }
 
 /// The reason if nothing else was found.
-const ONLY_ITS_ALLOCATOR: &str =
-    "a static of its allocator refers to it, as to every block, and the search ended there";
+const ONLY_ITS_ALLOCATOR: &str = "a static of its allocator refers to every block, including this one, so the search ended \
+     there";
 
 fn is_static(holder: &gpu_leak_holders::Holder) -> bool {
     holder.root.kind == RootKind::Static

@@ -296,8 +296,8 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
         reason: Some(Reason::new(
             Code::ProcessEnded,
             format!("the process ended inside the test: {how}"),
-            "look at the test's own output above; to see where it ended, run the command below in \
-             a debugger",
+            "read the test's own output above; to see where the process ended, run the command \
+             below in a debugger",
         )),
         outcome: Some(Outcome::Fail),
         ..Report::about(subject_of(case), CheckStatus::Aborted)

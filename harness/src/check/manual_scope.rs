@@ -68,7 +68,7 @@ impl Scope {
     ///
     /// Do not hold the guard across an `.await`, where the thread goes on with other tasks: use
     /// [`Instrument::instrument`] instead.
-    #[must_use = "the thread leaves the scope with the guard"]
+    #[must_use = "dropping the guard at once would leave the scope"]
     pub fn enter(&self) -> Entered {
         Entered {
             _token: Token::set(self.id),

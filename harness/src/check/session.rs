@@ -96,7 +96,7 @@ pub(crate) fn check(
     let checked = pin!(check_async(session, async |scope| body(scope)));
     match checked.poll(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(checked) => checked,
-        Poll::Pending => unreachable!("nothing was waited for"),
+        Poll::Pending => unreachable!("nothing had to be waited for"),
     }
 }
 
@@ -356,9 +356,9 @@ impl<'gate> Session<'gate> {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(
             Code::Unfinished,
-            "the check did not run to its end: a warm-up failed, or the future of an async block \
-             was dropped before it completed",
-            "find out why the test itself failed; await the block's future until it completes",
+            "the check did not run to completion: a warm-up failed, or the future of an async \
+             block was dropped before it completed",
+            "find out why the test itself failed, and await the block's future until it completes",
         ));
         report.outcome = Some(outcome::weigh(&report, &self.policy, None));
         report

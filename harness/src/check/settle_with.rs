@@ -69,8 +69,8 @@ pub(super) fn settle(scope: ScopeId) {
         }
     }
     panic!(
-        "gpu-leak-check: a function registered with `settle_with` keeps registering another one, \
-         {MOST_ROUNDS} times so far: register them in the body"
+        "gpu-leak-check: functions registered with `settle_with` keep registering further ones \
+         ({MOST_ROUNDS} times so far): register them in the body"
     );
 }
 

@@ -106,8 +106,7 @@ impl File {
     ///
     /// `file:line:column: what is wrong`.
     pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
-        let text =
-            fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
+        let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
         Self::of_text(&text, shown)
     }
 
@@ -232,7 +231,7 @@ impl Allowed {
         };
         // `…` is what the documentation's examples have in its place.
         if !self.reason.chars().any(char::is_alphanumeric) {
-            return Err("an [[allow]] needs a `reason` in words".to_owned());
+            return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }
         Ok(Suppression {
             matches: Pattern::new(word, text)?,

@@ -72,7 +72,7 @@ struct Found {
 impl Default for CheckSettings {
     fn default() -> Self {
         Self::combine(&Variables::default(), &Options::DEFAULT, None, "")
-            .expect("only the name of a layer can be refused, and none is given")
+            .expect("only a layer's name can be rejected, and none is given")
     }
 }
 
@@ -171,7 +171,7 @@ fn layer_called(name: &str) -> Result<Layer, String> {
     match name.strip_prefix("allocator:").unwrap_or(name) {
         "driver" => Ok(Layer::DRIVER),
         allocator => Layer::try_allocator(allocator)
-            .ok_or_else(|| format!("too many allocators: {allocator:?} cannot be added")),
+            .ok_or_else(|| format!("too many allocators: cannot add {allocator:?}")),
     }
 }
 
@@ -297,7 +297,7 @@ pub fn unmatched_overrides(
     tests: &[&str],
 ) -> Result<Vec<(String, String)>, String> {
     let (file, _) = File::read(path, shown)?;
-    let text = fs::read_to_string(path).map_err(|why| format!("{shown} cannot be read: {why}"))?;
+    let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
     let mut patterns = file.patterns(&text);
     patterns.retain(|(_, pattern)| !tests.iter().any(|test| pattern.matches(test)));
     let located = |(line, pattern)| (format!("{shown}:{line}"), format!("{pattern}"));

@@ -81,7 +81,7 @@ impl Setting for bool {
 
     fn read(text: &str) -> Result<Self, String> {
         text.parse()
-            .map_err(|_| format!("{text:?} is neither true nor false"))
+            .map_err(|_| format!("{text:?} is not `true` or `false`"))
     }
 
     fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
@@ -91,7 +91,7 @@ impl Setting for bool {
 
 impl Setting for Duration {
     fn forms() -> String {
-        "a duration is text in quotes, such as \"250ms\"".to_owned()
+        "a duration must be in quotes, such as \"250ms\"".to_owned()
     }
 
     fn read(text: &str) -> Result<Self, String> {

@@ -89,7 +89,7 @@ fn unknown(name: &str) -> String {
     let mut known: Vec<_> = known().map(|rest| format!("{PREFIX}{rest}")).collect();
     known.sort();
     format!(
-        "the environment variable {name} is unknown; the variables are {}",
+        "unknown environment variable {name}; the known variables are {}",
         known.join(", ")
     )
 }
@@ -172,7 +172,7 @@ mod tests {
         );
         let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
         assert!(
-            unknown.contains("GPU_LEAK_CHECK_SETLE is unknown"),
+            unknown.contains("unknown environment variable GPU_LEAK_CHECK_SETLE"),
             "{unknown}"
         );
         assert!(unknown.contains("GPU_LEAK_CHECK_SETTLE"), "{unknown}");

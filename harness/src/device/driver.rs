@@ -7,7 +7,7 @@
 //!
 //! `CUdevice` is an int whose value is the device's ordinal, here a `usize`.
 
-#![expect(unsafe_code, reason = "the driver's interface is C")]
+#![expect(unsafe_code, reason = "calls the driver's C functions")]
 
 use std::env;
 use std::ffi::{CStr, c_char, c_int, c_uint};

@@ -3,7 +3,10 @@
 //! The driver shuts down in its own exit handler, whose order is not defined, and CUDA does not
 //! work in a forked child.
 
-#![expect(unsafe_code, reason = "exit and fork handlers are C's")]
+#![expect(
+    unsafe_code,
+    reason = "registers C functions as exit and fork handlers"
+)]
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! Maps a file, so that only the parts that are accessed are read.
 
-#![expect(unsafe_code, reason = "the system's interface is C")]
+#![expect(unsafe_code, reason = "calls C functions of the operating system")]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

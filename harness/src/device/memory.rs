@@ -1,7 +1,7 @@
 //! Reads the usage of whole devices, which is advisory: other processes and the driver itself use
 //! them too.
 
-#![expect(unsafe_code, reason = "a context is made current by its handle")]
+#![expect(unsafe_code, reason = "makes contexts current through raw handles")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug)]
 #[cfg_attr(
     not(target_os = "linux"),
-    expect(dead_code, reason = "nothing calls it")
+    expect(dead_code, reason = "never called on this platform")
 )]
 pub(crate) struct BeforeFirstThread(pub(crate) fn());
 
@@ -31,7 +31,7 @@ pub(crate) fn first_thread() -> Option<u64> {
 mod at_load {
     #![expect(
         unsafe_code,
-        reason = "what runs before `main` is in a section of the program's own"
+        reason = "places a function that runs before `main` in a section of the program"
     )]
 
     use std::panic;

@@ -148,7 +148,7 @@ pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let reusable = finding.budget.iter().flat_map(|budget| &budget.reusable);
     let reusable = reusable.take(MAX_REUSABLE).map(Reusable::sentence);
     let thread = finding.foreign_thread.as_deref().map(escape::name);
-    let thread = thread.map(|name| format!("{name}, which is not one of the test's own"));
+    let thread = thread.map(|name| format!("{name}, which does not belong to the test"));
     let (held, ended) = match (library, &finding.ended) {
         (Some(library), ended) => (Some(held_by_library(library)), ended.as_ref()),
         (None, _) => (None, None),
@@ -403,7 +403,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
             return Some(text.to_owned());
         }
         (FindingKind::Deferred, _) => {
-            let text = "left by the first run and freed by a later one: kept until it is replaced";
+            let text = "left by the first run and freed by a later run: typically a static keeps it until the next run replaces it";
             return Some(text.to_owned());
         }
         (_, Some(Confirmation::NotRepeatable)) => {
@@ -412,10 +412,9 @@ fn further_runs(finding: &Finding) -> Option<String> {
         (FindingKind::FirstUse, confirmed) => {
             return Some(match confirmed {
                 Some(Confirmation::Repeated { runs, of, .. }) if of >= 3 => {
-                    format!("left in {runs} of {of} runs, but not in the last: one-time set-up")
+                    format!("left by {runs} of {of} runs, but not by the last: one-time set-up")
                 }
-                Some(Confirmation::HeldByStatic) => "by no second run: a static holds it when the \
-                                                     process ends, so it counts as one-time set-up"
+                Some(Confirmation::HeldByStatic) => "not by a second run: a static holds it when the process ends, so it counts as one-time set-up"
                     .to_owned(),
                 _ => "the second run did not leave it again: one-time set-up".to_owned(),
             });

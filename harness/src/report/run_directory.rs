@@ -117,7 +117,7 @@ fn mark(directory: &Path) -> io::Result<()> {
         .create_new(true)
         .open(directory.join(MARKER));
     match marker {
-        Ok(mut marker) => marker.write_all(b"Made by gpu-leak-check, which removes it again.\n"),
+        Ok(mut marker) => marker.write_all(b"Created by gpu-leak-check, which also removes it.\n"),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
@@ -133,7 +133,7 @@ fn new_file(directory: &Path, name: &str) -> io::Result<PathBuf> {
         }
         path = directory.join(format!("{name}-{copy}.jsonl"));
     }
-    unreachable!("there are more numbers than files")
+    unreachable!("the directory has fewer files than there are suffixes to try")
 }
 
 /// Returns the name of this run: `GPU_LEAK_CHECK_RUN` or `NEXTEST_RUN_ID`, or else a name made from

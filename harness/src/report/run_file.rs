@@ -193,8 +193,8 @@ impl Late {
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
-            "{}: {}, {} of the leak freed {} ms after the verdict; a longer `settle` waits for \
-             frees that are still in flight",
+            "{}: {}, {} of the leak freed {} ms after the verdict; set a longer `settle` to wait \
+             for such frees",
             self.test,
             units::quantity(self.count, "resource"),
             units::exact_size(self.bytes),

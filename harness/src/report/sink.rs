@@ -259,8 +259,8 @@ fn last_words(path: &Path, error: &io::Error) {
 fn give_up(path: &Path, error: &io::Error) -> SinkState {
     SinkState::GaveUp {
         why: Some(format!(
-            "results are not saved, because {} cannot be written: {error}; set \
-             GPU_LEAK_CHECK_OUTPUT to a writable directory",
+            "results are not saved: cannot write {}: {error}; set GPU_LEAK_CHECK_OUTPUT to a \
+             writable directory",
             path.display()
         )),
     }

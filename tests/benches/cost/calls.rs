@@ -1,6 +1,6 @@
 //! The driver calls that are measured.
 
-#![expect(unsafe_code, reason = "the driver's interface is C")]
+#![expect(unsafe_code, reason = "calls the driver's C functions")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

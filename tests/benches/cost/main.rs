@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 fn measure(on_fake: bool) -> Result<(), String> {
     if !on_fake && !gpu::is_present() {
-        return Err("no CUDA device can be used here".to_owned());
+        return Err("no usable CUDA device was found".to_owned());
     }
     let fake = on_fake.then(Fake::new);
     let environment = fake.as_ref().map(Fake::env).unwrap_or_default();

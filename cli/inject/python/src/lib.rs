@@ -60,7 +60,7 @@ impl fmt::Display for Unsupported {
         let Self { version, why } = self;
         write!(
             out,
-            "Python {version} {why}: stacks name libraries and functions, but no lines of Python"
+            "Python {version} {why}: stacks show libraries and functions, but no Python lines"
         )
     }
 }

@@ -1,6 +1,6 @@
 //! The reader of CPython's frames.
 
-#![expect(unsafe_code, reason = "decides whose memory may be read directly")]
+#![expect(unsafe_code, reason = "reads memory of the same process directly")]
 
 mod frames;
 mod interpreter;

@@ -3,10 +3,7 @@
 //! The functions are of the [stable ABI](https://docs.python.org/3/c-api/stable.html) and looked up by
 //! name, so that nothing is linked against Python.
 
-#![expect(
-    unsafe_code,
-    reason = "Python's functions are C's and called by their documented signatures"
-)]
+#![expect(unsafe_code, reason = "calls Python's C functions")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem;

@@ -107,7 +107,7 @@ impl Configuration {
             print(entries);
         } else {
             let missing = "reason = \"\"\n";
-            let filled_in = "# reason = \"…\"   # to be filled in: why it may stay\n";
+            let filled_in = "# reason = \"…\"   # fill in why this may stay\n";
             print(&entries.replace(missing, filled_in));
         }
         Ok(())
@@ -172,7 +172,7 @@ mod tests {
         replace(&path, "newer").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("a file"), "newer");
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
-        assert_eq!(mode & 0o777, 0o640, "its permissions stay as they were");
+        assert_eq!(mode & 0o777, 0o640, "the file keeps its permissions");
         assert_eq!(
             fs::read_dir(directory.path()).expect("a directory").count(),
             3

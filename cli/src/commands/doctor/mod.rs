@@ -61,10 +61,10 @@ pub(crate) fn run(asked: &Doctor) -> Outcome<Exit> {
     }
     let (verdict, exit) = match (&machine.heard, is_right) {
         (_, false) => (
-            "the configuration is wrong, and every check fails",
+            "the configuration is wrong, so every check fails",
             Exit::Usage,
         ),
-        (Ok(_), true) => ("checks see this machine's GPUs", Exit::Clean),
+        (Ok(_), true) => ("checks can see this machine's GPUs", Exit::Clean),
         (Err(_), true) => (
             "checks cannot see a GPU here: only allocators that report what they allocate are \
              judged",

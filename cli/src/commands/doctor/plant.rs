@@ -4,7 +4,7 @@
 //! The functions are looked up as a program's loader does it, with `dlsym`, and called with the
 //! signatures of `cuda.h` and `vulkan_core.h`.
 
-#![expect(unsafe_code, reason = "the drivers are C libraries")]
+#![expect(unsafe_code, reason = "calls the drivers' C functions")]
 
 use std::ffi::{CStr, c_void};
 use std::mem;
@@ -67,7 +67,7 @@ impl Driver {
         // SAFETY: the name is a string, and the driver's initialisation code runs as in any program.
         let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
         if handle.is_null() {
-            return Err(format!("{} cannot be loaded", name.to_string_lossy()));
+            return Err(format!("cannot load {}", name.to_string_lossy()));
         }
         Ok(Self(handle))
     }
@@ -81,7 +81,7 @@ impl Driver {
 
 fn present(address: Opaque, name: &CStr) -> Result<Opaque, String> {
     match address.is_null() {
-        true => Err(format!("there is no {}", name.to_string_lossy())),
+        true => Err(format!("{} not found", name.to_string_lossy())),
         false => Ok(address),
     }
 }
@@ -211,9 +211,7 @@ impl Vulkan {
                     )
                 );
                 if physical.is_null() {
-                    return Err(listed
-                        .err()
-                        .unwrap_or_else(|| "there is no device".to_owned()));
+                    return Err(listed.err().unwrap_or_else(|| "no device found".to_owned()));
                 }
                 let priorities = [1.0_f32];
                 // Flags and family; one queue; its priority.
@@ -259,13 +257,13 @@ impl Vulkan {
     fn instance(&self) -> Result<Opaque, String> {
         let instance = self.instance;
         let created = (!instance.is_null()).then_some(instance);
-        created.ok_or_else(|| "there is no instance".to_owned())
+        created.ok_or_else(|| "no instance found".to_owned())
     }
 
     /// Creates an object of the device with `name`, whose second parameter points to `info`.
     fn create(&self, name: &'static CStr, info: &[u64]) -> Result<(), String> {
         if self.device.is_null() {
-            return Err("there is no device".to_owned());
+            return Err("no device found".to_owned());
         }
         let mut object = 0;
         let api = self;

@@ -24,9 +24,7 @@ pub(super) fn run() -> Outcome<Exit> {
         .args(["doctor", "--plant"])
         // A self-test in which checks are switched off would find nothing.
         .env_remove("GPU_LEAK_CHECK");
-    let status = launch::run(plants, |why| {
-        format!("the self-test cannot be started: {why}")
-    })?;
+    let status = launch::run(plants, |why| format!("cannot start the self-test: {why}"))?;
     let ends = [Exit::Clean, Exit::Findings, Exit::Unmeasured];
     let end = ends
         .into_iter()

@@ -47,7 +47,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
         .ok_or_else(|| {
-            Failure::usage("the path of this command is not valid UTF-8, which cargo requires")
+            Failure::usage("the path of this executable is not valid UTF-8, which cargo requires")
         })?;
     let runner = serde_json::json!([command, RUNNER]);
     let target = env!("GPU_LEAK_TARGET");
@@ -67,7 +67,7 @@ pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
     }
     let Some(tests) = program.list(&[])? else {
         say(format_args!(
-            "note: {} does not list its tests as libtest does, so it runs as it is and is not \
+            "note: {} does not list its tests as libtest does, so it runs unchanged and is not \
              watched; `cargo gpu-leak exec` watches a whole program",
             program.path.display()
         ));

@@ -53,7 +53,7 @@ impl<'a> TestProgram<'a> {
     }
 
     fn not_started(&self, why: &io::Error) -> Failure {
-        Failure::usage(format!("{} cannot be started: {why}", self.path.display()))
+        Failure::usage(format!("cannot start {}: {why}", self.path.display()))
     }
 
     /// Records and says that the allocators of this program report to nobody. Returns whether that is a

@@ -136,7 +136,7 @@ pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
             notes: notes(report),
             again: report.again.as_deref().map(escape::sentence),
             left_out: (!is_detailed).then(|| {
-                format!("Its timeline and tables are in the run file: a page has them for {MAX_DETAILED} tests.")
+                format!("The timeline and tables of this test are in the run file; the page shows them for at most {MAX_DETAILED} tests.")
             }),
         }
     };

@@ -50,8 +50,7 @@ impl<T> LongList<T> {
     pub(super) fn rest_note(&self) -> Option<String> {
         (self.all.len() > IN_MARKUP).then(|| {
             format!(
-                "The first {IN_MARKUP} of {} {}s. This page's script, which shows the rest, does \
-                 not run here.",
+                "Showing the first {IN_MARKUP} of {} {}s. Enable JavaScript to see the rest.",
                 count(self.all.len() as u64),
                 self.noun
             )

@@ -18,7 +18,10 @@ pub(crate) struct Fact {
     /// What is kept, until when, and what to do.
     pub(crate) says: &'static str,
     /// The source of this fact.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for whoever changes the table"))]
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "documentation for maintainers of the table")
+    )]
     source: &'static str,
 }
 

@@ -340,7 +340,7 @@ fn in_broken_context(
 ) -> Found {
     let frees = total(all.iter().map(|failed| failed.tally.amount.count));
     let mut failed = all.into_iter();
-    let first = failed.next().expect("asked only where a free failed");
+    let first = failed.next().expect("called only for a failed free");
     let mut found = found_of(first, &input.names);
     let mut sum = Amount::default();
     let mut kinds = BTreeSet::new();

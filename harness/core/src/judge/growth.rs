@@ -66,7 +66,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
             let last = group.level.last().copied().unwrap_or_default();
             (last.bytes, last.count)
         })
-        .expect("a class has a group");
+        .expect("every class has at least one group");
     let mut grown = of_site(largest, input);
     let last = levels.last().copied().unwrap_or_default();
     let finding = &mut grown.finding;

@@ -40,8 +40,8 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     let count = parts.iter().map(|part| part.finding.count).sum();
     if count != 0 {
         let what = match largest {
-            Some(_) => "with its device and instance, and everything that they created",
-            None => "with its instance, and everything that they created",
+            Some(_) => "including its device and instance, and everything created from them",
+            None => "including its instance, and everything created from them",
         };
         let at = match &line {
             Some((file, line)) if largest.is_some() => {
@@ -179,8 +179,7 @@ mod tests {
         assert_eq!(
             found[0].finding.notes,
             [
-                "keeps 4 other objects alive, with its device and instance, and everything that \
-                 they created; the device was opened at src/lib.rs:20"
+                "keeps 4 other objects alive, including its device and instance, and everything created from them; the device was opened at src/lib.rs:20"
             ]
         );
     }
@@ -213,7 +212,7 @@ mod tests {
         assert_eq!(kinds(&found), [Some(Kind::Device)]);
         assert_eq!(found[0].records, [1, 2, 3, 4]);
         let kept =
-            "keeps 3 other objects alive, with its instance, and everything that they created";
+            "keeps 3 other objects alive, including its instance, and everything created from them";
         assert_eq!(found[0].finding.notes, [kept]);
     }
 

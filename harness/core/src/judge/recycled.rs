@@ -79,8 +79,8 @@ pub(crate) fn allow(found: &mut [Found]) {
             finding.allowed_by = Some(AllowedBy::new(
                 "gpu-leak-check",
                 format!(
-                    "{library} keeps it for its next use, and how many it keeps depends on what the device \
-                     and the threads are doing; with `rounds`, what grows in each round is reported"
+                    "{library} keeps it for reuse, and how many it keeps depends on timing; use \
+                     `rounds` to detect growth"
                 ),
             ));
         }

@@ -79,10 +79,10 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     if findings.iter().any(Finding::is_unconfirmed) {
         inconclusive(Reason::new(
             Code::NotRepeatable,
-            "the first run left something, but the second run, which was meant to confirm it, \
-             ended differently",
-            "fix what the first run left, which may be why the second run failed; if the body can \
-             run only once, set `confirm = false`",
+            "the first run left allocations behind, but the second run, which was meant to confirm \
+             them, ended differently",
+            "fix the leak of the first run, which may be why the second run failed; if the body \
+             can run only once, set `confirm = false`",
         ));
     }
     reasons
@@ -130,8 +130,8 @@ fn missing_probes(missing: &[&'static Allocator]) -> Reason {
     Reason::new(
         Code::NoProbe,
         format!(
-            "memory that was allocated from the driver through {} is still held: only a probe can \
-             tell which parts of it are in use, so it is unknown whether it is a leak or a cache",
+            "memory that {} allocated from the driver is still held: only a probe can tell which \
+             parts of it are in use, so it may be a leak or a cache",
             listed(&named.collect::<Vec<_>>())
         ),
         format!(
@@ -155,7 +155,7 @@ fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     let (made, again) = (&overwritten.0.made, &overwritten.1.made);
     let remedy = match made.place == again.place {
         true => {
-            "report each free, and give all instances of an allocator that share a `Source` \
+            "report each free, and make sure that allocator instances sharing a `Source` use \
              different addresses"
         }
         false => {

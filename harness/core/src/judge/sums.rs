@@ -46,7 +46,7 @@ pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
         (*bytes > input.facts.tolerance).then(|| {
             format!(
                 "{} has handed out {} more on {} than before, while {others}: its probe reads only \
-                 a sum, which does not say who allocated the difference, so it may be a leak",
+                 a total, which does not show who allocated the difference, so it may be a leak",
                 rise.name,
                 exact_size(*bytes),
                 rise.place
@@ -73,8 +73,8 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
         .push(match usages.any(|usage| usage.reported.is_some()) {
             false => {
                 format!(
-                    "the probe of {name} reports only this sum, without call sites or \
-                         individual blocks"
+                    "the probe of {name} reports only this total, without call sites or individual \
+                     blocks"
                 )
             }
             true => {

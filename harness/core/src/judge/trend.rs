@@ -148,7 +148,7 @@ impl Trend {
             }
             if let Followed::Allocator { name, .. } = &line.what {
                 finding.notes.push(format!(
-                    "everything that {name} holds; the location is where most of it was allocated"
+                    "everything that {name} holds; the location shown allocated most of it"
                 ));
             }
             found.push(largest);

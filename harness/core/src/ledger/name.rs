@@ -132,7 +132,7 @@ impl Layer {
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)
-            .unwrap_or_else(|| panic!("gpu-leak-check: the allocator {name:?} cannot be added"))
+            .unwrap_or_else(|| panic!("gpu-leak-check: cannot add the allocator {name:?}"))
     }
 
     /// Like [`Self::allocator`], but returns `None` instead of panicking.

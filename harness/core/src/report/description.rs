@@ -100,7 +100,11 @@ impl Finding {
         let (created, freed) = self.verbs();
         let companion = self.companions.first();
         let (of, were, freed) = match companion.filter(|_| self.siblings.is_empty()) {
-            Some(other) => ("what was created with it", "was", verbs(other.resource).1),
+            Some(other) => (
+                "what was created together with it",
+                "was",
+                verbs(other.resource).1,
+            ),
             None => ("others", "were", freed),
         };
         match passage.what {
@@ -120,10 +124,10 @@ impl Finding {
                 "frees another address than the allocation returned".to_owned()
             }
             PassageKind::Called => "called from here".to_owned(),
-            PassageKind::Later => format!("another was {created} from here, later"),
+            PassageKind::Later => format!("another one was {created} from here later"),
             PassageKind::UsesHolder => "the static is used here".to_owned(),
             PassageKind::InCycle => "a block of the cycle was allocated here".to_owned(),
-            PassageKind::DropsHolder => "what held it was dropped or cleared here".to_owned(),
+            PassageKind::DropsHolder => "its owner was dropped or cleared here".to_owned(),
         }
     }
 }

@@ -74,8 +74,8 @@ impl GraphMemory {
         });
         let lines: Vec<_> = lines.collect();
         format!(
-            "a graph on {} holds {} at once, although at most {} of it is allocated and not yet freed in \
-             the order in which its nodes were added; the driver reuses memory only for a node that \
+            "a graph on {} holds {} at once, although running its nodes in the order in which they \
+             were added would need at most {}; the driver reuses memory only for a node that \
              depends on the free: {}",
             self.place,
             exact_size(self.bytes),
@@ -125,10 +125,10 @@ impl Peak {
             self.place
         );
         match (self.call, self.calls) {
-            (0, _) => format!("{peak} was there before the first call"),
-            (call, 0) => format!("{peak} was reached by call {}", count(call)),
+            (0, _) => format!("{peak} was reached before the first call"),
+            (call, 0) => format!("{peak} was reached at call {}", count(call)),
             (call, of) => format!(
-                "{peak} was reached by call {} of {}",
+                "{peak} was reached at call {} of {}",
                 count(call),
                 count(of)
             ),

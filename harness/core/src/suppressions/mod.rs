@@ -80,7 +80,8 @@ impl Pattern {
         }
         if word == "fingerprint" && !is_fingerprint(text) {
             return Err(format!(
-                "`{text}` is not a fingerprint: one in a run file looks like 1-0123456789abcdef"
+                "`{text}` is not a fingerprint: fingerprints, as found in run files, look like \
+                 1-0123456789abcdef"
             ));
         }
         let kind = kinds.find(|(known, _)| *known == word);

@@ -3,7 +3,7 @@
 //! symbols first, and everywhere if our `dlsym` is not the first in the process's lookup order.
 #![expect(
     unsafe_code,
-    reason = "reads what the loader has mapped, and writes into its tables"
+    reason = "reads memory that the loader mapped, and writes to the loader's tables"
 )]
 
 use std::ffi::{CStr, CString, c_void};

@@ -3,7 +3,7 @@
 //!
 //! `dlsym` may be called before `main`, in constructors and while the loader works. So the code that
 //! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
-#![expect(unsafe_code, reason = "stands between the program and the C library")]
+#![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};

@@ -1,7 +1,7 @@
 //! Watched functions without a wrapper: variants that no table has, or those of a second driver.
 //! Each is handed out as a thunk, which counts the call and jumps on, whatever the function's
 //! signature.
-#![expect(unsafe_code, reason = "jumps through a table")]
+#![expect(unsafe_code, reason = "defines functions that jump through a table")]
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char};

@@ -4,7 +4,7 @@
 //! program lead here. Only the program's words are replaced: calls inside libraries are not seen.
 #![expect(
     unsafe_code,
-    reason = "stands between the program and the C library's allocator"
+    reason = "replaces functions of the C library's allocator"
 )]
 
 use std::ffi::{CStr, c_int, c_void};

@@ -5,7 +5,10 @@
 //! that can report.
 //!
 //! A forked child counts nothing: a thread that does not exist there may have held the lock.
-#![expect(unsafe_code, reason = "a destructor of pthread reports a thread's end")]
+#![expect(
+    unsafe_code,
+    reason = "registers a pthread destructor that reports the end of a thread"
+)]
 
 use std::ffi::c_void;
 use std::ptr;

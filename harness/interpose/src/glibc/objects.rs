@@ -1,5 +1,5 @@
 //! The loaded objects of the process: the program and libraries as the loader has mapped them.
-#![expect(unsafe_code, reason = "reads what the loader has mapped")]
+#![expect(unsafe_code, reason = "reads memory that the loader mapped")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;

@@ -1,6 +1,6 @@
 //! The interface between a harness and the interposer of its process: the copy of this crate whose
 //! `dlsym` comes first serves all others, which find it by its marker.
-#![expect(unsafe_code, reason = "calls other copies of this crate")]
+#![expect(unsafe_code, reason = "calls functions of other copies of this crate")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr;

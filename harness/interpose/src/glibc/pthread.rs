@@ -2,7 +2,7 @@
 //!
 //! The linker resolves every call in the program to the definitions below; `RTLD_NEXT` is the one
 //! that would have been called without them.
-#![expect(unsafe_code, reason = "stands between the program and the C library")]
+#![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

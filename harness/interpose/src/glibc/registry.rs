@@ -10,7 +10,7 @@
 //! handed out for a function is that of the first row whose slot leads to it or is empty.
 #![expect(
     unsafe_code,
-    reason = "tables are kept as pointers, and read without a lock"
+    reason = "stores tables as pointers and reads them without a lock"
 )]
 
 use std::ffi::{CStr, c_void};

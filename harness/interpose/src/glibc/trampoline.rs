@@ -5,7 +5,7 @@
 //! to the wrapper, or to the function itself while no table has it. Without a driver there is no
 //! function; the caller then gets the result of CUDA's stub library, and `dlsym` does not return
 //! the symbol.
-#![expect(unsafe_code, reason = "defines functions of unknown signatures")]
+#![expect(unsafe_code, reason = "defines functions whose signatures are unknown")]
 
 use std::arch::{asm, naked_asm};
 use std::ffi::{CStr, c_char, c_int, c_void};

@@ -3,10 +3,7 @@
 //! Layouts are those of `cuda.h` 11.8 to 13.5, which agree. A structure is declared only as far as
 //! its fields are read. Handles are `u64`, which every CUDA platform passes like a pointer.
 
-#![expect(
-    unsafe_code,
-    reason = "what a parameter points to is read through its address"
-)]
+#![expect(unsafe_code, reason = "reads the targets of pointer parameters")]
 
 pub(super) use crate::api::pointer::{In, Out, Pointer};
 

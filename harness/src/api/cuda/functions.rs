@@ -15,7 +15,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the functions are C's, and one is as good as its caller's parameters"
+    reason = "defines wrappers of C functions, whose contracts are the callers' responsibility"
 )]
 
 use std::ffi::CStr;
@@ -82,7 +82,7 @@ macro_rules! functions {
             Variant { name: name!($name), since: $since },
         )+)*];
 
-        #[expect(non_snake_case, reason = "named as the functions are, as they are in stacks")]
+        #[expect(non_snake_case, reason = "the names match the driver's functions, because they appear in stacks")]
         mod wrappers {
             use super::*;
 

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the parameters of nodes are read where the caller has written them"
+    reason = "reads the node parameters that the caller passes by pointer"
 )]
 
 use super::call::{AddedNode, key, named};

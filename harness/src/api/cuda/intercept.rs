@@ -16,7 +16,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "parameters point to what the caller and the driver have written"
+    reason = "reads memory that the caller and the driver passed by pointer"
 )]
 
 use super::call::{Call, key, named, place_of};

@@ -1,9 +1,6 @@
 //! Reports calls to the ledger, with what is known of the process's contexts.
 
-#![expect(
-    unsafe_code,
-    reason = "the driver is asked about the program's handles"
-)]
+#![expect(unsafe_code, reason = "queries the driver with the program's handles")]
 
 use super::call::{named, place_of};
 use super::contexts::{Context, Contexts};

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the functions are C's, and answer through pointers"
+    reason = "calls C functions that return results through pointers"
 )]
 
 use std::ffi::{CStr, c_char};

@@ -4,7 +4,7 @@
     target_os = "linux",
     expect(
         unsafe_code,
-        reason = "what runs as the program is loaded stands in a section of the program's own"
+        reason = "places a start-up function in a section of the program"
     )
 )]
 

@@ -2,7 +2,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the functions are C's, and take names through pointers"
+    reason = "defines C functions that receive names as pointers"
 )]
 
 use std::ffi::{CStr, c_char};

@@ -3,7 +3,10 @@
 //! Each instance and each device is a context of the ledger: handles mean something only in the one
 //! that they were created from, and what belongs to it ends with it.
 
-#![expect(unsafe_code, reason = "calls functions that Vulkan's loader has found")]
+#![expect(
+    unsafe_code,
+    reason = "calls functions that the Vulkan loader returned"
+)]
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};

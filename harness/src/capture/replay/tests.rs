@@ -249,7 +249,7 @@ fn a_file_that_fails_is_one_note() {
     let ledger = Ledger::new();
     recorder.event(ledger.stacks(), &created(&ledger, 1, 1), None);
     let note = recorder.note().unwrap();
-    assert!(note.contains("/full/disk cannot be written"), "{note}");
+    assert!(note.contains("cannot write /full/disk"), "{note}");
     assert_eq!(recorder.note(), None, "noted once");
 }
 

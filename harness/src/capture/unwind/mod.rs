@@ -16,7 +16,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "a stack is read through raw addresses, and the loader's interface is C"
+    reason = "reads stacks through raw addresses, and calls the loader's C functions"
 )]
 
 #[cfg_attr(

@@ -41,7 +41,7 @@ pub(crate) fn run_hooks(subject: &Subject) {
             .map_err(|error| error.to_string())
             .and_then(|thread| {
                 thread.join().map_err(|payload| {
-                    let said = body::message(&*payload).unwrap_or("it did not say why");
+                    let said = body::message(&*payload).unwrap_or("the panic has no message");
                     said.to_owned()
                 })
             });

@@ -16,7 +16,7 @@ pub(crate) struct Token {
 
 impl Token {
     /// Sets the scope of this thread to `scope`.
-    #[must_use = "the thread leaves the scope with the guard"]
+    #[must_use = "dropping the guard at once would leave the scope"]
     pub(crate) fn set(scope: ScopeId) -> Self {
         Self {
             outer: threads::set_token(u64::from(scope.0)),

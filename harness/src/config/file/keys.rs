@@ -54,7 +54,8 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
         match value.get_ref() {
             DeValue::Table(_) if section.repeats => {
                 let header = section.header;
-                let what = format!("write {header}, with two brackets: there may be several");
+                let what =
+                    format!("write {header}, with double brackets, because there may be several");
                 found.push((at, what));
             }
             DeValue::Table(table) => check(table),

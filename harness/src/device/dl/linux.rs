@@ -18,7 +18,7 @@ const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 /// Opens a library, or returns the loader's message; `if_loaded`: only one that is loaded already.
 pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, String> {
     let name = CString::new(file.as_os_str().as_bytes())
-        .map_err(|_| "its name has a zero byte".to_owned())?;
+        .map_err(|_| "its name contains a NUL byte".to_owned())?;
     let flags = FLAGS | if if_loaded { libc::RTLD_NOLOAD } else { 0 };
     // SAFETY: `name` ends with a zero byte and outlives the call. Opening a library runs its
     // initialisers; the libraries opened here are NVIDIA's, which may be opened at any time.
@@ -68,7 +68,7 @@ fn last_error() -> String {
     // SAFETY: glibc keeps the message for this thread until its next call to the loader.
     let text = unsafe { libc::dlerror() };
     if text.is_null() {
-        return "the loader gives no reason".to_owned();
+        return "the loader gave no reason".to_owned();
     }
     // SAFETY: not null, so it is that message, which ends with a zero byte; it is copied before the
     // loader is called again.

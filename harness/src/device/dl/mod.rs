@@ -1,6 +1,6 @@
 //! Shared libraries: lists those in the process, and opens more.
 
-#![expect(unsafe_code, reason = "the dynamic loader's interface is C")]
+#![expect(unsafe_code, reason = "calls the dynamic loader's C functions")]
 
 use std::ffi::{CStr, c_void};
 use std::path::Path;

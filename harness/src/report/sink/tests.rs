@@ -62,7 +62,7 @@ fn nothing_is_written_through_links_that_others_put_there() {
     assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "theirs");
     assert!(
         sink.note()
-            .is_some_and(|note| note.contains("cannot be written"))
+            .is_some_and(|note| note.contains("cannot write"))
     );
 }
 

@@ -1,7 +1,10 @@
 //! A library that the tests of `gpu-leak-python` load into an interpreter. Its functions return the
 //! backtrace of the calling thread.
 
-#![expect(unsafe_code, reason = "ctypes calls C functions")]
+#![expect(
+    unsafe_code,
+    reason = "defines C functions that Python calls through ctypes"
+)]
 
 use std::ffi::{c_char, c_void};
 use std::fmt::Write;

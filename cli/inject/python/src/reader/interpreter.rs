@@ -1,7 +1,7 @@
 //! The interpreter of this process, found by the symbols that it exports. It is read only if its release
 //! is known.
 
-#![expect(unsafe_code, reason = "CPython is a C library")]
+#![expect(unsafe_code, reason = "reads CPython's C structures")]
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::mem::transmute_copy;
@@ -40,7 +40,7 @@ impl Interpreter {
     }
 
     fn of_release(version: &Version) -> Result<Self, &'static str> {
-        const UNKNOWN: &str = "has a layout that this release does not know";
+        const UNKNOWN: &str = "has a layout that this release does not support";
         const CHANGED: &str = "does not have the layout of its release";
 
         if version.full.contains(['a', 'b']) {
@@ -69,7 +69,7 @@ impl Interpreter {
         // An object begins with its reference count and its type, unless the build traces references.
         let class = object(c"PyType_Type")?;
         if ThroughKernel::new().words([types.code + 8]) != Some([class]) {
-            return Err("is built to trace references");
+            return Err("is built with reference tracing");
         }
         if let Some(offsets) = &layout.offsets {
             check_debug_offsets(version, layout, offsets, object(c"_PyRuntime")?)?
@@ -124,7 +124,7 @@ fn check_debug_offsets(
         (hex >> 24 & 0xff, hex >> 16 & 0xff) == (version.major.into(), version.minor.into())
     });
     if word(2) != Some(0) {
-        return Err("runs threads without a lock");
+        return Err("is built without the GIL");
     }
     let (frame, code) = (&layout.frame, &layout.code);
     let rows = [
@@ -195,8 +195,16 @@ mod tests {
     #[test]
     fn unknown_releases_are_refused_with_a_message() {
         for (minor, full, why) in [
-            (8, "3.8.20", "has a layout that this release does not know"),
-            (16, "3.16.0", "has a layout that this release does not know"),
+            (
+                8,
+                "3.8.20",
+                "has a layout that this release does not support",
+            ),
+            (
+                16,
+                "3.16.0",
+                "has a layout that this release does not support",
+            ),
             (
                 14,
                 "3.14.0b1",

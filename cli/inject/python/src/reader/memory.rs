@@ -3,7 +3,7 @@
 
 #![expect(
     unsafe_code,
-    reason = "the interpreter's structures are only known by address"
+    reason = "reads the interpreter's structures through raw addresses"
 )]
 
 use std::cell::RefCell;

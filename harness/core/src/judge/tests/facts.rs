@@ -87,7 +87,7 @@ fn reasons_that_do_not_decide_are_notes() {
         r#"
         inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_LAUNCH_FAILED); find the call that broke it first; running each test in its own process (nextest) protects the others
         note: nothing was seen; look
-        note: memory that was allocated from the driver through c10 (used by tch and PyTorch) is still held: only a probe can tell which parts of it are in use, so it is unknown whether it is a leak or a cache; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
+        note: memory that c10 (used by tch and PyTorch) allocated from the driver is still held: only a probe can tell which parts of it are in use, so it may be a leak or a cache; register a probe named "c10" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
     "#,
     );
 }
@@ -130,7 +130,7 @@ fn an_address_that_was_reported_twice_makes_its_free_ambiguous() {
     });
     check.tells(
         "
-        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; report each free, and give all instances of an allocator that share a `Source` different addresses
+        inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; report each free, and make sure that allocator instances sharing a `Source` use different addresses
     ",
     );
     let overwritten = |record, by| Anomaly::Overwritten { record, by };
@@ -264,7 +264,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
         leaked: 1 × event on cuda:0 at src/app.rs:70; allocated 6; consequences [{bytes:0,count:1,resource:block}]; each 0; freed 5; when {first:17,last:17,of:18}; records [16]
         leaked: 1 × block on cuda:0 at src/app.rs:70 by allocator:facts-cache; allocated 6; each 0; freed 5; is_consequence true; when {first:18,last:18,of:18}; records [17]
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; rounds [{bytes:8,count:1},{bytes:16,count:2},{bytes:24,count:3},{bytes:32,count:4},{bytes:40,count:5}]; records [0, 1, 2, 3, 4]
-        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [everything that c10 holds; the location is where most of it was allocated]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
+        grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [everything that c10 holds; the location shown allocated most of it]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
     // One snapshot without a gain ends it.

@@ -330,7 +330,7 @@ fn a_run_that_ended_differently_confirms_nothing() {
     assert!(!needs_another_run(&check.input));
     check.tells(
         "
-        inconclusive because of not-repeatable: the first run left something, but the second run, which was meant to confirm it, ended differently; fix what the first run left, which may be why the second run failed; if the body can run only once, set `confirm = false`
+        inconclusive because of not-repeatable: the first run left allocations behind, but the second run, which was meant to confirm them, ended differently; fix the leak of the first run, which may be why the second run failed; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
     ",
     );

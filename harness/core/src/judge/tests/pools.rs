@@ -283,7 +283,7 @@ fn what_a_check_inside_failed_for_is_not_reported_twice() {
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 96; each 96; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 96; each 96; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 4194304; each 4194304; pool pool 0; records []
     ",
     );

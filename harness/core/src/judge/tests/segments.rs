@@ -154,7 +154,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
         leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
-        note: memory that was allocated from the driver through c10 (used by tch and PyTorch) and rmm (used by RAPIDS) is still held: only a probe can tell which parts of it are in use, so it is unknown whether it is a leak or a cache; register a probe named "c10" and a probe named "rmm" with gpu_leak_check::probe!, or empty the allocators' caches before the test ends
+        note: memory that c10 (used by tch and PyTorch) and rmm (used by RAPIDS) allocated from the driver is still held: only a probe can tell which parts of it are in use, so it may be a leak or a cache; register a probe named "c10" and a probe named "rmm" with gpu_leak_check::probe!, or empty the allocators' caches before the test ends
     "#,
     );
     let mut probed = check.clone();
@@ -173,7 +173,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
         leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; when {first:5,last:5,of:5}; records [4]
-        note: memory that was allocated from the driver through rmm (used by RAPIDS) is still held: only a probe can tell which parts of it are in use, so it is unknown whether it is a leak or a cache; register a probe named "rmm" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
+        note: memory that rmm (used by RAPIDS) allocated from the driver is still held: only a probe can tell which parts of it are in use, so it may be a leak or a cache; register a probe named "rmm" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
     "#,
     );
     // What a probe that names its segments does not name is lost.

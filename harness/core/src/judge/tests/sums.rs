@@ -17,14 +17,14 @@ fn a_sum_that_rises_is_a_leak_without_a_line() {
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
     ",
     );
     check.input.facts.tolerance = 999;
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
         note: 1,000 B of allocator:pools-cache memory on cuda:0 remained allocated, more than the tolerance of 999 B
     ",
     );
@@ -40,7 +40,7 @@ fn a_sum_that_rises_is_a_leak_without_a_line() {
     check.tells(
         "
         first-use
-        first-use: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1000; each 1000; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; records []
+        first-use: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1000; each 1000; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
     ",
     );
 }
@@ -75,7 +75,7 @@ fn a_sum_or_a_reserve_grew_if_it_rose_in_every_round() {
         "
         grew
         grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
-        grew: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 3000; each 3000; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; rounds [{bytes:1000,count:1},{bytes:2000,count:1},{bytes:3000,count:1}]; records []
+        grew: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 3000; each 3000; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; rounds [{bytes:1000,count:1},{bytes:2000,count:1},{bytes:3000,count:1}]; records []
     ",
     );
     add(&mut stays, 2, 0);
@@ -167,7 +167,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     });
     check.tells(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while another check ran: its probe reads only a sum, which does not say who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while another check ran: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
     ",
     );
     check.input.facts.tolerance = 3999;
@@ -175,7 +175,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     (others.checks, others.anything) = (false, true);
     check.tells(
         "
-        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while other tests or threads could run: its probe reads only a sum, which does not say who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
+        inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while other tests or threads could run: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
     ",
     );
     check.input.facts.tolerance = 4000;
@@ -184,7 +184,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 5000; each 5000; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 5000; each 5000; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
         note: 4.88 KiB (5,000 B) of allocator:pools-cache memory on cuda:0 remained allocated, more than the tolerance of 3.91 KiB (4,000 B)
     ",
     );
@@ -243,7 +243,7 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
     check.tells(
         "
         leaked
-        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 100; each 100; notes [the probe of pools-cache reports only this sum, without call sites or individual blocks,prevents 32.0 MiB of the memory reserved by allocator:pools-cache from being released]; records []
+        leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 100; each 100; notes [the probe of pools-cache reports only this total, without call sites or individual blocks,prevents 32.0 MiB of the memory reserved by allocator:pools-cache from being released]; records []
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 8388608; each 8388608; records []
     ",
     );

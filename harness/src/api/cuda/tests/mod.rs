@@ -3,7 +3,7 @@
 //! A process has one ledger, so each test runs itself again in a process of its own, where the
 //! stand-in is what the loader finds.
 
-#![expect(unsafe_code, reason = "the driver's interface is C")]
+#![expect(unsafe_code, reason = "calls the driver's C functions")]
 
 use std::ffi::{CStr, c_void};
 use std::os::unix::fs::symlink;
