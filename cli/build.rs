@@ -1,5 +1,5 @@
-//! Builds the library that `exec` preloads and the harness that it loads. The command contains both as
-//! bytes.
+//! Builds the library that `exec` preloads and the harness that it loads. Both are embedded in the
+//! command.
 //!
 //! cargo has no stable way to depend on the shared library of another package (artifact
 //! dependencies are unstable), so this script runs cargo with a separate target directory, because
@@ -39,8 +39,9 @@ fn main() {
         static_unwinder: false,
     };
     embed(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
-    // It is loaded into every shell and compiler that a program starts, together with the libraries that
-    // it needs. So the unwinder is linked statically, and only the C library is left.
+    // It is loaded into every shell and compiler that a program starts, together with the libraries
+    // that it needs. So the unwinder is linked statically, and the C library is the only
+    // dependency.
     let preloaded = Library {
         manifest: gpu_leak_preload::MANIFEST,
         file: "libgpu_leak_preload.so",
@@ -72,7 +73,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     let out = PathBuf::from(variable("OUT_DIR"));
     let embedded = out.join(library.file);
     println!("cargo::rustc-env={path_variable}={}", embedded.display());
-    // docs.rs has no network access and does not run what it builds.
+    // docs.rs has no network access and does not run the programs that it builds.
     if variable("CARGO_CFG_TARGET_OS") != "linux" || env::var_os("DOCS_RS").is_some() {
         write(&embedded, &[]);
         return;
@@ -92,8 +93,8 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     watch_sources(&built.with_extension("d"), library.manifest);
 }
 
-/// The flag with which the linker finds the archive of the unwinder instead of the shared library that the
-/// standard library asks for.
+/// The flag with which the linker finds the archive of the unwinder instead of the shared library
+/// that the standard library requests.
 fn static_unwinder(out: &Path) -> String {
     let directory = out.join("unwinder");
     let script = directory.join("libgcc_s.so");
@@ -130,9 +131,10 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
     cargo.status().is_ok_and(|status| status.success())
 }
 
-/// Settings that replace packages of this version by those that are unpacked beside the command. `cargo publish`
-/// verifies the command before the packages on which the libraries depend are published, and only the outer cargo
-/// knows where they are then. Anywhere else, these libraries are beside the command themselves, or nothing is.
+/// Settings that replace packages of this version with those unpacked next to the command. `cargo
+/// publish` verifies the command before the packages on which the libraries depend are published,
+/// and only the outer cargo knows where they are then. Elsewhere, these libraries themselves are
+/// next to the command, or nothing is.
 fn patches(manifest: &str) -> Vec<String> {
     let command = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let beside = command.parent().unwrap_or(&command);

@@ -24,7 +24,7 @@ pub struct Checked {
 ///
 /// # Errors
 ///
-/// If the results cannot be written or read.
+/// Returns an error if the results cannot be written or read.
 pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
     let mut cases = registry::cases();
     cases.sort_by_key(|case| case.origin.line);

@@ -8,7 +8,7 @@ use gpu_leak_kernels::{Device, Error};
 ///
 /// # Errors
 ///
-/// If there is no such device here.
+/// Returns an error if there is no such device here.
 pub fn device_named(name: &str) -> Result<Device, Error> {
     let unknown = || Error::Unavailable {
         device: name.to_owned(),
@@ -28,7 +28,7 @@ pub fn device_named(name: &str) -> Result<Device, Error> {
 ///
 /// # Errors
 ///
-/// If the option has no value.
+/// Returns an error if the option has no value.
 pub fn option(name: &str) -> Result<Option<String>, String> {
     let mut arguments = std::env::args().skip(1);
     if arguments.any(|argument| argument == name) {

@@ -12,7 +12,7 @@ use crate::render::Format;
 /// The hidden subcommand by which cargo runs test programs for `--every-test`.
 pub(crate) const RUNNER: &str = "every-test-runner";
 
-/// Sums up what gpu-leak-check found.
+/// Summarises the findings of gpu-leak-check.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo gpu-leak",
@@ -28,19 +28,19 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Runs `cargo test` and sums up its checks
+    /// Runs `cargo test` and summarises its checks
     #[command(override_usage = "cargo gpu-leak test [OPTIONS] [CARGO'S ARGUMENTS]")]
     Test(Testing),
     /// The runner that cargo starts test programs with for `--every-test`
     #[command(name = RUNNER, hide = true)]
     EveryTest(EveryTest),
-    /// Runs `cargo nextest` and sums up its checks
+    /// Runs `cargo nextest` and summarises its checks
     #[command(override_usage = "cargo gpu-leak nextest [OPTIONS] [NEXTEST'S ARGUMENTS]")]
     Nextest(Passing),
-    /// Runs `cargo run` and sums up its checks
+    /// Runs `cargo run` and summarises its checks
     #[command(override_usage = "cargo gpu-leak run [OPTIONS] [CARGO'S ARGUMENTS]")]
     Run(Passing),
-    /// Runs `cargo bench` and sums up its checks
+    /// Runs `cargo bench` and summarises its checks
     #[command(override_usage = "cargo gpu-leak bench [OPTIONS] [CARGO'S ARGUMENTS]")]
     Bench(Passing),
     Exec(Exec),
@@ -71,12 +71,13 @@ pub(crate) struct Passing {
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
 
-    /// The name of the run, which `report`, `diff` and `allow` take [default: `GPU_LEAK_CHECK_RUN`, or a new
-    /// name]; an earlier run of this name is removed
+    /// A name for the run, for use with `report`, `diff` and `allow` [default:
+    /// `GPU_LEAK_CHECK_RUN`, or a new name]; replaces an earlier run of this name
     #[arg(long, value_name = "RUN")]
     pub(crate) name: Option<String>,
 
-    /// Says what was live at each peak, line by line, and which allocations one buffer could serve
+    /// Reports what was live at each peak, line by line, and which allocations could share one
+    /// buffer
     #[arg(long)]
     pub(crate) peaks: bool,
 
@@ -92,8 +93,8 @@ pub(crate) struct Passing {
 #[derive(Args, Debug)]
 #[command(after_help = PASSING_HELP)]
 pub(crate) struct Testing {
-    /// Also watches tests without the attribute: each runs in a process of its own, JOBS at a time,
-    /// and fails if the process ends with GPU memory or objects still held. `every_test = true` under
+    /// Also checks tests without the attribute: each runs in its own process, JOBS at a time, and
+    /// fails if the process ends with GPU memory or objects still held. `every_test = true` under
     /// `[check]` in gpu-leak-check.toml means the same
     #[arg(
         long,
@@ -146,7 +147,7 @@ fn unknown_format(word: &str) -> String {
     )
 }
 
-/// Runs an unmodified program in any language and reports the GPU memory and objects that it leaves
+/// Runs an unmodified program in any language and reports the GPU memory and objects that it leaks
 ///
 /// A library that records the calls to the CUDA driver is preloaded into the program. Nothing is
 /// recompiled, and a program that does not use CUDA is not affected.
@@ -164,17 +165,18 @@ Examples:
   cargo gpu-leak exec --report html=leaks.html -- ./serve & kill -USR1 $!    a snapshot now"
 )]
 pub(crate) struct Exec {
-    /// Takes a snapshot at this interval: what grew in each of the last five is reported as
-    /// growing, and if the program is killed, the last one is reported
+    /// Takes a snapshot at this interval. Call sites that grew in each of the last five snapshots
+    /// are reported; if the program is killed, the last snapshot is reported
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) every: Option<Duration>,
 
     /// Switches off the caching allocators of PyTorch and JAX, so that each tensor is an allocation
-    /// with its own line; slower, and PyTorch cannot capture graphs
+    /// with its own line; this is slower, and PyTorch cannot capture graphs
     #[arg(long)]
     pub(crate) exact: bool,
 
-    /// Says what was live at each peak, line by line, and which allocations one buffer could serve
+    /// Reports what was live at each peak, line by line, and which allocations could share one
+    /// buffer
     #[arg(long)]
     pub(crate) peaks: bool,
 
@@ -186,11 +188,11 @@ pub(crate) struct Exec {
     #[arg(long = "report", value_name = "FORMAT=FILE", value_parser = Output::parse)]
     pub(crate) outputs: Vec<Output>,
 
-    /// The name of the run, as for `cargo gpu-leak test`
+    /// A name for the run, as in `cargo gpu-leak test`
     #[arg(long, value_name = "RUN")]
     pub(crate) name: Option<String>,
 
-    /// The signal that asks the program for a snapshot; this command forwards it
+    /// The signal that requests a snapshot from the program; this command forwards it
     #[arg(long, value_enum, default_value_t = AskingSignal::Usr1)]
     pub(crate) signal: AskingSignal,
 
@@ -208,7 +210,7 @@ pub(crate) struct Exec {
     pub(crate) program: Vec<OsString>,
 }
 
-/// A signal that asks for a snapshot.
+/// A signal that requests a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AskingSignal {
     Usr1,
@@ -253,10 +255,11 @@ pub(crate) struct Diff {
     pub(crate) new: PathBuf,
 }
 
-/// Prints entries of gpu-leak-check.toml that allow the leaks of a run
+/// Prints entries for gpu-leak-check.toml that allow the leaks of a run
 ///
 /// With them, a test suite with known leaks fails on new ones only. Each function that leaks gets
-/// one entry, with its tests and, as bounds, what one of them leaves now: anything more fails too.
+/// one entry, which lists its tests and sets the limits to what one of them leaves now. Anything
+/// above these limits still fails.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -286,12 +289,12 @@ Examples:
   cargo gpu-leak explain held by
   cargo gpu-leak explain          lists everything that can be explained")]
 pub(crate) struct Explain {
-    /// Such as `leaked`, `held by` or `CUDA_ERROR_INVALID_VALUE`
+    /// For example `leaked`, `held by` or `CUDA_ERROR_INVALID_VALUE`
     #[arg(value_name = "WORD")]
     pub(crate) code: Vec<String>,
 }
 
-/// Says whether checks can see the GPU on this machine, and what to do if not
+/// Reports whether checks can see this machine's GPU, and what to do if they cannot
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Exit codes: 0 the GPU is visible, 1 the self-test missed a leak, 2 wrong configuration, 3 no GPU \
@@ -300,8 +303,8 @@ is visible
 Example:
   cargo gpu-leak doctor --self-test")]
 pub(crate) struct Doctor {
-    /// Also plants a leak of each kind that this machine can have, through CUDA, through Vulkan and
-    /// through an allocator that reports, and says which are found
+    /// Also creates a leak of each kind that is possible on this machine, through CUDA, Vulkan and
+    /// an allocator that reports its blocks, and shows which ones are found
     #[arg(long)]
     pub(crate) self_test: bool,
 
@@ -320,7 +323,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Sums up one run, or several as one
+/// Summarises one run, or several merged into one
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
@@ -348,15 +351,15 @@ pub(crate) struct Report {
     pub(crate) judging: Judging,
 }
 
-/// What else fails the command.
+/// Options for further conditions that fail the command.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Judging {
     /// Also fails on each of these; may be given several times
     #[arg(long, value_enum, value_name = "WHAT", value_delimiter = ',')]
     pub(crate) deny: Vec<Deny>,
 
-    /// Denies what must not go unnoticed: unmeasured, unchecked, unmatched and aborted. `strict =
-    /// true` under `[run]` in gpu-leak-check.toml means the same
+    /// Denies unmeasured, unchecked, unmatched and aborted. `strict = true` under `[run]` in
+    /// gpu-leak-check.toml means the same
     #[arg(long)]
     pub(crate) strict: bool,
 
@@ -364,7 +367,7 @@ pub(crate) struct Judging {
     #[arg(long, value_name = "RUN")]
     pub(crate) against: Option<PathBuf>,
 
-    /// The command's own exit code for findings and for what is denied
+    /// The exit code for findings and denied conditions
     #[arg(long, value_name = "CODE", default_value_t = 1)]
     pub(crate) error_exitcode: u8,
 }
@@ -379,12 +382,12 @@ impl Judging {
     }
 }
 
-/// What `--deny` fails on.
+/// A condition that `--deny` turns into a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Deny {
     /// Checks that could not measure (exit code 3)
     Unmeasured,
-    /// Tests that used a GPU or reported an allocation, and were not checked
+    /// Tests that used a GPU or reported an allocation without being checked
     Unchecked,
     /// Entries of the configuration file and budgets that have no effect
     Unmatched,
@@ -394,7 +397,7 @@ pub(crate) enum Deny {
     New,
     /// Findings allowed by an entry that has expired
     Expired,
-    /// What a test creates once and keeps
+    /// Resources that a test creates once and keeps
     FirstUse,
     /// Findings that `on_leak` only warns about
     Warned,

@@ -1,4 +1,5 @@
-//! `--deny` and `--strict`: what fails the command although it failed no test, and how a run ends it.
+//! `--deny` and `--strict`: conditions that fail the command although no test failed, and the
+//! resulting exit code.
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,18 +17,18 @@ use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
 use crate::workspace;
 
-/// What is denied in a run, a sentence each.
+/// The denied conditions of a run, as one sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Denied {
-    /// What the run has and should not have.
+    /// Findings and conditions that the run should not have.
     findings: Vec<String>,
-    /// What could not be measured.
+    /// Checks that could not be measured.
     unmeasured: Vec<String>,
 }
 
 impl Denied {
-    /// What is denied in a run that was read from `directories`. `is_part`: whether it is only
-    /// part of the suite, so that entries of the configuration file may match nothing.
+    /// The denied conditions of a run that was read from `directories`. `is_part`: whether it is
+    /// only part of the suite, so that entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -55,7 +56,7 @@ impl Denied {
         Ok(denied)
     }
 
-    /// What is denied if no check measured anything: just that, in a run that requires a GPU.
+    /// The denied condition if no check measured anything: just this, in a run that requires a GPU.
     pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -73,7 +74,7 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints what is worth knowing about the whole suite and is not denied.
+    /// Prints notes about the whole suite that are not denied.
     pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> Outcome<()> {
         let Some((path, shown)) = known_configuration(overview) else {
             return Ok(());
@@ -97,7 +98,7 @@ impl Denied {
         }
     }
 
-    /// How what is denied ends a command that had no other reason to fail.
+    /// The exit of a command that fails only because of denied conditions.
     pub(crate) fn exit(&self) -> Exit {
         match (self.findings.is_empty(), self.unmeasured.is_empty()) {
             (false, _) => Exit::Findings,
@@ -124,7 +125,7 @@ impl Denied {
 }
 
 impl Judging {
-    /// What is denied by the command line and by `strict` in the configuration file.
+    /// The conditions denied by the command line and by `strict` in the configuration file.
     fn denied(&self, settings: RunSettings) -> Vec<Deny> {
         let strict = [
             Deny::Unmeasured,
@@ -167,7 +168,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     sentences
 }
 
-/// What used a GPU or reported an allocation without a check.
+/// Tests and threads that used a GPU or reported an allocation without a check.
 fn unchecked(run: &Run) -> Vec<String> {
     let unchecked = run.unchecked().map(|(program, name)| {
         format!(
@@ -253,7 +254,7 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// What has no effect: entries of the configuration file that allow no finding of the run,
+/// Settings without effect: entries of the configuration file that allow no finding of the run,
 /// overrides that match none of its tests, and budgets for layers that were never reported. An
 /// incomplete run cannot show this about the file.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {

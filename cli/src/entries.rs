@@ -37,8 +37,8 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The configuration file, if every check of the run ended and measured, so that it is known what an entry is
-/// for.
+/// The configuration file, if every check of the run ended and measured, so that it is known
+/// whether an entry is needed.
 pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
     let is_complete = !overview.is_blind() && overview.aborted.is_empty();
     workspace::configuration().filter(|_| is_complete)
@@ -66,7 +66,7 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<
     Ok(sentences)
 }
 
-/// What an entry that allowed nothing is about, and the remedy.
+/// The subject of an entry that allowed nothing, and the remedy.
 fn unmatched_entry(entry: &Suppression) -> String {
     let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
     let (tests, remedy) = match &tests[..] {
@@ -84,8 +84,8 @@ fn unmatched_entry(entry: &Suppression) -> String {
     )
 }
 
-/// What to lower in an entry that allows clearly more than a run of the whole suite left, and which of its tests
-/// left nothing.
+/// Which limits to lower in an entry that allows clearly more than a run of the whole suite left,
+/// and which of its tests left nothing.
 pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
     let is_its = |finding: &&Finding| {
         let by = finding.allowed_by.as_ref();
@@ -111,7 +111,7 @@ pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
     if is_exceeded || !have_all_run || !run.reports().any(|it| has_its(&it)) {
         return None;
     }
-    // A count that varies a little is no reason to lower a bound.
+    // A count that varies a little is no reason to lower a limit.
     let lower = |bound: Option<u64>, left: Option<u64>| {
         let (bound, left) = (bound?, left?);
         (left > 0 && left <= bound / 2).then_some((bound, left))

@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// That `what`, a format of the report, could not be put together: it names the cause, for a bug report.
+    /// An error while generating `what`, a format of the report, with the cause, for a bug report.
     pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
         Self::usage(format!("cannot write {what}: {why}"))
     }

@@ -1,12 +1,12 @@
-//! `cargo gpu-leak`: sums up what gpu-leak-check found.
+//! `cargo gpu-leak`: summarises the findings of gpu-leak-check.
 //!
 //! [`arguments`] defines the command line and [`commands`] has a file for each subcommand. [`run`]
-//! reads the files that processes wrote, [`overview`] sums them up, and [`render`] writes that in
-//! each format.
+//! reads the files that processes wrote, [`overview`] summarises them, and [`render`] writes the
+//! summary in each format.
 //!
-//! `exec` and cargo's subcommands share [`session`]: it names the run, starts the program through [`launch`],
-//! waits, reads what the processes wrote, and prints and writes the report. `cli/templates` contains the HTML
-//! page: its markup, style and script.
+//! `exec` and cargo's subcommands share [`session`]: it names the run, starts the program through
+//! [`launch`], waits, reads the files that the processes wrote, and prints and writes the report.
+//! `cli/templates` contains the HTML page: its markup, style and script.
 //!
 //! # Floors
 //!

@@ -10,11 +10,11 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The width of text that is not written to a terminal.
 pub(crate) const WIDTH: usize = 100;
-/// The least width that text is wrapped to: narrower lines would hold nothing but indentation.
+/// The least width that text is wrapped to: narrower lines would contain only indentation.
 const MIN_WIDTH: usize = 40;
 
 /// Prints lines to standard error. They may contain names of files and tests, so control characters
-/// are escaped, and lines that GitHub's log would take for workflow commands are marked.
+/// are escaped, and lines that GitHub's log would interpret as workflow commands are marked.
 pub(crate) fn say(lines: impl Display) {
     for line in lines.to_string().split('\n') {
         let start = line.trim_start();

@@ -1,5 +1,5 @@
-//! A run summed up, as every format shows it: findings merged over all tests, and what they mean for
-//! the run.
+//! The summary of a run, as every format shows it: findings merged over all tests, and their effect
+//! on the run.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use gpu_leak_check::units::{count, size};
 
 use crate::run::{Process, Run};
 
-/// A run summed up: the model that all renderers read.
+/// The summary of a run: the model that all renderers read.
 #[derive(Debug)]
 pub(crate) struct Overview<'run> {
     /// The run itself, for formats that show each check.
@@ -27,12 +27,12 @@ pub(crate) struct Overview<'run> {
     pub(crate) unmeasured: Vec<&'run Report>,
     /// The highest peak of each layer of each device.
     pub(crate) peaks: Vec<Peak<'run>>,
-    /// What was live at the highest peak of each layer of each device, where a check says so, with the
-    /// name of that check.
+    /// The contents of the highest peak of each layer of each device, if a check recorded them,
+    /// with the name of that check.
     pub(crate) live_at_peaks: Vec<(&'run str, &'run LivePeak)>,
     /// How many checks ended.
     pub(crate) finished: usize,
-    /// What could not be read, a sentence each.
+    /// Files and lines that could not be read, one sentence each.
     pub(crate) problems: &'run [String],
 }
 
@@ -41,8 +41,9 @@ pub(crate) struct Overview<'run> {
 pub(crate) struct Group<'run> {
     /// Their sum; the call site and the details are those of the largest.
     pub(crate) finding: Finding,
-    /// What these findings meant for their tests, the worst of them: `Fail` if one failed its test, `Warn` if it is
-    /// only reported, as `first-use` is by default, `Pass` if it is allowed. A test's own outcome may be worse.
+    /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
+    /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A
+    /// test's own outcome may be worse.
     pub(crate) outcome: Outcome,
     /// The tests that have it, each once.
     pub(crate) tests: Vec<&'run str>,
@@ -141,7 +142,7 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// What a finding is about, whatever its kind.
+/// The identity of a finding, whatever its kind.
 pub(crate) type Identity = (
     String,
     String,
@@ -152,16 +153,16 @@ pub(crate) type Identity = (
     Option<String>,
 );
 
-/// Returns what a finding is about in every run, even if lines were inserted since: the functions
-/// of its stack, the device, the allocator and the library (a function without lines may call
-/// several). A reserve, an exceeded limit and what only a probe counts have no stack: the pool, the
-/// kind of resource and the option tell these apart.
+/// Returns the identity of a finding across runs, which is stable even if lines are inserted: the
+/// functions of its stack, the device, the allocator and the library (a function without lines may
+/// call several). A reserve, an exceeded limit and memory that only a probe counts have no stack:
+/// they are distinguished by the pool, the kind of resource and the option.
 pub(crate) fn identity(finding: &Finding) -> Identity {
     of_site(finding, site(finding).fingerprint.clone())
 }
 
-/// Returns what a finding is about within one run: its line, and the functions that led to it
-/// except the test's own, so that one mistake in several tests is one finding. Without a known
+/// Returns the identity of a finding within one run: its line, and the functions that led to it
+/// except the test itself, so that one mistake in several tests is one finding. Without a known
 /// line, it is the finding's [`identity`].
 fn place(report: &Report, finding: &Finding) -> Identity {
     let site = finding.shown_site();
@@ -301,12 +302,12 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// What a check meant for its test. Where the file does not have it, the default policy decides.
+/// The effect of a check on its test. Where the file does not have it, the default policy decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     report.outcome.unwrap_or_else(|| by_default(report.status))
 }
 
-/// What one finding of a check meant for its test.
+/// The effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
         // It is the reason why its check is inconclusive, unless another finding fails the check.

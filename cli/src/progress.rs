@@ -1,9 +1,9 @@
 //! Progress while programs run, on a terminal only.
 //!
-//! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none.
-//! Where each test has a process of its own, one line is overwritten with the names of the running
-//! tests. A program under `exec` prints whatever and whenever it likes, so progress there is a few
-//! whole lines, and only if what is held has changed.
+//! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. If
+//! each test has its own process, one line is overwritten with the names of the running tests. A
+//! program under `exec` prints whatever and whenever it likes, so progress there consists of a few
+//! whole lines, printed only if the usage has changed.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -23,7 +23,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[K";
 
-/// The progress of tests that each run in a process of their own.
+/// The progress of tests that each run in a separate process.
 #[derive(Debug)]
 pub(crate) struct Tests {
     width: Option<usize>,

@@ -28,7 +28,7 @@ pub(crate) struct Run {
     pub(crate) earlier: Vec<Process>,
     /// The files that are recordings; their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
-    /// What could not be read, a sentence each.
+    /// Files and lines that could not be read, one sentence each.
     pub(crate) problems: Vec<String>,
 }
 
@@ -117,7 +117,7 @@ impl Run {
             .flat_map(|process| &process.file.unowned)
     }
 
-    /// What ran unchecked: the program and the name of the thread, which is that of a test.
+    /// Unchecked threads: the program and the name of the thread, which is the name of a test.
     pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.processes.iter().flat_map(|process| {
             let threads = process.file.unchecked.iter();
@@ -155,7 +155,7 @@ impl Run {
         rows.map(|(label, values)| (label, text(values))).collect()
     }
 
-    /// What was freed after the verdict of its check.
+    /// Resources that were freed after the verdict of their check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
         self.processes.iter().flat_map(|process| &process.file.late)
     }
@@ -198,7 +198,7 @@ impl Run {
         });
     }
 
-    /// Notes what is wrong with a file. Its undamaged lines count nevertheless.
+    /// Records a problem with a file. Its undamaged lines count nevertheless.
     fn note_problems(&mut self, path: &Path, file: &RunFile) {
         let shown = path.display();
         if file.header.is_none() {
@@ -356,7 +356,7 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
 }
 
 /// `path` itself, or the files of the run in that directory. A directory with a single run in it,
-/// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, stands for that run.
+/// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
 fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
     let named = match path.exists() {
         true => None,

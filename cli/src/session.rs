@@ -1,4 +1,5 @@
-//! How `exec` and cargo's subcommands start a program, watch it and sum up what its processes wrote.
+//! How `exec` and cargo's subcommands start a program, watch it and summarise the files that its
+//! processes wrote.
 
 use std::env;
 use std::fs;
@@ -30,9 +31,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new run of the subcommand `kind`, whose directory will be in `runs`. It is called `name`,
-    /// or as `GPU_LEAK_CHECK_RUN` says; an earlier run of that name is removed. `peaks`: its checks say
-    /// what was live at each peak.
+    /// A new run of the subcommand `kind`, whose directory will be in `runs`. Its name is `name`,
+    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. `peaks`: its checks
+    /// report the contents of each peak.
     pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>, peaks: bool) -> Outcome<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run inside another one, such as in a test, is not that run.
@@ -53,7 +54,8 @@ impl Session {
     }
 
     /// Runs `command` to its end and returns its exit code. If its processes take snapshots, the
-    /// terminal shows what they hold. `not_started` is the message for a command that cannot be started.
+    /// terminal shows the memory that they hold. `not_started` is the message for a command that
+    /// cannot be started.
     pub(crate) fn run(
         &self,
         mut command: Command,
@@ -72,7 +74,7 @@ impl Session {
         Ok(code_of(launch::run(command, not_started)?))
     }
 
-    /// What the processes of this run wrote; none if there was no check in any of them.
+    /// The records that the processes of this run wrote; none if no process had a check.
     pub(crate) fn read(&self) -> Outcome<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {
@@ -82,7 +84,7 @@ impl Session {
     }
 }
 
-/// Prints the summary of a run and then `hints`, and writes the files that `--report` asks for.
+/// Prints the summary of a run and then `hints`, and writes the files that `--report` requests.
 pub(crate) fn sum_up(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
@@ -94,7 +96,7 @@ pub(crate) fn sum_up(
     write_all(overview, outputs)
 }
 
-/// Writes the files that `--report` asks for.
+/// Writes the files that `--report` requests.
 pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Outcome<()> {
     for output in outputs {
         write(output.format, Some(&output.file), overview)?;

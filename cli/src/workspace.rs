@@ -65,8 +65,8 @@ pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// What paths in reports and in the configuration file are relative to: the root of the workspace, or
-/// the working directory outside of one.
+/// The directory that paths in reports and in the configuration file are relative to: the root of
+/// the workspace, or the working directory outside of one.
 pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()

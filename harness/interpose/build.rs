@@ -10,8 +10,8 @@ fn main() {
     }
 }
 
-/// Only if the next definition can be found behind ours, and nothing else must be the first to see
-/// a thread begin.
+/// Only if the next definition can be found behind ours, and no other library must be the first to
+/// see a thread start.
 fn interposes() -> bool {
     let cfg = |name: &str| env::var(format!("CARGO_CFG_{name}"));
     let is = |name: &str, value: &str| cfg(name).is_ok_and(|known| known == value);
@@ -23,7 +23,7 @@ fn interposes() -> bool {
         && (is("TARGET_ARCH", "x86_64") || is("TARGET_ARCH", "aarch64"))
         && is("TARGET_POINTER_WIDTH", "64")
         && is("TARGET_ENDIAN", "little")
-        // A static C library has one definition of each, and no next one.
+        // A static C library has only one definition of each function, so there is no next one.
         && !features.split(',').any(|name| name == "crt-static")
         // Sanitizers intercept `pthread_create` themselves, and some of them call through
         // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.

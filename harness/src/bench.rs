@@ -1,5 +1,4 @@
-//! What this project's own benchmarks need from this crate: the harness without a test. Outside
-//! SemVer.
+//! The interface for this project's own benchmarks: the harness without a test. Outside SemVer.
 
 use crate::api::{self, cuda};
 use crate::ledger::StackId;
@@ -7,7 +6,7 @@ use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
 use crate::{Scope, capture, device, observe};
 
-/// Starts what the first check of a process starts: taking reports from sources.
+/// Does what the first check of a process does: starts to accept reports from sources.
 pub fn start() {
     observe::listen();
     let _ = cuda::begin_check();
@@ -45,7 +44,7 @@ pub fn without_device_readings() {
 ///
 /// # Panics
 ///
-/// If the run's settings are wrong.
+/// Panics if the run's settings are wrong.
 pub fn leaves_nothing(body: impl FnOnce()) -> bool {
     checked(body).status == CheckStatus::Clean
 }
@@ -54,7 +53,7 @@ pub fn leaves_nothing(body: impl FnOnce()) -> bool {
 ///
 /// # Panics
 ///
-/// If the run's settings are wrong.
+/// Panics if the run's settings are wrong.
 #[must_use]
 pub fn told(body: impl FnOnce()) -> String {
     text::to_string(&checked(body), &Rendering::for_stderr())

@@ -1,4 +1,4 @@
-//! What `cargo gpu-leak` needs from the library beyond the report's data. Outside SemVer: the
+//! The interface that `cargo gpu-leak` uses in addition to the report's data. Outside SemVer: the
 //! command and the library are released together.
 
 use std::fs::File;
@@ -27,7 +27,7 @@ pub fn is_for_test(pattern: &str, test: &str) -> bool {
     wildmatch::WildMatch::new(pattern).matches(test)
 }
 
-/// What a test program contains.
+/// The features that a test program contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// This library, which then watches the program from inside.
@@ -36,7 +36,8 @@ pub struct Contents {
     pub hooks: bool,
 }
 
-/// Returns what the program at `path` contains, by the notes in it; nothing if it cannot be read.
+/// Returns the features that the program at `path` contains, by its ELF notes; none if it cannot be
+/// read.
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -103,7 +104,7 @@ pub fn is_recording(path: &Path) -> bool {
     read.is_ok() && String::from_utf8_lossy(&start).contains(&schema)
 }
 
-/// What checks can see on this machine.
+/// The drivers and devices that checks can see on this machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The CUDA version that the driver supports, or why there is none.

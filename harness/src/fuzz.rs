@@ -9,7 +9,7 @@ pub use crate::report::fuzz::{patterns, run_file, sites};
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn units(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(bytes) = gpu_leak_check_options::units::bytes(&text) {

@@ -1,4 +1,4 @@
-//! What the preloaded library for unmodified programs needs from this crate, and the settings that
+//! The interface for the preloaded library that watches unmodified programs, and the settings that
 //! the command passes to it. Outside SemVer: the command, its preloaded library and this crate are
 //! released together.
 
@@ -35,8 +35,8 @@ pub struct Settings {
     pub signal: Option<i32>,
     /// Only a child of the process with this id is watched.
     pub child_of: Option<u32>,
-    /// Whether the process is a test; if so, the run's policy decides whether it fails, and what a
-    /// static keeps is first use.
+    /// Whether the process is a test; if so, the run's policy decides whether it fails, and
+    /// resources kept by a static are first use.
     pub is_test: bool,
     /// The process that starts a program that contains this library. The program's copy watches the
     /// program, since it receives the allocators' reports; the preloaded one watches the program's

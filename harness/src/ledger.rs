@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-// What findings are made of.
+// The types that findings consist of.
 pub use gpu_leak_core::ledger::{Amount, Kind, Layer, Place, PoolName};
 // The ledger itself, which the command and the tests of this crate use.
 #[doc(hidden)]

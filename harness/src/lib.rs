@@ -68,7 +68,7 @@ pub use options::OnLeak;
 /// ```
 ///
 /// Filters, `--exact`, `--skip`, `--list`, `--ignored`, `--include-ignored` and `--test-threads`
-/// mean what they mean in libtest. Output is never captured, so `--nocapture` changes nothing.
+/// have the same meaning as in libtest. Output is never captured, so `--nocapture` changes nothing.
 /// nextest runs such a target like any other. Functions with only `#[test]` are not compiled in
 /// such a target.
 #[cfg(feature = "main")]
@@ -134,7 +134,7 @@ pub use gpu_leak_check_macros::warmup;
 /// | --- | --- | --- |
 /// | [`tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that may stay allocated |
 /// | [`reserved_tolerance`](#tolerance-and-reserved_tolerance) | 0 | bytes that an allocator may keep reserved |
-/// | [`allow`](#allow) | none | what may stay, by function, file, library or fingerprint |
+/// | [`allow`](#allow) | none | resources that may stay, by function, file, library or fingerprint |
 /// | [`expect`](#expect) | none | the exact leak that the test must have |
 /// | [`max_allocated`, `max_total_allocated`, `max_reserved`, `max_allocation_count`](#budgets) | none | limits on what the test may use, even if it frees everything |
 /// | [`layer`](#budgets) | the driver | the allocator that these limits apply to |
@@ -142,12 +142,12 @@ pub use gpu_leak_check_macros::warmup;
 /// | [`confirm`](#confirm) | `true` | whether a body with findings runs once more |
 /// | [`on_leak`](#on_leak) | `"fail"` | whether a leak fails the test or only warns |
 /// | [`settle`](#settle) | `"250ms"` | how long to wait for frees that are in flight |
-/// | [`peaks`](#peaks) | off | whether the report says what was live at each peak, line by line |
+/// | [`peaks`](#peaks) | off | whether the report lists the contents of each peak, line by line |
 /// | [`unchecked_if`](#unchecked_if) | never | when to run the body without checking it |
-/// | [`parallel`](#parallel-and-isolate) | off | whether it runs in parallel with other such checks |
-/// | [`isolate`](#parallel-and-isolate) | off | whether it runs in its own process |
+/// | [`parallel`](#parallel-and-isolate) | off | whether the test runs in parallel with other such tests |
+/// | [`isolate`](#parallel-and-isolate) | off | whether the test runs in its own process |
 /// | [`needs_gpu`](#needs_gpu) | `true` | whether `without_gpu = "skip"` skips the test where there is no GPU |
-/// | [`warmup`](#warmup) | 0 | how many times the body runs before it is measured |
+/// | [`warmup`](#warmup) | 0 | how many times the body runs before the first judged run |
 /// | [`crate`](#crate) | `::gpu_leak_check` | the path of this library |
 ///
 /// ## `tolerance` and `reserved_tolerance`
@@ -165,10 +165,10 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `allow`
 ///
-/// May be repeated. Each `allow` has a reason, which the report shows beside the bytes. The pattern
-/// is matched against the whole backtrace of a finding: `fn:` against its functions, `file:`
-/// against their source files, `lib:` against the libraries. `fingerprint:` matches the fingerprint
-/// in a run file. `kind` and `up_to` (bytes, per test) are optional.
+/// May be repeated. Each `allow` has a reason, which the report shows next to the bytes. The
+/// pattern is matched against the whole backtrace of a finding: `fn:` against its functions,
+/// `file:` against their source files, `lib:` against the libraries. `fingerprint:` matches the
+/// fingerprint in a run file. `kind` and `up_to` (bytes, per test) are optional.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -220,10 +220,9 @@ pub use gpu_leak_check_macros::warmup;
 /// ```
 ///
 /// ## `confirm`
-///
-/// A body with findings runs once more, and only what repeats is a leak, because the first run may
-/// have created objects that the process keeps for good. With `confirm = false` the first run
-/// decides.
+/// A body with findings runs once more, and only findings that repeat are leaks, because the first
+/// run may have created objects that the process keeps permanently. With `confirm = false` the
+/// first run decides.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -253,11 +252,10 @@ pub use gpu_leak_check_macros::warmup;
 /// ```
 ///
 /// ## `peaks`
-///
-/// The report shows what was live when a layer had its peak, by source line, with the calls that
-/// allocated it; the lines add up to the peak, to the byte. It also says which allocations one
-/// buffer could serve. `cargo gpu-leak test --peaks` turns this on for all tests. A test that
-/// exceeds `max_allocated` always lists its lines.
+/// The report lists the memory that was live at the peak of each layer, by source line, with the
+/// calls that allocated it; the lines add up to the peak, to the byte. It also lists allocations
+/// that could share one buffer. `cargo gpu-leak test --peaks` turns this on for all tests. A test
+/// that exceeds `max_allocated` always lists its lines.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -281,7 +279,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// With `without_gpu = "skip"` in the configuration file, or `GPU_LEAK_CHECK_WITHOUT_GPU=skip`, the
 /// bodies of checked tests do not run on a machine without a GPU. A test of an allocator that needs
-/// no GPU says so, and runs everywhere:
+/// no GPU can declare this, and then runs everywhere:
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -293,9 +291,9 @@ pub use gpu_leak_check_macros::warmup;
 /// ## `parallel` and `isolate`
 ///
 /// By default checked tests take turns, however many threads libtest uses. Tests with `parallel`
-/// run together, and each is judged by what its own threads allocated. An allocator's reserved
-/// memory has no owner, so it is judged only if no other check ran meanwhile. Work that moves to
-/// threads of an existing pool must take its [`Scope`] along.
+/// run together, and each is judged by the allocations of its own threads. An allocator's reserved
+/// memory has no owner, so it is judged only if no other check ran at the same time. Work that
+/// moves to threads of an existing pool must take its [`Scope`] along.
 ///
 /// With `isolate` the test runs in its own process: the same test binary, started again for this
 /// one test. Its output and outcome become those of the test. If a signal or `exit` ends that
@@ -315,7 +313,7 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// ## `warmup`
 ///
-/// The number of runs before the first one that is judged. What a whole suite creates once belongs
+/// The number of runs before the first one that is judged. Create resources shared by a whole suite
 /// in a [`warmup`](macro@warmup) function.
 ///
 /// ```
@@ -344,8 +342,8 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// Every test in an inline module and in the modules inside it is checked with the module's
 /// options. An option in a test's own attribute overrides the module's. Functions that are not
-/// tests are left alone, and so are items that a macro call (`proptest! { … }`) generates. Names in
-/// an option's value are resolved inside the module.
+/// tests are not changed, and neither are items that a macro call (`proptest! { … }`) generates.
+/// Names in an option's value are resolved inside the module.
 ///
 /// ```
 /// # use gpu_leak_check::gpu_leak_check;
@@ -365,9 +363,9 @@ pub use gpu_leak_check_macros::warmup;
 ///
 /// The whole program is one check, named after its binary. The report is printed at its end, on
 /// standard error. The exit code is the program's own if it failed, 1 for findings and 2 for wrong
-/// settings. `main` runs on its own thread, and runs once more if something was left, so that what
-/// a program creates once and keeps is not reported as a leak. Use `confirm = false` for programs
-/// that cannot run twice.
+/// settings. `main` runs on its own thread, and runs once more if something was left, so that
+/// resources that a program creates once and keeps are not reported as leaks. Use `confirm = false`
+/// for programs that cannot run twice.
 ///
 /// ```no_run
 /// # use gpu_leak_check::gpu_leak_check;
@@ -385,7 +383,6 @@ pub use gpu_leak_check_macros::warmup;
 /// check all tests of a suite, set `every_test = true` under `[check]` in `gpu-leak-check.toml`.
 ///
 /// # Panics
-///
-/// Panics if something is still held at the end, with a report of what it is, where it was
+/// Panics if something is still live at the end. The report describes the resource, where it was
 /// allocated and what to do.
 pub use gpu_leak_check_macros::gpu_leak_check;

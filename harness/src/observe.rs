@@ -1,7 +1,6 @@
-//! Reports from other allocators and GPU APIs to the harness.
-//!
-//! The harness sees every call to the CUDA driver by itself. What it cannot see, such as the blocks
-//! of a caching allocator or a device that is not CUDA's, is reported here:
+//! Reports from other allocators and GPU APIs to the harness. The harness itself sees every call to
+//! the CUDA driver. Resources that it cannot see, such as the blocks of a caching allocator or
+//! those of a device that is not CUDA's, are reported here:
 //!
 //! ```
 //! use gpu_leak_check::{Place, observe::Source};
@@ -36,14 +35,14 @@ use crate::sync::{Mutex, OnceLock, locked};
 /// Whether any check has begun in this process.
 static LISTENING: AtomicBool = AtomicBool::new(false);
 
-/// What to call before the first report.
+/// The function to call before the first report.
 static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports what it hands out, as the layer `allocator:NAME`. The same as
-/// `gpu_leak_hooks::Source`, for code that can name this crate.
+/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. The same
+/// as `gpu_leak_hooks::Source`, for code that can name this crate.
 ///
 /// An address identifies one live block, whatever its place. If different places can have equal
 /// addresses, use [`PlacedSource`].
@@ -160,8 +159,8 @@ fn layer(source: &gpu_leak_hooks::Source) -> Option<Layer> {
     Some(layer)
 }
 
-/// Converts a place of the hooks. One of a sort that only a later version of them knows is named after
-/// the source: an allocation must have a place.
+/// Converts a place of the hooks. A kind of place that only a later version of the hooks knows is
+/// named after the source, because an allocation must have a place.
 pub(crate) fn place(source: &gpu_leak_hooks::Source, place: &gpu_leak_hooks::Place) -> Place {
     match (place.cuda_ordinal(), place.name()) {
         (Some(ordinal), _) => Place::cuda(ordinal as usize),

@@ -1,4 +1,5 @@
-//! What the attribute, the configuration file and [`Check`](crate::Check) say about a check.
+//! The options of a check, as set by the attribute, the configuration file and
+//! [`Check`](crate::Check).
 
 use std::time::Duration;
 
@@ -65,7 +66,7 @@ impl From<u64> for Size {
 
 /// # Panics
 ///
-/// If the text is not a size; the message lists the accepted forms.
+/// Panics if the text is not a size; the message lists the accepted forms.
 impl From<&str> for Size {
     fn from(text: &str) -> Self {
         match gpu_leak_check_options::units::bytes(text) {
@@ -75,7 +76,7 @@ impl From<&str> for Size {
     }
 }
 
-/// What a leak does to the test's outcome.
+/// The effect of a leak on the test's outcome.
 ///
 /// ```
 /// use gpu_leak_check::{Check, OnLeak};

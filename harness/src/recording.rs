@@ -2,7 +2,7 @@
 //!
 //! `GPU_LEAK_CHECK_RECORD=gpu-%p.jsonl cargo test` records the events that the ledger of each test
 //! program receives and what its checks read (`%p` is the process id). [`replay`] applies them to a
-//! new ledger and returns the reports of the same judgement. So what a GPU did once can be judged
+//! new ledger and returns the reports of the same judgement. So a run on a GPU can be judged again
 //! anywhere, even by a later release.
 //!
 //! ```ignore

@@ -1,5 +1,5 @@
 //! Whether this thread captures a graph, which everything below the graphs has to know: memory then
-//! comes from the graph's own pool, and what cannot be recorded is refused.
+//! comes from the graph's own pool, and operations that cannot be recorded are rejected.
 
 use std::cell::{Cell, RefCell};
 
@@ -44,7 +44,8 @@ pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
     (capture.device == device).then_some(capture.pool)
 }
 
-/// Refuses what a capture of the device cannot record; outside one, everything is allowed.
+/// Rejects operations that a capture of the device cannot record; outside a capture, everything is
+/// allowed.
 ///
 /// # Errors
 ///
@@ -56,7 +57,7 @@ pub(crate) fn forbid(device: DeviceId, what: &str, why: &str) -> Result<()> {
     }
 }
 
-/// Refuses what no capture can record.
+/// Rejects operations that no capture can record.
 ///
 /// # Errors
 ///

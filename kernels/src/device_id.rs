@@ -1,4 +1,5 @@
-//! Which device something belongs to, for what must not depend on the device itself.
+//! Identifies the device that something belongs to, for code that must not depend on the device
+//! itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -5,7 +5,7 @@ use crate::compute::Kernels;
 use crate::device::{Backend, Device};
 use crate::graph::Recorder;
 
-/// Returns what executes this thread's operations on a device: in a capture, what records them.
+/// Returns what executes this thread's operations on a device: in a capture, the recorder.
 pub(crate) fn kernels_of(device: &Device) -> &dyn Kernels {
     if is_capturing() {
         return &Recorder;

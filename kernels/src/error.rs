@@ -21,14 +21,14 @@ pub enum Error {
     Shape {
         /// The operation: `matmul`.
         operation: &'static str,
-        /// What does not match, with the shapes.
+        /// The mismatch, with the shapes.
         detail: String,
     },
     /// An element type that the operation does not support.
     DType {
         /// The operation.
         operation: &'static str,
-        /// What it supports and what it was given.
+        /// The supported values and the given one.
         detail: String,
     },
     /// Operands on different devices.
@@ -49,7 +49,7 @@ pub enum Error {
     },
     /// A backward pass that is not possible.
     Gradient {
-        /// What is wrong and what to do.
+        /// The problem and the remedy.
         detail: String,
     },
     /// Work that cannot be captured into a graph.
@@ -97,7 +97,7 @@ pub struct OutOfMemory {
     pub reserved: usize,
     /// The device's size.
     pub capacity: usize,
-    /// What is still free on the device.
+    /// The free memory on the device.
     pub free: usize,
     /// The limit set for the allocator, if there is one.
     pub limit: Option<usize>,
@@ -160,7 +160,7 @@ impl fmt::Display for OutOfMemory {
         if let Some(limit) = self.limit {
             write!(out, ", under a limit of {}", bytes(limit))?;
         }
-        // The cache was emptied before giving up: what is left in it are parts of segments.
+        // The cache was emptied before giving up: only parts of segments remain in it.
         if cached >= self.requested {
             out.write_str(
                 "; the cached parts do not form a contiguous block: \

@@ -1,10 +1,10 @@
 //! A small deep-learning library in PyTorch's terms, which allocates the same bytes as PyTorch.
 //!
 //! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
-//! documented sizes and its operations keep what PyTorch's eager ones keep, so that the same program
-//! has the same allocated and reserved bytes at each step ([`programs`]). It runs on a GPU
-//! ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]). A step of
-//! training can be captured once and replayed ([`graph`]).
+//! documented sizes and its operations keep the same tensors as PyTorch's eager ones, so that the
+//! same program has the same allocated and reserved bytes at each step ([`programs`]). It runs on a
+//! GPU ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]). A
+//! step of training can be captured once and replayed ([`graph`]).
 //!
 //! ```
 //! use gpu_leak_kernels::nn::Module;
@@ -26,11 +26,10 @@
 //! assert_eq!(memory::allocated(&device), 4 * 90_112 + 28_160);
 //! # Ok::<(), gpu_leak_kernels::Error>(())
 //! ```
-//!
-//! What differs from PyTorch, on purpose: sums on the embedded device are accumulated in `f64`;
-//! a layer and the rectifier behind it may be one operation, which lowers peaks and nothing else;
-//! the mean of a cross entropy checks its classes by becoming NaN instead of aborting; gradients
-//! of gradients are not offered.
+//! Deliberate differences from PyTorch: sums on the embedded device are accumulated in `f64`; a
+//! layer and the rectifier behind it may be one operation, which lowers peaks and nothing else; the
+//! mean of a cross entropy checks its classes by becoming NaN instead of aborting; gradients of
+//! gradients are not offered.
 //!
 //! # Floors
 //!
@@ -60,7 +59,7 @@
 //!                                something belongs to
 //! ```
 //!
-//! Computation is above the device: `compute/cuda` launches kernels with what `cuda` provides. Rules compute
+//! Computation is above the device: `compute/cuda` launches kernels through `cuda`. Rules compute
 //! gradients with arrays, not tensors, so a backward pass adds nothing to a graph.
 
 mod allocator;

@@ -8,7 +8,7 @@ const SHARE: usize = 1 << 18;
 /// Calls `work` with pieces of `out` and the index each begins at, a multiple of `unit`.
 ///
 /// The threads end before it returns: an idle pool would outlive the operation, and a pool that
-/// borrows a waiting thread for other work could run a second operation inside this one.
+/// uses a waiting thread for other work could run a second operation inside this one.
 pub(crate) fn share_out<T: Send>(
     out: &mut [T],
     unit: usize,

@@ -73,7 +73,7 @@ impl Probe for Allocators {
 
     fn empty_cache(&self, place: Place) {
         for allocator in self.at(place) {
-            // What a failed free leaves is still counted as reserved.
+            // Memory left by a failed free is still counted as reserved.
             let _ = allocator.lock().empty();
         }
     }

@@ -49,8 +49,9 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// When the step fails, or something in `loss` cannot be captured: see [`Graph::capture`]. The
-    /// step before the capture may already have been performed then.
+    /// Returns an error if the step fails, or something in `loss` cannot be captured: see
+    /// [`Graph::capture`]. In this case, the step before the capture may already have been
+    /// performed.
     pub fn capture(
         optimizer: &mut Sgd,
         inputs: &Tensor,
@@ -88,7 +89,7 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// When a shape, type or device differs, or as [`ExecGraph::replay`].
+    /// Returns an error if a shape, type or device differs, or as [`ExecGraph::replay`].
     pub fn step(&mut self, inputs: &Tensor, targets: &Tensor) -> Result<()> {
         self.inputs.copy_(inputs)?;
         self.targets.copy_(targets)?;

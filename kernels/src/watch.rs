@@ -1,4 +1,4 @@
-//! Reports to the harness what this library hands out and frees.
+//! Reports this library's allocations and frees to the harness.
 //!
 //! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one
 //! by one; the [probe](crate::probe) claims the segments they come from. The memory of embedded
@@ -39,7 +39,7 @@ const OWN_SOURCES: &[&str] = &[
 static BLOCKS: Source = Source::new(NAME, OWN_SOURCES);
 static EMBEDDED: Source = Source::new("embedded", OWN_SOURCES);
 
-/// Reports what one allocator hands out and frees.
+/// Reports the allocations and frees of one allocator.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     source: &'static Source,

@@ -22,7 +22,7 @@ pub(crate) struct Allow {
 }
 
 impl Allow {
-    /// Parses what follows `name`.
+    /// Parses the tokens after `name`.
     pub(crate) fn parse(name: &Ident, input: ParseStream<'_>) -> syn::Result<Self> {
         if !input.peek(syn::token::Paren) {
             return Err(syn::Error::new(

@@ -32,7 +32,7 @@ struct OptionRow {
     example: &'static str,
     /// Whether the name may be used alone.
     alone: bool,
-    /// Parses what follows the name.
+    /// Parses the tokens after the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
 }
 

@@ -3,8 +3,8 @@
 use syn::Attribute;
 
 /// Attributes that the compiler reads and no macro expands. A missing one only costs a second round
-/// of expansion. `cfg` and `cfg_attr` are missing on purpose: in the next round it is known what
-/// they expand to.
+/// of expansion. `cfg` and `cfg_attr` are missing on purpose: their expansion is known in the next
+/// round.
 const INERT: [&str; 20] = [
     "allow",
     "automatically_derived",

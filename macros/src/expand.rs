@@ -108,7 +108,7 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
 }
 
 /// Expands to a program's `main`, and one item with its body and the facts about it. It is not
-/// registered: libtest ignores it, and without libtest it is what the program runs.
+/// registered: libtest ignores it, and without libtest the program runs it.
 fn checked_program(
     args: &Args,
     requeued: &Requeued,

@@ -1,8 +1,7 @@
-//! Moves the attribute behind all other attributes.
-//!
-//! Attributes expand from first to last, and each sees only what the earlier ones produced. So that
-//! a check wraps the finished test (including an async runtime, a fixture, a lock), this attribute
-//! re-emits itself behind the others until they are gone.
+//! Moves the attribute behind all other attributes. Attributes expand from first to last, and each
+//! sees only the output of the earlier ones. So that a check wraps the finished test (including an
+//! async runtime, a fixture, a lock), this attribute re-emits itself behind the others until they
+//! are gone.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -15,7 +14,7 @@ use crate::input;
 use crate::paths::Paths;
 use crate::should_panic::ShouldPanic;
 
-/// What one round of expansion passes to the next, in a hidden argument.
+/// The data that one round of expansion passes to the next, in a hidden argument.
 #[derive(Default)]
 pub(crate) struct Requeued {
     /// Whether an attribute that makes a test was seen. It may already have been expanded.
@@ -29,7 +28,8 @@ pub(crate) struct Requeued {
 impl Requeued {
     const NAME: &str = "__requeued";
 
-    /// Removes what [`Requeued::argument`] wrote from the front of the arguments.
+    /// Removes the hidden argument written by [`Requeued::argument`] from the front of the
+    /// arguments.
     pub(crate) fn take(args: TokenStream) -> syn::Result<(Self, TokenStream)> {
         (|input: ParseStream<'_>| {
             let mut requeued = Self::default();
@@ -45,7 +45,7 @@ impl Requeued {
         .parse2(args)
     }
 
-    /// Adds what another attribute on the same function has seen.
+    /// Adds the findings of another attribute on the same function.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.has_test |= other.has_test;
         self.should_panic = self.should_panic.take().or(other.should_panic);
@@ -69,7 +69,7 @@ impl Requeued {
         Ok(())
     }
 
-    /// Creates what [`Requeued::take`] removes, with its comma.
+    /// Creates the argument that [`Requeued::take`] removes, with its comma.
     pub(crate) fn argument(&self) -> TokenStream {
         let name = Ident::new(Self::NAME, Span::call_site());
         let test = self.has_test.then(|| quote!(test()));

@@ -187,7 +187,7 @@ pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
     Ok(Value::Text(text))
 }
 
-/// Parses what a leak does, in quotes.
+/// Parses the value of `on_leak`, in quotes.
 pub(crate) fn on_leak(input: ParseStream<'_>) -> syn::Result<Value> {
     let text = quoted(input, "expected \"fail\" or \"warn\"")?;
     match text.value().as_str() {

@@ -103,7 +103,7 @@ pub(super) fn disable_peer_access(device: usize) {
 /// Both from device 0 to device 1, and with this number of bytes.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     let done = unsafe { sys::cuMemcpyPeer(to, target, from, source, bytes) };
     done.result().expect("a copy");
 }

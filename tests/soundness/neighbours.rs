@@ -51,7 +51,8 @@ impl Neighbour {
     ///
     /// # Panics
     ///
-    /// If the command line names only the test that asks, as `again:` in its report does: nobody would answer.
+    /// Panics if the command line names only the test that asks, as `again:` in its report does:
+    /// nobody would answer.
     pub(super) fn ask(&self) {
         assert!(
             std::env::args().all(|argument| !argument.ends_with("::a_checked")),

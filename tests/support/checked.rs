@@ -28,7 +28,7 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// If there is none or more than one, with what the process printed.
+    /// Panics if there is none or more than one, with what the process printed.
     #[must_use]
     pub fn report(&self) -> &Report {
         let [report] = &self.reports[..] else {
@@ -41,7 +41,7 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// If it did not, with what the process printed.
+    /// Panics if it did not, with what the process printed.
     pub fn assert_clean(&self) {
         assert!(self.child.status.success(), "{}", self.story());
         for report in &self.reports {
@@ -79,7 +79,7 @@ pub fn on(fake: &Fake, test: &str) -> Checked {
 ///
 /// # Panics
 ///
-/// When the run file cannot be read.
+/// Panics if the run file cannot be read.
 #[must_use]
 pub fn finish(run: Run) -> Checked {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -91,7 +91,7 @@ pub fn finish(run: Run) -> Checked {
 ///
 /// # Panics
 ///
-/// When a run file cannot be read.
+/// Panics if a run file cannot be read.
 #[must_use]
 pub fn read(child: Child, directory: &Path) -> Checked {
     let mut checked = Checked {

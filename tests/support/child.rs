@@ -52,7 +52,7 @@ pub fn clean(command: &mut Command) {
 ///
 /// # Panics
 ///
-/// If there is no such test.
+/// Panics if there is no such test.
 #[must_use]
 pub fn run(test: &str) -> Child {
     Run::of(test).run()
@@ -72,7 +72,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// If the path of this program is unknown.
+    /// Panics if the path of this program is unknown.
     #[must_use]
     pub fn of(test: &str) -> Self {
         Self::with(
@@ -134,7 +134,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// If there is no such test, because a child process that runs nothing would always pass.
+    /// Panics if there is no such test, because a child process that runs nothing would always pass.
     #[must_use]
     pub fn run(mut self) -> Child {
         let threads = format!("--test-threads={}", self.threads);

@@ -40,7 +40,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the libraries have not been built beside this program, or the directory cannot be
+    /// Panics if the libraries have not been built beside this program, or the directory cannot be
     /// created.
     #[must_use]
     pub fn new() -> Self {
@@ -104,7 +104,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the loader's current path cannot be extended.
+    /// Panics if the loader's current path cannot be extended.
     #[must_use]
     pub fn env(&self) -> Vec<(String, OsString)> {
         let present = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
@@ -129,7 +129,7 @@ impl Fake {
     ///
     /// # Panics
     ///
-    /// If the body panics.
+    /// Panics if the body panics.
     pub fn here<F: FnOnce(&Control)>(&self, body: F) {
         if std::env::var_os("FAKE_CUDA").is_some() {
             return body(&Control::of_this_process().expect("the stand-in in this child"));
@@ -161,7 +161,7 @@ impl Default for Fake {
 ///
 /// # Panics
 ///
-/// When it is not there.
+/// Panics if it is not there.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
@@ -245,7 +245,7 @@ impl Control {
     ///
     /// # Panics
     ///
-    /// If there is no such context.
+    /// Panics if there is no such context.
     pub fn poison(&self, context: u64) {
         let poison: extern "C" fn(u64) -> u32 = self.function("fake_cuda_poison");
         assert_eq!(poison(context), 0, "no such context");

@@ -17,7 +17,7 @@ pub mod random;
 ///
 /// # Panics
 ///
-/// If standard error is closed.
+/// Panics if standard error is closed.
 pub fn skipped(why: &str) {
     let line = format!("skipped: {why}\n");
     let written = std::io::stderr().write_all(line.as_bytes());

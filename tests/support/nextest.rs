@@ -25,7 +25,7 @@ impl Nextest {
     ///
     /// # Panics
     ///
-    /// If cargo cannot describe this package.
+    /// Panics if cargo cannot describe this package.
     #[must_use]
     pub fn of_this_program(target: &str, filter: &str, config: &str) -> Option<Self> {
         if !is_installed() {
@@ -78,7 +78,7 @@ impl Nextest {
     ///
     /// # Panics
     ///
-    /// When the program cannot be copied.
+    /// Panics if the program cannot be copied.
     #[must_use]
     pub fn elsewhere(self, elsewhere: &Path) -> Self {
         let metadata = metadata();
@@ -106,7 +106,7 @@ impl Nextest {
     ///
     /// # Panics
     ///
-    /// When nextest cannot be started, or what the checks wrote cannot be read.
+    /// Panics if nextest cannot be started, or what the checks wrote cannot be read.
     pub fn run(&mut self) -> Checked {
         let output = self.command.output().expect("nextest runs");
         checked::read(Child::from(output), &self.directory.path().join("results"))

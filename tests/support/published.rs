@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 ///
 /// # Panics
 ///
-/// When one is not.
+/// Panics if one is not.
 pub fn assert_published(path: &Path) {
     static SCHEMA: OnceLock<jsonschema::Validator> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {

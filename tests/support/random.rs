@@ -18,7 +18,7 @@ impl Random {
     ///
     /// # Panics
     ///
-    /// If `end` is 0.
+    /// Panics if `end` is 0.
     #[must_use]
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).expect("smaller than a usize")

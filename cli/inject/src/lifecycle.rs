@@ -1,12 +1,12 @@
 //! The beginning and the end of a process's check: when the library is loaded, and at the last
-//! moment at which code of this library runs.
+//! moment when code of this library runs.
 //!
-//! A program frees what it holds in destructors of its statics and in exit handlers, some of which are
-//! registered before ours and so run after them. The destructors of shared libraries run after all of
-//! those; in them the CUDA runtime unloads the program's code. The destructor of this library may run
-//! before those of others. An exit handler that it registers then runs after all of them: the C library
-//! restarts its list of handlers when one was added, and the destructors of all libraries are one
-//! entry in it.
+//! A program frees its memory in destructors of its statics and in exit handlers, some of which are
+//! registered before ours and therefore run after ours. The destructors of shared libraries run
+//! after all of those; in them the CUDA runtime unloads the program's code. The destructor of this
+//! library may run before those of others. An exit handler that it registers then runs after all of
+//! them: the C library restarts its list of handlers when one was added, and the destructors of all
+//! libraries are one entry in it.
 
 #![expect(
     unsafe_code,

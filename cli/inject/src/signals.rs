@@ -16,7 +16,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// The meaning of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
-    /// It asks for a snapshot.
+    /// It requests a snapshot.
     Snapshot,
     /// It ends the process, unless the program handles it.
     End,
@@ -44,7 +44,7 @@ unsafe impl Sync for Semaphore {}
 
 static POSTED: Semaphore = Semaphore(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Takes `signal` over if the program has left the default action.
+/// Takes over `signal` if the program has not changed its default action.
 pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
     if !(1..64).contains(&signal) {
         return false;
@@ -89,8 +89,8 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     action.sa_sigaction = handler;
     // Interrupted calls are restarted, and a program with small stacks may have set one up for signals.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
-    // SAFETY: `action` is complete, and a handler is `on_signal`, which does only what a handler
-    // may.
+    // SAFETY: `action` is complete, and the handler is `on_signal`, which does nothing that a
+    // handler may not do.
     unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) == 0 }
 }
 
@@ -157,7 +157,7 @@ fn next_received() -> Option<(c_int, Signal)> {
     Some((signal.cast_signed(), what))
 }
 
-/// The time of day after `wait`, which is what a semaphore waits for.
+/// The time of day after `wait`, as semaphores expect it.
 fn time_of_day_in(wait: Duration) -> libc::timespec {
     let until = SystemTime::now() + wait;
     let since_1970 = until.duration_since(UNIX_EPOCH).unwrap_or_default();

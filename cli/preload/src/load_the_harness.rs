@@ -1,4 +1,4 @@
-//! Loads the harness when a program asks for a function of the driver.
+//! Loads the harness when a program looks up a function of the driver.
 
 #![expect(
     unsafe_code,
@@ -26,7 +26,7 @@ static OF_VULKAN: Registration = Registration::new(VULKAN_NAMES, Some(is_asked_f
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    // If it is rejected, the functions lead to the driver itself, and nothing is watched.
+    // If it is rejected, the functions call the driver directly, and nothing is watched.
     let _ = gpu_leak_interpose::register(&OF_CUDA);
     let _ = gpu_leak_interpose::register(&OF_VULKAN);
 }
@@ -50,7 +50,7 @@ unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
 }
 
 /// Opens the harness by its full path. `$ORIGIN` would be the directory of the library that calls
-/// `dlopen`, which is a different one if a tool such as compute-sanitizer has put its own `dlopen`
+/// `dlopen`, which is the wrong one if a tool such as compute-sanitizer has placed its own `dlopen`
 /// before the C library's.
 fn load_from_beside_us() -> *mut c_void {
     const NAME: &[u8] = b"libgpu_leak_inject.so\0";

@@ -1,5 +1,5 @@
-//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each is about one
-//! call site, with what it leaves today as bounds, so that anything more fails.
+//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each is about
+//! one call site, and its limits are what the call site leaves today, so that anything more fails.
 
 mod configuration;
 mod diff;
@@ -61,7 +61,7 @@ pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
     Ok(Exit::Clean)
 }
 
-/// `…` is what the documentation's examples have in place of a reason.
+/// The documentation's examples have `…` in place of a reason.
 fn is_in_words(reason: &str) -> bool {
     reason.chars().any(char::is_alphanumeric)
 }

@@ -1,4 +1,5 @@
-//! `cargo gpu-leak test`, `nextest`, `run` and `bench`: runs cargo's subcommand and sums up its checks.
+//! `cargo gpu-leak test`, `nextest`, `run` and `bench`: runs cargo's subcommand and summarises its
+//! checks.
 
 use std::ffi::OsString;
 use std::process::Command;
@@ -13,8 +14,8 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace::{self, Workspace};
 
-/// Runs `cargo NAME` with the arguments asked for. With `every_test`, each test runs in a
-/// process of its own, that many at a time. The exit code is cargo's, unless that is 0.
+/// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
+/// process, that many at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Outcome<u8> {
     let runs = Workspace::here()?.runs();
     let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
@@ -53,7 +54,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
         Denied::say_notes(&overview, &asked.judging)?;
     }
     Ok(match code {
-        // A test that ends its process with 0 hides the failures of the tests beside it from cargo.
+        // A test that ends its process with code 0 hides the failures of the other tests in the
+        // process from cargo.
         0 if !overview.aborted.is_empty() => asked.judging.code(Exit::Findings),
         0 if !overview.has_measured() => asked.judging.code(exit_without_checks(&denied)?),
         0 => asked.judging.code(denied.exit()),
@@ -61,8 +63,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
     })
 }
 
-/// How a run in which nothing was checked ends the command: not as a success, unless the settings ask for
-/// checks that judge nothing.
+/// The exit for a run in which nothing was checked: not a success, unless the settings switch
+/// judging off.
 fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
         return Ok(denied.exit());
@@ -73,7 +75,8 @@ fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
 
 /// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
 fn selects_tests(cargos: &[OsString]) -> bool {
-    /// What changes how the suite is built, run or shown, or adds to it. `run` is the subcommand of nextest.
+    /// Options that change how the suite is built, run or shown, or that add to the report. `run`
+    /// is the subcommand of nextest.
     const HARMLESS: [&str; 21] = [
         "--",
         "-q",
@@ -122,7 +125,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
     false
 }
 
-/// Explains why there is nothing to sum up, and returns the exit code.
+/// Explains why there is nothing to summarise, and returns the exit code.
 fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Outcome<u8> {
     let why = match (code, name) {
         (0, _) if every_test => {

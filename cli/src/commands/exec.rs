@@ -20,8 +20,8 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace;
 
-/// The documented variables with which PyTorch and JAX take every tensor from the driver and give it
-/// back there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
+/// The documented variables with which PyTorch and JAX allocate every tensor from the driver and
+/// free it there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
 /// <https://docs.jax.dev/en/latest/gpu_memory_allocation.html>.
 const EXACT: [(&str, &str); 3] = [
     ("PYTORCH_NO_CUDA_MEMORY_CACHING", "1"),
@@ -29,7 +29,7 @@ const EXACT: [(&str, &str); 3] = [
     ("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),
 ];
 
-/// Runs the program and sums up what it left. The exit code is the program's, unless that is 0.
+/// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
 pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     check_settings()?;
     let session = Session::new(
@@ -74,7 +74,8 @@ pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
     })
 }
 
-/// Refuses a wrong file or variable before the program runs: the file's suppressions may be needed.
+/// Rejects an invalid file or variable before the program runs: the file's suppressions may be
+/// needed.
 fn check_settings() -> Outcome<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
@@ -143,7 +144,7 @@ fn hints(run: &Run) -> Vec<String> {
 
 /// The exit code of a run whose program succeeded.
 fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
-    // A process that was killed may have freed what it held at its last snapshot.
+    // A process that was killed may have freed memory that it held at its last snapshot.
     let mut judged = overview
         .run
         .reports()

@@ -50,7 +50,7 @@ fn unknown(code: &str) -> String {
     format!("no report uses `{code}`; similar: {}", near.join(", "))
 }
 
-/// Each term with the beginning of what it means, on one line of this width.
+/// Each term with the beginning of its explanation, on one line of this width.
 fn all(width: usize) -> String {
     let longest = EXPLANATIONS.iter().map(|word| word.code.len()).max();
     let longest = longest.unwrap_or_default();

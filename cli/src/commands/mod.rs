@@ -1,4 +1,5 @@
-//! The subcommands, a file for each; cargo's four share one. `own_options` tells their options from cargo's.
+//! The subcommands, a file for each; the four cargo subcommands share one. `own_options` separates
+//! their options from cargo's.
 
 pub(crate) mod allow;
 pub(crate) mod cargo_passthrough;

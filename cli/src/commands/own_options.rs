@@ -1,4 +1,4 @@
-//! Which arguments are the command's own, and which are cargo's.
+//! Separates the command's own arguments from cargo's.
 
 use std::ffi::OsString;
 
@@ -51,7 +51,7 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
 
 /// Separates `words` into options of the subcommand `name` with their values, and cargo's
 /// arguments. cargo has no options with these names, so they are found anywhere before `--`; but
-/// with `run`, what follows the first other word may be the program's.
+/// with `run`, the words after the first other word may be the program's.
 fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
     let (mut own, mut cargos) = (Vec::new(), Vec::new());

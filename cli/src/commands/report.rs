@@ -1,4 +1,4 @@
-//! `cargo gpu-leak report`: reads runs, judges them, and writes the format asked for.
+//! `cargo gpu-leak report`: reads runs, judges them, and writes the requested format.
 
 use crate::arguments::Report;
 use crate::deny::Denied;

@@ -117,8 +117,8 @@ fn write_to(directory: &Path, own: &Path) -> io::Result<PathBuf> {
     };
     create(directory)?;
     let us = rustix::process::getuid().as_raw();
-    // The owner of a link can redirect it after this check, and programs load what is there. So a link
-    // must belong to this user, and the path that is returned contains none.
+    // The owner of a link can redirect it after this check, and programs would load the new target.
+    // So a link must belong to this user, and the path that is returned contains none.
     let link = fs::symlink_metadata(directory)?;
     let directory = directory.canonicalize()?;
     let owner = fs::metadata(&directory)?;

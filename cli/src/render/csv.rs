@@ -37,7 +37,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>>
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     let finding = &group.finding;
     let (file, line, _) = position(finding).unwrap_or(("", None, None));
-    // As everywhere, that of the free if one failed.
+    // As in all formats, the location is that of the free if one failed.
     let site = finding.shown_site();
     let function = site
         .user_frame()
@@ -63,7 +63,7 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     ]
 }
 
-/// A cell, in full, that spreadsheets do not take for a formula, by [OWASP's advice][1].
+/// A cell, in full, that spreadsheets do not interpret as a formula, by [OWASP's advice][1].
 ///
 /// [1]: https://owasp.org/www-community/attacks/CSV_Injection
 fn cell(text: &str) -> String {

@@ -1,6 +1,6 @@
-//! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): one line for
-//! each stack, outermost frame first, with its weight in bytes. They contain only what was
-//! left, not a peak that exceeded a limit.
+//! Folded stacks, the input of [flame graphs](https://github.com/brendangregg/FlameGraph): one line
+//! for each stack, outermost frame first, with its weight in bytes. They contain only leaks, not
+//! peaks that exceeded a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

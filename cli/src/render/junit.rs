@@ -35,7 +35,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
         for (label, text) in run.environment() {
             suite.add_property((label, &*text));
         }
-        // nextest runs each test in a process of its own.
+        // nextest runs each test in its own process.
         for process in run.processes.iter().filter(|it| it.binary == binary) {
             add(&mut suite, process, &run.attempts_before(process), how);
         }
@@ -110,8 +110,8 @@ fn description(report: &Report, how: &Rendering) -> XmlString {
     XmlString::new(text::to_string(report, &how))
 }
 
-/// What JUnit calls a case that does not pass: a failure if findings failed the test, an error if its
-/// process ended or it could not be judged.
+/// The JUnit element for a case that does not pass: a failure if findings failed the test, an error
+/// if its process ended or it could not be judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
     match outcome(report) {
         TestOutcome::Pass | TestOutcome::Warn => None,

@@ -1,9 +1,9 @@
 //! The formats of the report, a file for each. All of them read the same [`Overview`].
 //!
-//! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return text whose
-//! control characters are escaped already; the fields themselves do not: a format passes names of tests, files,
-//! functions, layers and libraries, fingerprints, reasons and problems through `report::escape`, and then escapes
-//! what its own syntax needs.
+//! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return
+//! text whose control characters are escaped already; the fields themselves do not: a format passes
+//! names of tests, files, functions, layers and libraries, fingerprints, reasons and problems
+//! through `report::escape`, and then applies the escaping of its own syntax.
 
 mod csv;
 mod flamegraph;
@@ -62,18 +62,18 @@ impl Format {
         }
     }
 
-    /// Whether it should not be written to a terminal.
+    /// Whether the format is unsuitable for a terminal.
     pub(crate) fn is_binary(self) -> bool {
         self == Self::Snapshot
     }
 }
 
-/// What a format may depend on besides the run.
+/// The inputs of a format besides the run.
 #[derive(Debug)]
 pub(crate) struct Rendering {
     /// The width of text, in columns.
     pub(crate) width: usize,
-    /// What paths of sources are relative to.
+    /// The directory that source paths are relative to.
     pub(crate) root: PathBuf,
 }
 

@@ -1,12 +1,11 @@
 //! A memory snapshot as PyTorch's tools read it: [memory_viz][1] and `python -m
-//! torch.cuda._memory_viz`.
+//! torch.cuda._memory_viz`. For a recording it contains everything that was live at the end, at its
+//! addresses, and every earlier allocation and free. Run files contain no addresses: for them it
+//! has the findings, at made-up addresses.
 //!
-//! For a recording it has what was live at the end, at its addresses, and every allocation and free
-//! before. Run files contain no addresses: for them it has the findings, at made-up addresses.
-//!
-//! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are what an
-//! allocator has handed out of it. Devices have CUDA's numbers; other devices, and the host, come after
-//! the last of these.
+//! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are the
+//! parts of it that an allocator has handed out. Devices have CUDA's numbers; other devices, and
+//! the host, come after the last of these.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -178,7 +177,7 @@ impl Snapshot {
     fn add_findings(&mut self, findings: &[&Finding]) {
         let devices = Devices::of(findings.iter().map(|finding| finding.place));
         let mut address = FIRST_ADDRESS;
-        // What exceeded a budget has been freed since.
+        // Memory that exceeded a budget has been freed since.
         let is_held = |finding: &&&Finding| finding.kind != FindingKind::OverBudget;
         for finding in findings.iter().filter(is_held) {
             if finding.bytes == 0 {

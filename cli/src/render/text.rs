@@ -140,7 +140,7 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// What was live at each peak, line by line.
+/// The contents of each peak, line by line.
 fn live_at_peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (test, peak) in overview.live_at_peaks.iter().take(MAX_PEAKS) {

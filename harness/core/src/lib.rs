@@ -1,6 +1,6 @@
-//! The pure part of [gpu-leak-check](https://crates.io/crates/gpu-leak-check): the ledger of what a
-//! GPU holds, as a function of a stream of events; the judgement, as a function of what a check
-//! collected; and the report, as data.
+//! The pure part of [gpu-leak-check](https://crates.io/crates/gpu-leak-check): the ledger of the
+//! resources that a GPU holds, as a function of a stream of events; the judgement, as a function of
+//! the data that a check collected; and the report, as data.
 //!
 //! This crate calls no driver, opens no file, reads no clock and no environment variable, and has
 //! no `unsafe`: everything that it needs from outside is passed in as a parameter. So the same code
@@ -33,7 +33,7 @@
 //! # Stability
 //!
 //! This crate is a part of gpu-leak-check: its interface may change with each release. Depend on
-//! gpu-leak-check, which exposes what others may use.
+//! gpu-leak-check, which exposes the public interface.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

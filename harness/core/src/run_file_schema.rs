@@ -44,7 +44,7 @@ texts! {
     }
 }
 
-/// What a call site had left after a round.
+/// The resources that a call site had left after a round.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "declares the fields of an amount for the schema")]
 struct Left {

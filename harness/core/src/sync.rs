@@ -1,7 +1,7 @@
 //! The synchronisation primitives of the ledger, the gate and the exclusion, all from `std`.
 //!
 //! They are named here once so that `tests/interleavings` can compile the same files with a model
-//! checker's types, which tries one interleaving of the threads after the other.
+//! checker's types, which tries one interleaving of the threads after another.
 
 pub use lock::{Lock, LockGuard};
 pub use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,8 +11,8 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// Locks `mutex` even if a previous holder panicked: what a holder may leave behind here is whole at
-/// every moment.
+/// Locks `mutex` even if a previous holder panicked: the protected data is consistent at every
+/// moment.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -25,9 +25,9 @@ mod lock {
 
     /// Unlocking is a plain store, where `std`'s lock pays for a second atomic exchange.
     ///
-    /// `SPINS`: for how many turns a thread that finds it locked spins at first. The more, the more
-    /// often the owner locks it again meanwhile, which costs it less than another thread; and the
-    /// longer that thread waits.
+    /// `SPINS`: for how many turns a thread that finds it locked spins at first. The higher the
+    /// number, the more often the owner locks it again in the meantime, which is cheaper than
+    /// handing it to another thread; but the longer that thread waits.
     #[derive(Debug, Default)]
     pub struct Lock<T, const SPINS: u32 = 32>(SpinMutex<T>);
 
@@ -49,8 +49,8 @@ mod lock {
         }
 
         /// Spins, first for as long as another processor needs and then longer each time: the owner
-        /// is probably about to lock again, which costs it little while the lock and what it guards
-        /// stay in its cache. Yields in between, because the owner may be waiting for this
+        /// is probably about to lock again, which is cheap while the lock and the data it guards
+        /// stay in the owner's cache. Yields in between, because the owner may be waiting for this
         /// processor, and then sleeps: a thread with a higher priority than the owner (for example
         /// under `SCHED_FIFO`) gets the processor back as soon as it has yielded.
         #[cold]

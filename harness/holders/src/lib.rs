@@ -35,8 +35,9 @@ const MAX_BYTES_READ: u64 = 512 << 20;
 /// The unit in which memory is mapped.
 const PAGE: u64 = 4096;
 
-/// An address with all bits inverted. The search reads its own memory as well, because allocators give one
-/// thread what another has freed: it must not find there what it searches for.
+/// An address with all bits inverted. The search reads its own memory as well, because allocators
+/// reuse memory that another thread has freed, so this memory must not contain the addresses
+/// searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hidden(u64);
 
@@ -74,16 +75,16 @@ impl Target {
     }
 }
 
-/// The known objects of the GPU's driver, by their handles, which are addresses of its own heap
-/// blocks.
+/// The known objects of the GPU's driver, by their handles, which are addresses of the driver's own
+/// heap blocks.
 #[derive(Clone, Debug, Default)]
 pub struct DriverObjects {
     /// Contexts: the blocks of everything that belongs to a context point to it.
     pub contexts: FxHashSet<Hidden>,
     /// All objects, including contexts.
     pub all: BTreeSet<Hidden>,
-    /// The addresses of the driver's functions that the program has looked up, and may keep in blocks of
-    /// its own.
+    /// The addresses of the driver's functions that the program has looked up and may keep in its
+    /// own blocks.
     pub functions: FxHashSet<u64>,
 }
 
@@ -104,7 +105,7 @@ pub struct Holder {
     pub waits_at: Vec<u64>,
 }
 
-/// Why it is not known what refers to a target.
+/// Why the references to a target are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unknown {
     /// The search ended after this time, before it had seen everything.
@@ -115,7 +116,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// What refers to it has no name, or does so only through too many blocks.
+    /// It is referenced only by unnamed memory, or through too many blocks.
     Unnamed,
 }
 
@@ -143,7 +144,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// What refers to a target: nothing if the list is empty.
+/// The references to a target: none if the list is empty.
 pub type Answer = Result<Vec<Holder>, Unknown>;
 
 /// Heap blocks that lead to a target although nothing leads to them.
@@ -231,7 +232,7 @@ pub struct ReturnAddresses {
     pub complete: bool,
 }
 
-/// What the search needs to know about the program in which it runs.
+/// The facts about the current program that the search needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     /// The mappings, by address.

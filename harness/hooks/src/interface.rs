@@ -2,8 +2,8 @@
 //!
 //! A program can contain several versions, each with its own statics, and the harness knows one of
 //! them. So the pointer to the harness's functions is under a symbol that all versions define and
-//! the linker merges. What it points to is the same for all of them: [`Hooks`] never changes. If it
-//! has to, it gets another symbol, and a harness installs both.
+//! the linker merges. Its target is the same for all of them: [`Hooks`] never changes. If it has
+//! to, it gets another symbol, and a harness installs both.
 //!
 //! A program is compiled by one compiler, so primitives, plain pointers and types of `core` are the
 //! same in all versions. Types of this crate are passed only by reference, and have the same layout

@@ -48,8 +48,8 @@ pub use self::interface::install;
 #[derive(Debug)]
 #[repr(C)]
 pub struct Hooks {
-    /// Allows what this thread creates from now on to stay, for this reason. Returns the token for
-    /// [`Self::end_allow`].
+    /// Allows resources that this thread creates from now on to stay, for this reason. Returns the
+    /// token for [`Self::end_allow`].
     pub begin_allow: fn(&'static str) -> u64,
     /// Ends the section that this token belongs to.
     pub end_allow: fn(u64),
@@ -62,7 +62,7 @@ pub struct Hooks {
     pub freed: fn(&Source, Option<&Place>, u64),
 }
 
-/// An ELF note without contents. The name of its section says what a program contains.
+/// An ELF note without contents. The name of its section shows that a program contains the hooks.
 #[doc(hidden)]
 #[derive(Debug)]
 #[repr(C)]
@@ -97,7 +97,7 @@ impl Note {
 /// assert_ne!(Place::cuda(0), Place::HOST);
 /// ```
 // Every version of this crate has these fields in this order: see `interface`. A later version may
-// have sorts that this one does not know.
+// have kinds of places that this one does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Place {
@@ -143,15 +143,16 @@ impl Place {
     }
 }
 
-/// Runs `body`, and allows what it creates on this thread, and on threads that it starts, to stay
-/// for `reason`.
+/// Runs `body`, and allows the resources that it creates on this thread, and on threads that it
+/// starts, to stay for `reason`.
 ///
-/// A check counts it as `allowed`, with its bytes, and does not fail because of it. What is freed
-/// later simply disappears. If such calls are nested, the innermost reason is reported.
+/// A check counts it as `allowed`, with its bytes, and does not fail because of it. Resources that
+/// are freed later simply disappear from reports. If such calls are nested, the innermost reason is
+/// reported.
 ///
 /// A budget counts it nevertheless, because it limits how much may be live at once, and a failed
-/// free inside is an error like any other. Outside every check the call has no effect: what exists
-/// before a check is its baseline.
+/// free inside is an error like any other. Outside every check the call has no effect: resources
+/// that exist before a check are its baseline.
 ///
 /// ```
 /// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);
@@ -173,16 +174,16 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Hands over the resource at `address`: somebody else frees it from now on, as after `into_raw` or
-/// an export to another framework. A check in which it was created no longer expects its free, and
-/// notes how much was handed over.
+/// Hands over the resource at `address`: other code frees it from now on, as after `into_raw` or an
+/// export to another framework. A check in which it was created no longer expects it to be freed,
+/// and reports in a note how much was handed over.
 ///
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
-/// stream, an event or another object. If an allocator's block begins where its segment does, the
-/// block is meant. For virtual memory it is the mapping that begins there, with its physical memory
-/// and, if it begins there too, the address range. The call has no effect for an unknown address,
-/// for a number that is the handle of two kinds of objects, and for an address that a
-/// [`PlacedSource`] uses at two places.
+/// stream, an event or another object. If an allocator's block begins at the start of its segment,
+/// the call applies to the block. For virtual memory, it applies to the mapping that begins there,
+/// with its physical memory and, if that begins there too, the address range. The call has no
+/// effect for an unknown address, for a number that is the handle of two kinds of objects, and for
+/// an address that a [`PlacedSource`] uses at two places.
 ///
 /// ```
 /// struct Buffer(u64);
@@ -201,7 +202,8 @@ pub fn hand_over(address: u64) {
     }
 }
 
-/// An allocator that reports what it hands out, as the layer `allocator:NAME` of a report.
+/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME` of a
+/// report.
 ///
 /// An address identifies one live block, whatever its place. If addresses of different places can
 /// be equal, use [`PlacedSource`].

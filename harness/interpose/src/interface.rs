@@ -129,9 +129,9 @@ impl Registration {
         }
     }
 
-    /// Excludes the libraries whose functions were handed out: what they look up, they get
-    /// unchanged. The loader of an API looks up the same names in layers and drivers, and passes
-    /// each call on to them.
+    /// Excludes the libraries whose functions were handed out: their own look-ups are not changed.
+    /// The loader of an API looks up the same names in layers and drivers, and passes each call on
+    /// to them.
     #[must_use]
     pub const fn only_for_others(mut self) -> Self {
         self.only_for_others = 1;
@@ -190,11 +190,11 @@ impl Trampolines {
 
 /// A watcher of the program's heap blocks, called on the thread that allocates or frees one.
 ///
-/// The functions must not panic. What they allocate and free themselves is reported as well.
+/// The functions must not panic. Their own allocations and frees are reported as well.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapWatch {
     /// Gets the address and the size of a block that was allocated. Returns whether it is
-    /// interested; if so, what earlier owners left in the first [`CLEARED`] bytes of the block is
+    /// interested; if so, data of earlier owners in the first [`CLEARED`] bytes of the block is
     /// overwritten with zeros.
     pub allocated: fn(usize, usize) -> bool,
     /// Gets a block that is about to be freed, and whether its content is moved to another one. Returns
@@ -276,7 +276,7 @@ pub enum Reach {
 pub struct BindingsPastUs {
     /// The value of `since` for the next call of [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
-    /// What was found since, and everything that could not be rebound.
+    /// The bindings found since, and all that could not be rebound.
     pub found: Vec<BindingPastUs>,
 }
 

@@ -24,9 +24,8 @@
 //! that it is known where a thread was detached.
 //!
 //! # The heap
-//!
-//! While somebody [watches](watch_heap), the program's own calls to `malloc` and its relatives are
-//! redirected. No symbol is defined for that.
+//! While a [watcher](watch_heap) is installed, the program's own calls to `malloc` and related
+//! functions are redirected. No symbol is defined for this.
 //!
 //! # Where
 //!

@@ -7,9 +7,9 @@
 //! command line, here the C library, defines as well. A library that binds its calls to itself, or
 //! calls `clone`, starts threads that inherit nothing.
 //!
-//! A thread that a GPU driver starts for itself, while the program calls it, inherits as well, because it
-//! may run the program's callbacks. But it is not counted as live under that token: it often runs as long
-//! as the process, and nobody waits for it.
+//! A thread that a GPU driver starts for itself, while the program calls it, inherits as well,
+//! because it may run the program's callbacks. But it is not counted as live under that token,
+//! because it often runs as long as the process, and no check waits for it.
 
 use std::cell::Cell;
 

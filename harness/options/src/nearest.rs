@@ -1,4 +1,4 @@
-//! What was meant by a misspelt word.
+//! Suggests the intended word for a misspelt one.
 
 /// Returns the word among `known` that `written` is most likely a misspelling of.
 ///

@@ -23,7 +23,7 @@
 /// | `flag`, `switch` | `true` or `false`; a switch's name alone means `true` |
 /// | `on_leak` | `"fail"` or `"warn"` |
 /// | `duration` | text with a unit of time |
-/// | `expect`, `unchecked_if` | a syntax of their own |
+/// | `expect`, `unchecked_if` | their own syntax |
 ///
 /// ```
 /// macro_rules! names {
@@ -56,10 +56,11 @@ macro_rules! options {
                 max_allocation_count: number = "max_allocation_count = 100",
                 /// The allocator that these limits apply to; the driver if it is not set.
                 layer: layer = "layer = \"allocator:NAME\"",
-                /// How many rounds the body runs; the check then fails only for what grows in each.
-                /// 1 is one ordinary run.
+                /// How many rounds the body runs; the check then fails only for growth in every
+                /// round. 1 is one ordinary run.
                 rounds: rounds = "rounds = 5",
-                /// Whether a body with findings runs once more, so that only what repeats is a leak.
+                /// Whether a body with findings runs once more, so that only findings that repeat
+                /// are leaks.
                 confirm: flag = "confirm = false",
                 /// How many times the body runs before it is measured.
                 warmup: runs = "warmup = 1",
@@ -74,11 +75,11 @@ macro_rules! options {
                 needs_gpu: flag = "needs_gpu = false",
             }
             policy {
-                /// What a leak does to the test's outcome.
+                /// The effect of a leak on the test's outcome.
                 on_leak: on_leak = "on_leak = \"warn\"",
                 /// How long to wait for frees that are in flight.
                 settle: duration = "settle = \"250ms\"",
-                /// Whether the report says what was live at each peak, line by line.
+                /// Whether the report lists the contents of each peak, line by line.
                 peaks: switch = "peaks",
             }
             attribute {
@@ -91,8 +92,8 @@ macro_rules! options {
     };
 }
 
-/// Passes the table of budgets to the macro with the given name: the [option](crate::options) that sets
-/// each, and what the judgement calls it.
+/// Passes the table of budgets to the macro with the given name: the [option](crate::options) that
+/// sets each, and the judgement's name for it.
 #[macro_export]
 macro_rules! budgets {
     ($table:ident) => {

@@ -1,4 +1,4 @@
-//! The watched GPU APIs, each a table of functions, and what their wrappers share.
+//! The watched GPU APIs, each a table of functions, and the code that their wrappers share.
 
 pub(crate) mod cuda;
 mod pointer;

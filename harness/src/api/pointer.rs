@@ -22,14 +22,13 @@ impl<T> Pointer<T> {
 }
 
 impl<T: Copy> Pointer<T> {
-    /// Returns what it points to; `None` if the caller passed null.
+    /// Returns its target; `None` if the caller passed null.
     ///
     /// # Safety
-    ///
-    /// The call with this parameter has returned: successfully if this is a result; without having
-    /// been rejected because of it if this is an input.
+    /// The call with this parameter has returned: successfully if this is a result; without
+    /// rejecting it if this is an input.
     pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe { self.read_at(0) }
     }
 
@@ -39,7 +38,7 @@ impl<T: Copy> Pointer<T> {
     ///
     /// As for [`Self::read`], and the array has that element.
     pub(super) unsafe fn read_at(self, index: usize) -> Option<T> {
-        // SAFETY: by the caller's promise the driver has written or read it, or `T` is its first
+        // SAFETY: as the caller promises, the driver has written or read it, or `T` is its first
         // part. A program's own variables may be unaligned.
         (!self.0.is_null()).then(|| unsafe { ptr::read_unaligned(self.0.add(index)) })
     }

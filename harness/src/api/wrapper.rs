@@ -153,7 +153,7 @@ macro_rules! table {
 }
 pub(super) use {look_up, table, watched};
 
-/// What a row says about a call whose parameters are all zero.
+/// The effect that a row describes for a call whose parameters are all zero.
 #[cfg(test)]
 macro_rules! with_zeros {
     ($call:ident, ($($parameter:ident: $type:ty),*), $does:expr) => {{

@@ -18,28 +18,28 @@ use crate::ledger::{self, StackId};
 use crate::recursion_guard::{quiet, try_quiet};
 use crate::sync::{Mutex, locked};
 
-/// How many allocations, and how many frees, are noted in a run.
+/// How many allocations, and how many frees, are recorded in a run.
 const MOST: u32 = 1 << 16;
 /// How much of a freed block is read.
 const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
-/// How many addresses in freed blocks are noted.
+/// How many addresses in freed blocks are recorded.
 const MOST_ADDRESSES: usize = 1 << 18;
-/// How long a run's blocks are noted.
+/// For how long a run's blocks are recorded.
 const LONGEST: Duration = Duration::from_secs(2);
 /// Values that can be addresses: others are numbers and text.
 const ADDRESSES: Range<u64> = 1 << 32..1 << 56;
 
 static BLOCKS: Mutex<Option<Blocks>> = Mutex::new(None);
 
-/// What is known of the heap.
+/// The known state of the heap.
 #[derive(Debug, Default)]
 struct Blocks {
     /// The size of each live block and where it was allocated, by its address.
     live: FxHashMap<usize, (usize, StackId)>,
     allocated: u32,
     freed: u32,
-    /// When no more is noted; `None` before the first block.
+    /// When recording stops; `None` before the first block.
     until: Option<Instant>,
     /// The last freed block that contained each address.
     last: FxHashMap<u64, FreedHeapBlock>,
@@ -49,8 +49,8 @@ struct Blocks {
 /// where it was allocated.
 type FreedHeapBlock = (u64, StackId, StackId);
 
-/// Notes the program's heap blocks from now on, until the guard is dropped; `None` if somebody else
-/// already does, or if they cannot be seen.
+/// Records the program's heap blocks from now on, until the guard is dropped; `None` if they are
+/// already being recorded, or if they cannot be seen.
 pub(crate) fn watch() -> Option<WatchedHeap> {
     static WATCH: HeapWatch = HeapWatch { allocated, freed };
     let _quiet = quiet();
@@ -65,7 +65,7 @@ pub(crate) fn watch() -> Option<WatchedHeap> {
     })
 }
 
-/// The program's heap blocks are noted while this lives.
+/// The program's heap blocks are recorded while this exists.
 #[derive(Debug)]
 pub(crate) struct WatchedHeap {
     /// The number of the ledger's next event when it began.
@@ -85,7 +85,7 @@ impl Drop for WatchedHeap {
 }
 
 impl WatchedHeap {
-    /// Whether something was created while the blocks were noted, by the number of that event.
+    /// Whether something was created while the blocks were recorded, by the number of that event.
     pub(crate) fn saw(&self, sequence: u64) -> bool {
         sequence >= self.since
     }
@@ -135,11 +135,12 @@ impl WatchedHeap {
 }
 
 thread_local! {
-    /// How many guards say that this thread does the harness's own work.
+    /// The number of guards that mark this thread as doing the harness's own work.
     static UNNOTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it lives, this thread's blocks are the harness's own, which hold nothing for the program.
+/// While it exists, this thread's blocks count as the harness's own, and are not holders for the
+/// program.
 #[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 
@@ -211,7 +212,7 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
             |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
         addresses.extend(block.words(bytes.min(READ)).filter(is_address));
         if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
-            // What is known would be out of date.
+            // The recorded state would be out of date.
             blocks.last.clear();
             blocks.freed = MOST;
             return true;

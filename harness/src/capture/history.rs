@@ -1,8 +1,8 @@
 //! Records which modules were mapped when a backtrace was captured.
 //!
-//! Libraries are unloaded, and others take their addresses. The owner of a return address, on which
-//! many verdicts depend, follows only from what was mapped at that time, not from what is mapped
-//! when a report is made or from what an earlier report found at the address.
+//! Libraries are unloaded, and others take their addresses. The owner of a return address, which
+//! affects many verdicts, depends on the mappings at that time, not on those when a report is made
+//! or on the result of an earlier report for the address.
 
 use std::sync::Arc;
 

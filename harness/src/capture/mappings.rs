@@ -14,8 +14,8 @@ pub(super) const PAGE: usize = 4096;
 /// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
-    /// The numbers of its first page and of the one after its last. Lists of mappings are freed, and a search
-    /// for holders must find no address in what they leave.
+    /// The numbers of its first page and of the one after its last. Lists of mappings are freed,
+    /// and a search for holders must find no address in the freed memory.
     first_page: usize,
     end_page: usize,
     pub(crate) readable: bool,

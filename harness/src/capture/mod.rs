@@ -1,4 +1,4 @@
-//! What every source of events needs: the caller, the backtrace, and the recording.
+//! Code that every source of events needs: the caller, the backtrace, and the recording.
 //!
 //! Every source holds the [recursion guard](crate::recursion_guard::try_quiet) from its entry
 //! until the ledger has its event, because allocations made while handling an event must not become

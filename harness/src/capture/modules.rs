@@ -59,7 +59,7 @@ pub(crate) fn is_in_a_system_directory(library: &Path) -> bool {
 pub(crate) struct Modules(Vec<Arc<Module>>);
 
 impl Modules {
-    /// Finds the modules in what this process has [mapped](mappings::of_this_process).
+    /// Finds the modules among the [mappings](mappings::of_this_process) of this process.
     pub(crate) fn parse(maps: &str) -> Self {
         let mut modules: Vec<Module> = Vec::new();
         for mapping in mappings::parse(maps) {

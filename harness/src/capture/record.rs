@@ -20,19 +20,19 @@ use crate::ledger::{self, Place, StackId, Stacks};
 use crate::recursion_guard::quiet;
 use crate::sync::{Mutex, MutexGuard, OnceLock, locked};
 
-/// The variable that asks for a recording.
+/// The variable that requests a recording.
 pub(crate) const VARIABLE: &str = "GPU_LEAK_CHECK_RECORD";
 
-/// Stands for the process id.
+/// The placeholder for the process id.
 const PID: &str = "%p";
 
 /// The recorder of this process, once its first check has begun; `None` if no recording was asked
 /// for.
 static RECORDER: OnceLock<Option<Recorder>> = OnceLock::new();
 
-/// Begins to collect what is to be recorded if `GPU_LEAK_CHECK_RECORD` asks for it. Call it before
-/// any source is started. A relative path is relative to `root`. The file is created by
-/// [`identify`], so a process that checks nothing leaves none.
+/// Begins to record if `GPU_LEAK_CHECK_RECORD` is set. Call it before any source is started. A
+/// relative path is relative to `root`. The file is created by [`identify`], so a process that
+/// checks nothing leaves none.
 pub(crate) fn begin(root: &Path) {
     RECORDER.get_or_init(|| {
         let path = root.join(asked()?.replace(PID, &process::id().to_string()));
@@ -96,7 +96,7 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
         return Err(io::Error::other("it is a symbolic link"));
     }
     // Opened for appending: should another process use the same name for its recording, the lines
-    // of both stay intact, and a reader can tell what is wrong.
+    // of both stay intact, and a reader can detect the problem.
     let file = through_no_link().append(true).create(true).open(path)?;
     file.set_len(0)?;
     Ok(Box::new(file))
@@ -252,7 +252,7 @@ impl Recorder {
 
 impl RecorderState {
     /// Returns the recording's lines for the backtraces that were interned since the last call. It
-    /// goes by their numbers, not by the events that refer to them, because a backtrace is interned
+    /// uses their numbers, not the events that refer to them, because a backtrace is interned
     /// before its event.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();

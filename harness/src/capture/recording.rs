@@ -27,7 +27,7 @@ pub(crate) enum Line<E> {
     Stack(Stack),
     /// An event.
     Event(RecordedEvent<E>),
-    /// What a return address is.
+    /// The type of a return address.
     Symbol(RecordedSymbol),
     /// A check begins.
     CheckBegan(Subject),
@@ -35,7 +35,7 @@ pub(crate) enum Line<E> {
     Check(Box<CheckInput>),
 }
 
-/// Who wrote a recording, and on what machine.
+/// The writer of a recording, and its machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RecordingHeader {
@@ -63,16 +63,16 @@ pub(crate) struct Stack {
     pub(crate) addresses: Vec<usize>,
 }
 
-/// An event and what the ledger answered.
+/// An event and the ledger's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedEvent<E> {
     /// From 1, without a gap.
     pub(crate) order: u64,
     pub(crate) event: E,
-    /// What the end of this release will name.
+    /// The ticket that the end of this release will name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ticket: Option<Ticket>,
-    /// When, in microseconds since 1970 in UTC. No judgement looks at it.
+    /// When, in microseconds since 1970 in UTC. It does not affect the judgement.
     pub(crate) at_us: u64,
 }
 

@@ -41,8 +41,7 @@ pub(crate) enum Replayed<'a> {
 /// checks are passed to `visit` in order.
 ///
 /// # Errors
-///
-/// What is wrong with the first invalid line.
+/// The problem with the first invalid line.
 pub(crate) fn replay(
     recording: &[u8],
     ledger: &Ledger,
@@ -111,7 +110,7 @@ fn read(value: Value) -> Result<Line<Value>, String> {
     .map_err(|error| format!("{record}: {error}"))
 }
 
-/// Reads what a line contains. By its name, and not as a tagged type, for which serde would read
+/// Reads the contents of a line. By its name, and not as a tagged type, for which serde would read
 /// everything a second way.
 fn of<T: DeserializeOwned>(
     value: Value,
@@ -141,7 +140,7 @@ fn refuse_strangers(header: &Value) -> Result<(), String> {
     }
 }
 
-/// What the events so far have named.
+/// The names introduced by the events so far.
 #[derive(Debug, Default)]
 struct Events {
     /// The number of the last event.
@@ -183,8 +182,8 @@ impl Events {
     }
 
     /// Replaces the recorded ledger's tickets by this one's, and checks that every backtrace is
-    /// known. It goes by field names, whatever the event: each ticket is called `ticket` and each
-    /// backtrace `stack`.
+    /// known. It uses field names, independent of the event: each ticket is called `ticket` and
+    /// each backtrace `stack`.
     fn translate(&mut self, event: &mut Value) -> Result<(), String> {
         match event {
             Value::Object(fields) => {

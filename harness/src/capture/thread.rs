@@ -16,7 +16,7 @@ static NAMES: Mutex<Vec<Option<Box<str>>>> = Mutex::new(Vec::new());
 /// The threads that created something outside every check.
 static OUTSIDE: Mutex<Vec<ThreadNumber>> = Mutex::new(Vec::new());
 
-/// How a thread relates to checks.
+/// The relation of a thread to checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// It has created nothing outside a check, and has begun no check.
@@ -66,7 +66,7 @@ pub(crate) fn creates_outside(thread: ThreadNumber) {
     }
 }
 
-/// Records that this thread begins a check, so that what it creates around the check does not make
+/// Records that this thread begins a check, so that resources created around the check do not make
 /// it an unchecked test.
 pub(crate) fn begins_a_check() {
     if STANDING.replace(Standing::Checks) == Standing::Outside {
@@ -127,7 +127,7 @@ fn register(number: u32, name: Option<Box<str>>) {
 
 /// How many bytes of a thread's name Linux keeps.
 const KEPT: usize = 15;
-/// Marks a name that may be longer than what Linux keeps of it.
+/// Marks a name that may have been truncated by Linux.
 const CUT: char = '…';
 
 /// Returns the name of this thread on Linux: the first 15 bytes of its full name, marked with
@@ -152,7 +152,7 @@ fn system_name() -> Option<Box<str>> {
 /// Returns the name that Rust knows for this thread; none on a thread that Rust did not start, and
 /// none at the very end of a thread, when [`thread::current`] panics.
 ///
-/// On a thread that Rust did not start, it allocates. So this is called only by what creates
+/// On a thread that Rust did not start, it allocates. So this is called only by code that creates
 /// something, which calls an allocator anyway.
 fn full_name() -> Option<Box<str>> {
     catch_unwind(|| thread::current().name().map(Into::into)).ok()?

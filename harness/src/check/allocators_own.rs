@@ -19,7 +19,7 @@ static STATICS: Mutex<Statics> = Mutex::new(Statics {
     words: Vec::new(),
 });
 
-/// What has been read so far.
+/// The data read so far.
 struct Statics {
     /// The addresses that were reported earlier, of which statics may have old copies.
     seen: FxHashSet<u64>,

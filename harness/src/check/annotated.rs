@@ -22,12 +22,12 @@ use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
 
-/// Runs one annotated test and judges what its body left. For runners: it waits until no other
+/// Runs one annotated test and judges the leaks of its body. For runners: it waits until no other
 /// check is in the way.
 ///
 /// # Panics
 ///
-/// If the test fails, by its own panic or with the report.
+/// Panics if the test fails, by its own panic or with the report.
 pub fn run(case: &'static Case) -> ExitCode {
     run_as(case, Caller::Runner)
 }
@@ -37,7 +37,7 @@ pub fn run(case: &'static Case) -> ExitCode {
 ///
 /// # Panics
 ///
-/// If the test fails, by its own panic or with the report.
+/// Panics if the test fails, by its own panic or with the report.
 pub fn run_test(case: &'static Case) -> ExitCode {
     let caller = match thread::current().name() {
         Some(name) if name == case.name() => Caller::Runner,

@@ -1,10 +1,9 @@
 //! Checks an unmodified program as a whole: from the driver's initialisation to the end of its
 //! process. For `cargo gpu-leak test --every-test` the program is one test; if it contains this
-//! library, an allocator's first report begins the check too.
-//!
-//! There is no body to run twice and no baseline, only what the process holds at its end. So the
-//! report distinguishes what a library or a caching allocator is known to keep from everything
-//! else, and shows what grew from one snapshot to the next.
+//! library, an allocator's first report begins the check too. There is no body to run twice and no
+//! baseline, only the resources that the process holds at its end. So the report distinguishes
+//! resources that a library or a caching allocator is known to keep from all others, and shows
+//! growth from one snapshot to the next.
 //!
 //! Nothing here calls the driver: inside `cuInit` it must not be called, at process exit it can no
 //! longer be called, and the harness should not make someone else's program wait for its devices.
@@ -78,7 +77,7 @@ pub struct Attached {
     is_test: bool,
     began: Instant,
     state: Mutex<AttachedState>,
-    /// What reads the peaks, if the policy wants them.
+    /// Reads the peaks, if the policy requests them.
     log: Option<PeakLog>,
 }
 
@@ -86,8 +85,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// What was live when the interpreter that runs the program began to shut down; once the
-    /// process exits, the part of it that the interpreter has freed. `None` before that.
+    /// The records that were live when the interpreter that runs the program began to shut down;
+    /// once the process exits, those of them that the interpreter has freed. `None` before that.
     held_by_interpreter: Option<Vec<Record>>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
@@ -152,8 +151,9 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
 
 inventory::submit!(BeforeFirstThread(watch_this_program));
 
-/// Prepares to watch this program, if it is a test that `--every-test` started. One that checks itself
-/// is left alone, and so is one that uses neither the driver nor an allocator that reports.
+/// Prepares to watch this program, if it is a test that `--every-test` started. A test that checks
+/// itself is not watched, and neither is one that uses neither the driver nor an allocator that
+/// reports its blocks.
 fn watch_this_program() {
     let Some(settings) = Settings::of_this_program() else {
         return;
@@ -191,7 +191,7 @@ impl Attached {
         self.state().notes.push(note);
     }
 
-    /// Writes a snapshot of what is live now.
+    /// Writes a snapshot of the live records.
     pub fn snapshot(&self, cause: Cause) {
         if !exit::may_tell() {
             return;
@@ -199,7 +199,7 @@ impl Attached {
         let _quiet = quiet();
         let mut state = self.state();
         let run = held_now(&state, self.log.as_ref());
-        // What is freed while the program shuts down says nothing about growth.
+        // Frees while the program shuts down are not evidence against growth.
         let shuts_down = state.exit.is_some() || state.held_by_interpreter.is_some();
         let Some(session) = &mut state.session else {
             return;
@@ -219,13 +219,13 @@ impl Attached {
         if let Some(line) = line {
             answer(&line);
         }
-        // Not earlier: a snapshot written after the verdict would remain beside it, and a process
-        // that ended now would have written half a line.
+        // Not earlier: a snapshot written after the verdict would remain alongside it, and a
+        // process that ended now would have written half a line.
         drop(state);
     }
 
-    /// Records that the interpreter which runs the program has begun to shut down. What its globals
-    /// hold is freed from now on; it is reported and fails nothing.
+    /// Records that the interpreter which runs the program has begun to shut down. From now on,
+    /// resources held by its globals are freed; they are reported, but are not a failure.
     pub fn interpreter_ends(&self) {
         if !exit::may_tell() {
             return;
@@ -234,8 +234,8 @@ impl Attached {
         self.state().held_by_interpreter = Some(ledger::live().select(|_| true));
     }
 
-    /// Records that the process has begun to exit. What it frees from now on counts as freed; what
-    /// ends with its contexts from now on does not, because the driver is shutting down.
+    /// Records that the process has begun to exit. From now on, resources that it frees count as
+    /// freed; resources that end with its contexts do not, because the driver is shutting down.
     ///
     /// Call it only if the harness's data [may be read](exit::may_tell).
     fn exit_began(&self) {
@@ -244,8 +244,8 @@ impl Attached {
         let mut state = self.state();
         let ledger = ledger::live();
         state.exit = Some(ledger.mark());
-        // No variable of the interpreter held what the program's own exit handlers free from now
-        // on.
+        // Resources that the program's own exit handlers free from now on were not held by
+        // variables of the interpreter.
         let live: FxHashSet<u64> = ledger
             .select(|_| true)
             .iter()
@@ -307,8 +307,8 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns everything that is held now, what the interpreter has freed as it shut down and, once the
-/// process exits, what has ended with its contexts since.
+/// Returns all live records, those that the interpreter freed as it shut down and, once the process
+/// exits, those that have ended with their contexts since.
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);

@@ -1,5 +1,5 @@
-//! Determines what a check could not see, and which test broke a context. A check that could not
-//! see everything is never clean.
+//! Determines the calls that a check could not see, and the test that broke a context. A check that
+//! could not see everything is never clean.
 
 use crate::api::cuda::{self, Interception, Missed, MissedBefore, Reach};
 use crate::api::vulkan;
@@ -14,7 +14,7 @@ pub(crate) fn no_gpu() -> bool {
     contexts::missing().is_some()
 }
 
-/// Returns what the check that just ran could not see; `before` is from its beginning.
+/// Returns why the check that just ran could not see everything; `before` is from its beginning.
 /// `saw_events`: whether any source reported anything while it ran.
 pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
@@ -109,9 +109,9 @@ fn broken() -> Reason {
     )
 }
 
-/// Returns why not all calls were intercepted; `None` if they were. `which` continues the names of the
-/// functions that were missed, `remedy` says what to do about them, and `libraries` what the libraries
-/// are.
+/// Returns why not all calls were intercepted; `None` if they were. `which` continues the names of
+/// the functions that were missed, `remedy` says what to do about them, and `libraries` describes
+/// the libraries.
 fn partly_intercepted(
     missed: &Missed,
     which: &str,

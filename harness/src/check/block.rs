@@ -28,8 +28,8 @@ use crate::report::check_report::{CheckStatus, Report};
 /// ```
 ///
 /// The block is judged like a test, by the same rules and options, and a finding fails the test
-/// around it. The block runs on the calling thread: what its thread-locals and its return value
-/// still hold at its end counts as held.
+/// around it. The block runs on the calling thread: resources that the thread's thread-locals and
+/// the block's return value still hold at its end count as live.
 #[derive(Clone, Debug)]
 #[must_use = "the check begins only in `run`"]
 pub struct Check {
@@ -85,8 +85,8 @@ impl Check {
         }
     }
 
-    /// Lets resources stay that match `pattern`, in the syntax of the attribute's `allow`. Reports
-    /// show the reason. Each call adds one entry.
+    /// Allows resources that match `pattern` to stay, in the syntax of the attribute's `allow`.
+    /// Reports show the reason. Each call adds one entry.
     pub fn allow(mut self, pattern: &'static str, reason: &'static str) -> Self {
         self.allow.push(Allow {
             pattern,
@@ -114,7 +114,7 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// If the block panics, if it leaked (with the report), or if the run's settings are wrong.
+    /// Panics if the block panics, if it leaked (with the report), or if the run's settings are wrong.
     pub fn run<T>(self, block: impl FnMut() -> T) -> T {
         self.run_by(|_| {}, block).0
     }
@@ -144,8 +144,8 @@ impl Check {
     }
 
     /// Runs a block that cannot run twice, fails if it leaked, and returns its value. One-time
-    /// set-up counts as leaked, because there is no second run to tell it from a leak. Rounds and
-    /// warm-up runs that are configured elsewhere are ignored.
+    /// set-up counts as leaked, because there is no second run to distinguish it from a leak.
+    /// Rounds and warm-up runs that are configured elsewhere are ignored.
     ///
     /// ```
     /// use gpu_leak_check::Check;
@@ -257,7 +257,7 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> 
 ///
 /// # Panics
 ///
-/// If something grows (with the report), or if the body panics.
+/// Panics if something grows (with the report), or if the body panics.
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);

@@ -1,4 +1,4 @@
-//! Runs a body, on its own thread or on the current one, and says how it ended.
+//! Runs a body, on its own thread or on the current one, and returns how it ended.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Whether the test did what `should_panic` expects.
+    /// Whether the test behaved as `should_panic` expects.
     pub(crate) fn as_expected(&self, should_panic: Option<ShouldPanic>) -> bool {
         match (self, should_panic) {
             (Self::Passed, None) => true,
@@ -61,7 +61,7 @@ pub(crate) async fn run_here_async<T>(
             }
         });
         if is_over || !matches!(end, End::Passed) {
-            // What it holds is dropped while the scope is still current on this thread.
+            // Its captured values are dropped while the scope is still current on this thread.
             body = None;
             return Poll::Ready(end);
         }
@@ -78,7 +78,7 @@ const MAIN_STACK: usize = 8 << 20;
 ///
 /// # Panics
 ///
-/// If the system cannot create a thread.
+/// Panics if the system cannot create a thread.
 pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(thread::Builder::new(), name, scope, body)
 }
@@ -88,7 +88,7 @@ pub(crate) fn run(name: &str, scope: ScopeId, body: fn() -> ExitCode) -> End {
 ///
 /// # Panics
 ///
-/// If the system cannot create a thread.
+/// Panics if the system cannot create a thread.
 pub(crate) fn run_main(scope: ScopeId, body: fn() -> ExitCode) -> End {
     run_on(
         thread::Builder::new().stack_size(MAIN_STACK),

@@ -90,8 +90,8 @@ impl OfRun<'_> {
         input.anomalies = anomalies;
     }
 
-    /// Adds what was live when its allocator reported its address again: until one is freed, both are
-    /// live, in this run and in later ones.
+    /// Adds blocks that were live when their allocator reported their address again: until one is
+    /// freed, both are live, in this run and in later ones.
     pub(super) fn collect_overwritten(&self, since: u64, mark: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
         for anomaly in ledger.anomalies_since(mark) {

@@ -22,8 +22,8 @@ pub fn gpu_available() -> bool {
 }
 
 /// Returns the bytes allocated at `place`: by the driver, and inside caching allocators that have a
-/// [`Probe`](crate::probe::Probe). Like all figures here, it covers what was allocated since the
-/// first check of the process began, and is 0 if nothing is known: before the first check, or if the
+/// [`Probe`](crate::probe::Probe). Like all figures here, it covers allocations since the first
+/// check of the process began, and is 0 if nothing is known: before the first check, or if the
 /// driver's calls are not intercepted. [`gpu_available`] returns whether there is a GPU at all.
 ///
 /// ```
@@ -60,7 +60,7 @@ pub fn memory_reserved(place: Place) -> u64 {
 }
 
 /// Returns the peak of the bytes allocated at `place` since the check began: by allocators with a
-/// [`Probe`](crate::probe::Probe) if there are any, else by the driver.
+/// [`Probe`](crate::probe::Probe) if there are any, otherwise by the driver.
 ///
 /// ```
 /// use gpu_leak_check::{Place, max_memory_allocated};
@@ -169,8 +169,8 @@ impl Snapshot {
         self.live.len()
     }
 
-    /// Returns what is live here and was not in the earlier snapshot, grouped by the line that
-    /// allocated it.
+    /// Returns the resources that are live here and were not in the earlier snapshot, grouped by
+    /// the line that allocated them.
     ///
     /// ```
     /// let before = gpu_leak_check::snapshot();

@@ -6,7 +6,7 @@ use super::replay::judge_again;
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn recording(input: &[u8]) {
     match (judge_again(input), judge_again(input)) {
         (Ok(first), Ok(second)) => assert_eq!(first, second),

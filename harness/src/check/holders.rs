@@ -1,5 +1,5 @@
-//! Finds which places of the program still refer to what a check found. Only what fails the check
-//! or is first use is searched for.
+//! Finds which places of the program still refer to the resources that a check reports. Only
+//! resources that fail the check or are first use are searched for.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -45,7 +45,7 @@ const KEPT: usize = 15;
 const STACK: usize = 1 << 20;
 
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
-/// records of each, and `heap` what is known of the program's heap blocks.
+/// records of each, and `heap` the known facts about the program's heap blocks.
 ///
 /// `at_the_end`: whether the process is ending. If so, a leak counts as first use if a static or a
 /// thread-local of the first thread leads to everything that is left of it, since those are never
@@ -113,7 +113,7 @@ pub(crate) fn add(
             finding.kind = FindingKind::FirstUse;
             finding.confirmed = Some(Confirmation::HeldByStatic);
         }
-        // What a library allocated is in the library's own tables, which are not searched.
+        // A library's allocations are in its own tables, which are not searched.
         let may_be_none = records.len() <= MAX_SEARCHED
             && finding.site.library.is_none()
             && of_records.clone().all(|holders| holders.is_some());
@@ -121,7 +121,7 @@ pub(crate) fn add(
         let all = holders.len();
         let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
         // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
-        // search that ended at one does not know what else there is.
+        // search that ended at one does not know whether there are others.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));
@@ -186,7 +186,7 @@ fn add_blocks(
         wanted.contains_key(&record.sequence) && heap.saw(record.sequence)
     };
     let live = ledger::live().select(is_wanted);
-    // Each resource is a group: what is said of a finding has to be true of all of its resources.
+    // Each resource is a group: statements about a finding must be true of all of its resources.
     let mut targets: Vec<Target> = Vec::new();
     let mut ranges = Vec::new();
     let mut of_finding: Vec<Vec<usize>> = vec![Vec::new(); report.findings.len()];
@@ -284,7 +284,7 @@ fn show(finding: &mut Finding, frames: &[Frame], what: PassageKind) {
     }
 }
 
-/// Whether a passage of the finding shows this line already, perhaps beside its own.
+/// Whether a passage of the finding already shows this line, perhaps next to its own.
 fn is_quoted(finding: &Finding, frame: &Frame) -> bool {
     finding.passages.iter().any(|it| {
         let first = it.frame.line.map(|line| line.saturating_sub(LINES_BEFORE));

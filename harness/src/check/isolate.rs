@@ -1,9 +1,9 @@
 //! Runs a test in its own process: the same program, started again for that one test.
 //!
 //! The child prints a line before the test and one after it, with a token that only its parent
-//! knows. What is between them is the test's own output, which the parent prints as it arrives, for
-//! libtest to capture and show; the second line contains the outcome. If it is missing, the process
-//! ended inside the test.
+//! knows. Between them is the test's own output, which the parent prints as it arrives, for libtest
+//! to capture and show; the second line contains the outcome. If it is missing, the process ended
+//! inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -39,7 +39,7 @@ const LAST_LINE: Duration = Duration::from_secs(10);
 /// How long to wait for error output that is in the pipe when the process has ended.
 const LAST_ERRORS: Duration = Duration::from_secs(2);
 
-/// What the last line carries.
+/// The contents of the last line.
 #[derive(Debug, Serialize, Deserialize)]
 struct ChildEnded {
     how: How,
@@ -60,7 +60,7 @@ enum How {
 ///
 /// # Panics
 ///
-/// If the test fails.
+/// Panics if the test fails.
 pub(crate) fn run(case: &Case) -> ExitCode {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
     Ok(command)
 }
 
-/// What the parent has observed of the child.
+/// The parent's observations of the child.
 struct Ran {
     began: bool,
     ended: Option<ChildEnded>,

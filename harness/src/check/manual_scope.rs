@@ -33,7 +33,7 @@ use crate::report::{Sink, headline};
 ///
 /// let scope = Scope::current();
 /// // on another thread:
-/// scope.in_scope(|| { /* what this takes is the test's */ });
+/// scope.in_scope(|| { /* allocations made here belong to the test */ });
 /// ```
 ///
 /// An allocation made in a scope that has ended, or in none, has no known owner: it is counted in
@@ -66,7 +66,7 @@ impl Scope {
 
     /// Makes this the current scope of the thread until the guard is dropped.
     ///
-    /// Do not hold the guard across an `.await`, where the thread goes on with other tasks: use
+    /// Do not hold the guard across an `.await`, where the thread continues with other tasks: use
     /// [`Instrument::instrument`] instead.
     #[must_use = "dropping the guard at once would leave the scope"]
     pub fn enter(&self) -> Entered {
@@ -94,7 +94,7 @@ impl Scope {
     ///
     /// # Panics
     ///
-    /// If the run's settings are wrong.
+    /// Panics if the run's settings are wrong.
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let name = name.into();
@@ -125,7 +125,7 @@ pub struct Entered {
 }
 
 /// An explicit scope that is still open. If it is dropped without [`finish`](Self::finish), the
-/// parent scope takes over what it holds.
+/// parent scope takes over its resources.
 #[derive(Debug)]
 pub struct OpenScope {
     scope: Scope,
@@ -134,7 +134,7 @@ pub struct OpenScope {
 }
 
 impl OpenScope {
-    /// Ends the scope and reports what it left.
+    /// Ends the scope and reports its leaks.
     ///
     /// ```
     /// use gpu_leak_check::Scope;

@@ -55,7 +55,7 @@ pub struct Step {
     pub at_us: u64,
 }
 
-/// What happened to an allocation.
+/// The fate of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
     /// It was allocated.
@@ -120,7 +120,7 @@ impl<'ledger> MovementsReader<'ledger> {
         }
     }
 
-    /// Adds what changed with `event`, which the ledger has just applied.
+    /// Adds the changes made by `event`, which the ledger has just applied.
     fn event(&mut self, event: &Event, at_us: u64) {
         self.now = at_us;
         match event {

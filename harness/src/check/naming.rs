@@ -13,7 +13,7 @@ use crate::observe;
 use crate::report::symbols;
 
 /// Adds the names that may be needed for `run`. Reading debug information is the slow part of a
-/// report, so only the backtraces of what is left are resolved.
+/// report, so only the backtraces of leaked resources are resolved.
 pub(crate) fn add(names: &mut NameTable, run: &RunInput) {
     for live in &run.live {
         let record = &live.record;

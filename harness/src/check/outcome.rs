@@ -69,7 +69,7 @@ const fn by_policy(on_leak: OnLeak) -> Outcome {
 ///
 /// # Panics
 ///
-/// If the check fails its test.
+/// Panics if the check fails its test.
 pub(crate) fn conclude(subject: &Subject, checked: Checked) -> (End, Report) {
     if let Some(failed) = checked.failed {
         fail_at(subject, failed, &story(&checked.report));
@@ -82,7 +82,7 @@ pub(crate) fn conclude(subject: &Subject, checked: Checked) -> (End, Report) {
 ///
 /// # Panics
 ///
-/// If the body panicked and should not have, or the other way round.
+/// Panics if the body panicked and should not have, or the other way round.
 pub(crate) fn end_unjudged(case: &Case, end: End) -> ExitCode {
     match (end, case.should_panic) {
         (End::Passed, None) => ExitCode::SUCCESS,
@@ -125,7 +125,7 @@ pub(crate) fn story(report: &Report) -> String {
 }
 
 /// Fails the test like a panic would. The line is printed here, not by the panic hook: runners take
-/// the message from what follows the last such line, and the report belongs to it.
+/// the message from the text after the last such line, and the report belongs to it.
 pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
     fail_at(&subject_of(case), headline, story)
 }

@@ -15,7 +15,7 @@ const USAGE: u8 = 2;
 /// The exit code for findings.
 const FINDINGS: u8 = 1;
 
-/// Runs a program's `main` and reports what it left.
+/// Runs a program's `main` and reports its leaks.
 ///
 /// The exit code is the program's own if it failed, 1 for findings and 2 for wrong settings.
 ///

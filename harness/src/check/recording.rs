@@ -1,5 +1,5 @@
-//! Adds to the recording of the process what is needed to judge a check again: that it began, and
-//! the input of its judgement. No other module knows that a recording is made.
+//! Adds to the recording of the process the data needed to judge a check again: the fact that it
+//! began, and the input of its judgement. No other module knows that a recording is made.
 
 use std::sync::LazyLock;
 
@@ -41,7 +41,7 @@ fn add_lines(lines: impl FnOnce() -> Vec<Line<Event>>) {
     }
 }
 
-/// What the recording already has.
+/// The parts that the recording already contains.
 #[derive(Debug, Default)]
 struct Written {
     /// The first backtrace that has not been examined.

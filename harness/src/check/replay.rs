@@ -20,8 +20,8 @@ use crate::report::symbols::assembled;
 pub struct Replay {
     /// The header, which says who wrote the recording and where.
     pub header: RecordingHeader,
-    /// The checks that finished, in the order in which they did. What a check cost, and which file
-    /// configured it, is not recorded.
+    /// The checks that finished, in the order in which they did. The cost of a check and its
+    /// configuration file are not recorded.
     pub reports: Vec<Report>,
     /// The tests whose checks did not finish.
     pub unfinished: Vec<String>,
@@ -34,7 +34,7 @@ pub struct Replay {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, was written by a release with a later schema, or is not a recording.
+/// Returns an error if the file cannot be read, was written by a release with a later schema, or is not a recording.
 /// The message names the file and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     let path = path.as_ref();

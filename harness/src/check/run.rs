@@ -1,4 +1,4 @@
-//! One run of a body: from its baseline to everything that is known about what it left.
+//! One run of a body: from its baseline to the complete facts about its leaks.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ use crate::report::symbols;
 #[derive(Debug)]
 pub(crate) struct Run {
     open: Open,
-    /// The beginning of the check's first run: what was created since then and is live counts.
+    /// The beginning of the check's first run: live records created since then count.
     since: Beginning,
     began: u64,
     budget: Limits,
@@ -49,7 +49,7 @@ impl PeakLog {
         Self(scope)
     }
 
-    /// Returns what it has read of each layer at each place, and of graphs.
+    /// Returns its readings of each layer at each place, and of graphs.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         ledger::live().log(self.0)
     }
@@ -84,7 +84,7 @@ pub(crate) struct Ended {
     pub(crate) failure: Option<FailureId>,
 }
 
-/// What must be read before caches are emptied.
+/// The data that must be read before caches are emptied.
 #[derive(Debug)]
 struct BodyEnd {
     at: u64,
@@ -124,7 +124,7 @@ impl Run {
             tree::hand_on(*scope, open.scope());
         }
         if confirms {
-            // The first free of an address shows what a second free of it means.
+            // The first free of an address is needed to explain a second free of it.
             ledger.await_release(&[open.scope()], Instant::now);
             capture::take_stacks_of_frees(true);
         }
@@ -163,7 +163,7 @@ impl Run {
     }
 
     /// Ends the run: waits until nothing is left, nothing can still be freed or the time is up, and
-    /// returns what was found.
+    /// returns the results.
     pub(crate) fn finish(self, policy: &Policy, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
         let body = self.body_ended();
         let start = Instant::now();
@@ -223,14 +223,14 @@ impl Run {
         let others = self.others.until_now(turn);
         let input = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
-        // The sums and records include what newcomers did during the reading.
+        // The sums and records include the activity of threads that appeared during the reading.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
             true => input,
             false => self.read(body, others_by_now, broken, end),
         }
     }
 
-    /// Reads the sums, and what is live of the run while there were these others.
+    /// Reads the sums and the live records of the run, with this other activity.
     fn read(
         &self,
         body: &BodyEnd,
@@ -279,7 +279,7 @@ impl Run {
     }
 
     /// Whether any record, live or not, can concern this run. A clean run then searches nothing,
-    /// even beside a million records of others.
+    /// even if there are a million other records.
     fn may_have_left(&self, lineage: &Lineage) -> bool {
         let ledger = ledger::live();
         ledger.live_in(self.scope()) != 0
@@ -289,7 +289,7 @@ impl Run {
             || ledger.mark() != self.mark
     }
 
-    /// Adds what is only read once, when there is nothing left to wait for.
+    /// Adds the data that is read only once, when there is nothing left to wait for.
     fn complete(&self, input: &mut RunInput, body: &BodyEnd) {
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());

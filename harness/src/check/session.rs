@@ -60,9 +60,9 @@ pub(crate) struct Session<'gate> {
     /// leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
-    /// Notes the program's heap blocks from the beginning of the last run that confirms findings.
+    /// Records the program's heap blocks from the beginning of the last run that confirms findings.
     heap: Option<holders::WatchedHeap>,
-    /// Until its verdict is in the run file, if it gets there.
+    /// Exists until the verdict is in the run file.
     under_way: Option<UnderWay>,
 }
 
@@ -157,7 +157,7 @@ impl<'gate> Session<'gate> {
     }
 
     /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the
-    /// process is a test; if so, what a static holds is first use.
+    /// process is a test; if so, resources held by a static are first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
@@ -182,7 +182,7 @@ impl<'gate> Session<'gate> {
         Report::of_check(&mut self.input, &result)
     }
 
-    /// Prepares what must be there before the body: intercepting the driver, taking reports from
+    /// Makes the preparations that the body requires: intercepting the driver, taking reports from
     /// other sources, the line in the run file by which a killed test is known, and the process's
     /// warm-ups.
     pub(crate) fn listen(&mut self) {
@@ -225,7 +225,7 @@ impl<'gate> Session<'gate> {
         let runs = &self.input.runs;
         let confirms = !runs.is_empty() && self.input.facts.rounds <= 1;
         if confirms && !self.policy.held_by.is_zero() {
-            // Blocks are not searched for what an earlier run left.
+            // Heap blocks are not tracked for leaks of an earlier run.
             self.heap = None;
             self.heap = holders::watch_heap();
         }
@@ -289,7 +289,7 @@ impl<'gate> Session<'gate> {
         let result = judge(&self.input);
         let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
-        // Its addresses would be found as holders of what was leaked.
+        // Its addresses would be found as holders of the leaks.
         let runs = std::mem::take(&mut self.input.runs);
         let unowned = runs
             .first()
@@ -323,7 +323,7 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Searches for the holders of what was leaked, and watches for late frees.
+    /// Searches for the holders of the leaks, and watches for late frees.
     fn pass_on(&self, result: &CheckResult, report: &mut Report) {
         if report.status == CheckStatus::Found(FindingKind::Leaked)
             && !self.input.facts.whole_program
@@ -350,8 +350,8 @@ impl<'gate> Session<'gate> {
         report.configured_by = config::file_in_use(self.manifest_dir.as_deref()).map(str::to_owned);
     }
 
-    /// Returns the report of a check whose runs were given up: without one it would look as if the
-    /// process had ended inside.
+    /// Returns the report of an abandoned check: without it, the process would seem to have ended
+    /// inside the check.
     fn unfinished(&self) -> Report {
         let mut report = Report::about(self.input.subject.clone(), CheckStatus::NotMeasured);
         report.reason = Some(Reason::new(

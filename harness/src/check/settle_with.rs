@@ -1,4 +1,4 @@
-//! What the code under test does before its check looks at what is left.
+//! Functions that the code under test registers to run before its check reads the live records.
 
 use std::mem;
 
@@ -11,22 +11,23 @@ use crate::sync::{Mutex, locked};
 
 type Settle = Box<dyn FnOnce() + Send>;
 
-/// What was registered in scopes that have not ended, the oldest first. What an abandoned block leaves here
-/// is called at the end of the check around it; where there is none, it is dropped with the next call.
+/// Functions registered in scopes that have not ended, the oldest first. Functions registered by an
+/// abandoned block are called at the end of the check around it; if there is none, they are dropped
+/// at the next call.
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
 /// Calls `settle` when the body of the check in which this thread works has ended, before the check
-/// looks at what is left. It counts as part of the body, and a panic in it fails a test that has not
-/// panicked itself.
+/// reads the live records. It counts as part of the body, and a panic in it fails a test that has
+/// not panicked itself.
 ///
-/// Some libraries free objects only when the device is polled: wgpu frees what its queue has used
-/// in `Device::poll`. Without a call, what one run leaves is freed in the next, and is reported as
-/// `deferred`. The check itself never waits for a Vulkan device, because that would need the
-/// queues, which belong to the program.
+/// Some libraries free objects only when the device is polled: wgpu frees the resources that its
+/// queue has used in `Device::poll`. Without a call, resources that one run leaves are freed in the
+/// next, and are reported as `deferred`. The check itself never waits for a Vulkan device, because
+/// that would need the queues, which belong to the program.
 ///
-/// The function is called once, in this run only; a body that runs again registers it again. What
-/// it holds is dropped before the check looks. Outside every check it is dropped at once and not
-/// called.
+/// The function is called once, in this run only; a body that runs again registers it again. Its
+/// captured values are dropped before the check reads the live records. Outside every check it is
+/// dropped at once and not called.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -56,7 +57,7 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
 /// How many times the called functions may register more.
 const MOST_ROUNDS: usize = 100;
 
-/// Calls what was registered in `scope`, on this thread.
+/// Calls the functions registered in `scope`, on this thread.
 pub(super) fn settle(scope: ScopeId) {
     let _token = Token::set(scope);
     for _ in 0..MOST_ROUNDS {

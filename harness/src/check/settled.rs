@@ -1,5 +1,5 @@
-//! Records for the outer checks what a nested check has settled: it keeps to itself what made its
-//! test fail, and an exemption of an object applies to the object in every check around it.
+//! Records the decisions of a nested check for the outer checks: leaks that made its test fail are
+//! not passed on, and an exemption of an object applies to the object in every check around it.
 
 use super::scopes::open::current;
 use super::scopes::tree::{self, FailureId, Settled};
@@ -7,7 +7,7 @@ use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::Finding;
 
-/// Records what the check whose last run had this scope has settled, and forgets the check.
+/// Records the decisions of the check whose last run had this scope, and forgets the check.
 /// `failure`: the failure with which it failed its test.
 pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
     if current().is_some() {

@@ -90,7 +90,7 @@ pub(crate) fn restart_most_reserved() {
     }
 }
 
-/// Reads the peak of each reserve. For a probed allocator that is what it reserves now, so it must
+/// Reads the peak of each reserve. For a probed allocator this is its current reserve, so it must
 /// be read before its cache is emptied.
 pub(crate) fn read_most_reserved() -> Usage {
     let mut usage = read_probed();
@@ -100,7 +100,7 @@ pub(crate) fn read_most_reserved() -> Usage {
     usage
 }
 
-/// Reads what the probed allocators hold now, without calling the driver.
+/// Reads the current usage of the probed allocators, without calling the driver.
 pub(crate) fn read_probed() -> Usage {
     Usage {
         layers: probes().map(|(probe, place)| layer(probe, place)).collect(),
@@ -147,7 +147,7 @@ fn layer(probe: &dyn Probe, place: Place) -> LayerUsage {
     let before = counted();
     let allocated = probe.allocated(place);
     let mut counted = counted();
-    // What was reported as freed meanwhile may already be missing from the sum.
+    // Blocks reported as freed in the meantime may already be missing from the sum.
     counted.live = counted.live.min(before.live);
     let counted = (counted.peak != 0).then_some(counted);
     LayerUsage {
@@ -165,7 +165,7 @@ pub(crate) fn probed() -> Vec<String> {
     probes.map(|probe| probe.name().to_owned()).collect()
 }
 
-/// Returns what the probed allocators hold of the layer below.
+/// Returns the memory that the probed allocators hold from the layer below.
 pub(crate) fn segments() -> SegmentMap {
     let mut segments = SegmentMap::default();
     for (probe, place) in probes() {

@@ -1,4 +1,4 @@
-//! What a check is called, and where it is.
+//! The name and location of a check.
 
 use std::panic::Location;
 

@@ -155,7 +155,7 @@ impl File {
         }
     }
 
-    /// Returns what may stay in any test. `shown` is the file's name.
+    /// Returns the suppressions that apply to every test. `shown` is the file's name.
     fn allowed(&self, text: &str, shown: &str) -> Vec<Suppression> {
         let entry = |allowed: &Spanned<Allowed>| {
             let (line, _) = place(text, allowed.span().start);
@@ -179,7 +179,7 @@ impl File {
         self.overrides.iter().filter_map(pattern).collect()
     }
 
-    /// Returns the facts about one test: each from the first override that sets it, else from
+    /// Returns the facts about one test: each from the first override that sets it, otherwise from
     /// `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
         let matching = self.overrides.iter().map(Spanned::get_ref);
@@ -229,7 +229,7 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        // `…` is what the documentation's examples have in its place.
+        // The documentation's examples have `…` in its place.
         if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }
@@ -248,7 +248,7 @@ impl Allowed {
 }
 
 impl Facts {
-    /// Returns what is wrong if two facts contradict each other.
+    /// Returns an error if two options contradict each other.
     fn conflict(&self) -> Option<&'static str> {
         let is_true = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
         let is_on = |option: &str| match option {
@@ -256,7 +256,7 @@ impl Facts {
             "isolate" => is_true(self.isolate),
             "confirm" => is_true(self.confirm),
             "rounds" => self.rounds.is_some_and(|rounds| rounds.0 > 1),
-            // The file cannot state what must leak.
+            // The file cannot state the expected leak.
             _ => false,
         };
         let first = gpu_leak_check_options::conflicts(is_on).next();

@@ -14,7 +14,7 @@ pub(super) const NAME: &str = "gpu-leak-check.toml";
 ///
 /// # Errors
 ///
-/// If the chosen file does not exist.
+/// Returns an error if the chosen file does not exist.
 pub(super) fn find(
     chosen: Option<&Path>,
     manifest_dir: Option<&str>,

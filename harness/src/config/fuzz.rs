@@ -11,7 +11,7 @@ use crate::options::Options;
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn config(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match File::of_text(&text, "f.toml") {
@@ -57,7 +57,7 @@ fn is_line(text: &str, line: usize) -> bool {
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn variables(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let pairs = || text.lines().filter_map(|line| line.split_once('='));

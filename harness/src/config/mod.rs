@@ -33,7 +33,7 @@ pub(crate) struct CheckSettings {
     pub(crate) test: TestFacts,
 }
 
-/// What a run does with its checks.
+/// The settings that a run applies to its checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(crate) mode: Mode,
@@ -42,13 +42,13 @@ pub(crate) struct Policy {
     pub(crate) first_use: OnLeak,
     pub(crate) without_gpu: WithoutGpu,
     pub(crate) settle: Duration,
-    /// How long to search for what still holds a leak.
+    /// How long to search for the holders of a leak.
     pub(crate) held_by: Duration,
-    /// Whether the report says what was live at each peak.
+    /// Whether the report lists the contents of each peak.
     pub(crate) peaks: bool,
 }
 
-/// What a test states about itself.
+/// The options that a test sets for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TestFacts {
     /// The facts that the judgement uses.
@@ -81,9 +81,8 @@ impl CheckSettings {
     /// `options`.
     ///
     /// # Errors
-    ///
-    /// A sentence that names the variable or the location in the file, what is wrong with it, and
-    /// what is valid.
+    /// A sentence that names the variable or the location in the file, the problem, and the valid
+    /// values.
     pub(crate) fn of(
         test: &str,
         manifest_dir: Option<&str>,
@@ -186,11 +185,10 @@ fn suppression(allow: &Allow) -> Result<Suppression, String> {
     })
 }
 
-/// Returns what may stay in a check: its own entries, then the file's.
+/// Returns the suppressions of a check: its own entries, then the file's.
 ///
 /// # Errors
-///
-/// What is wrong with a pattern or with the run's settings.
+/// A description of the problem with a pattern or with the run's settings.
 pub(crate) fn suppressions(
     own: &[Allow],
     manifest_dir: Option<&str>,
@@ -208,8 +206,8 @@ pub(crate) fn suppressions(
 /// The shipped suppressions, for whole programs.
 const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
 
-/// Returns what may stay in a whole program because libraries are known to keep it: the entries of
-/// the shipped list, or none if the run's settings say so.
+/// Returns the suppressions for resources that libraries are known to keep for a whole program: the
+/// entries of the shipped list, or none if the run's settings disable it.
 pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
     let variables = variables::of_this_process().ok();
     let file = variables.and_then(|it| file_of_this_process(it, None).ok()?);
@@ -236,8 +234,7 @@ fn shipped() -> Vec<Suppression> {
 /// Checks that the variables of this process can be read.
 ///
 /// # Errors
-///
-/// A sentence that names the variable, what is wrong with it, and what is valid.
+/// A sentence that names the variable, the problem, and the valid values.
 pub fn variables() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
@@ -252,14 +249,15 @@ pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, Strin
     File::read(path, shown).map(|(_, allowed)| allowed)
 }
 
-/// What the command decides by: the settings of a whole run.
+/// The settings of a whole run, which the command uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RunSettings {
-    /// Whether what cannot be measured fails.
+    /// Whether a check that cannot measure fails.
     pub require: bool,
-    /// Whether it is asked for that nothing is judged: checks are off, or skipped without a GPU.
+    /// Whether the settings request that nothing is judged: checks are off, or skipped without a
+    /// GPU.
     pub may_check_nothing: bool,
-    /// Whether what must not go unnoticed fails.
+    /// Whether `strict` conditions fail the run.
     pub strict: bool,
     /// Whether tests without the attribute are checked too.
     pub every_test: bool,
@@ -268,8 +266,7 @@ pub struct RunSettings {
 /// Returns the settings of a run with the file at `path`, if there is one, which messages call `shown`.
 ///
 /// # Errors
-///
-/// What is wrong with a variable or with the file, and where.
+/// A description of the problem with a variable or with the file, and its location.
 pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> {
     let variables = variables::of_this_process()?;
     let file = match file {
@@ -289,8 +286,7 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
 /// with its location.
 ///
 /// # Errors
-///
-/// What is wrong with the file, and where.
+/// A description of the problem with the file, and its location.
 pub fn unmatched_overrides(
     path: &Path,
     shown: &str,

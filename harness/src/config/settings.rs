@@ -14,7 +14,7 @@ macro_rules! settings {
         #[serde(deny_unknown_fields, default)]
         pub(super) struct GivenSettings {
             $($(#[$doc])* #[serde(deserialize_with = "written")] pub(super) $name: Option<$kind>,)*
-            /// Only in the file, for the command: whether it fails on what was not checked.
+            /// Only in the file, for the command: whether it fails on tests that were not checked.
             pub(super) strict: Option<bool>,
         }
 
@@ -57,10 +57,10 @@ settings! {
 
 /// A value of a setting.
 trait Setting: Sized {
-    /// What to write in place of a value that is not text.
+    /// The correction for a value that is not a string.
     fn forms() -> String;
 
-    /// Returns the value of `text`, or what is wrong with it.
+    /// Returns the value of `text`, or a description of the problem.
     fn read(text: &str) -> Result<Self, String>;
 
     /// Returns the value as the file has it.
@@ -125,8 +125,8 @@ words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
 /// What happens if a check cannot measure: `GPU_LEAK_CHECK`, `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is noted
-    /// otherwise.
+    /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is only
+    /// reported in a note otherwise.
     Auto,
     /// A check that cannot measure fails, even without a driver.
     Require,
@@ -134,7 +134,7 @@ pub(crate) enum Mode {
     Off,
 }
 
-/// What a checked test does on a machine without a GPU: `GPU_LEAK_CHECK_WITHOUT_GPU`,
+/// The behaviour of a checked test on a machine without a GPU: `GPU_LEAK_CHECK_WITHOUT_GPU`,
 /// `without_gpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutGpu {
@@ -144,7 +144,7 @@ pub(crate) enum WithoutGpu {
     Skip,
 }
 
-/// Whether what libraries are known to keep for the process is allowed:
+/// Whether resources that libraries are known to keep for the process are allowed:
 /// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, `kept_for_the_process`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptForTheProcess {

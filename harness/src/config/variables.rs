@@ -9,7 +9,7 @@ use super::settings::GivenSettings;
 
 const PREFIX: &str = "GPU_LEAK_CHECK";
 
-/// The variables that are no [settings](GivenSettings), without the prefix.
+/// The variables that are not [settings](GivenSettings), without the prefix.
 const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
 /// The values of the variables.
@@ -24,8 +24,7 @@ pub(super) struct Variables {
 /// Returns the variables of this process, which are read once.
 ///
 /// # Errors
-///
-/// A sentence that names the variable, what is wrong with it, and what is valid.
+/// A sentence that names the variable, the problem, and the valid values.
 pub(super) fn of_this_process() -> Result<&'static Variables, String> {
     static READ: OnceLock<Result<Variables, String>> = OnceLock::new();
     READ.get_or_init(|| Variables::read(env::vars_os()))

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// For each capture, the stream where it began, as the program names it, and the graph that
 /// `cuStreamBeginCaptureToGraph` adds to; otherwise 0.
 static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
-/// The number of captures, so that asking costs one load.
+/// The number of captures, so that a query costs one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn change<T>(change: impl FnOnce(&mut Vec<(u64, u64)>) -> T) -> T {

@@ -23,9 +23,9 @@ use gpu_leak_core::ledger::sticky_error;
 /// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
-/// Defines [`Driver`] from a table of its functions: what each is called here, its symbol and its
-/// parameters. A first or last one that is a reference is what the method returns: the function
-/// writes it. Without one, the type in parentheses is `()`.
+/// Defines [`Driver`] from a table of its functions: the method's name, the symbol and the
+/// parameters. If the first or last parameter is a reference, it becomes the method's return value,
+/// which the function writes. Without one, the type in parentheses is `()`.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*
@@ -70,7 +70,8 @@ macro_rules! functions {
     };
 }
 
-/// Calls a function and returns what it writes to the pointer; a missing one returns [`NOT_FOUND`].
+/// Calls a function and returns the value that it writes to the pointer; a missing one returns
+/// [`NOT_FOUND`].
 fn written<F, T: Default>(
     function: Option<F>,
     call: impl FnOnce(F, *mut T) -> CuResult,
@@ -193,10 +194,11 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     Ok(DRIVER.get_or_init(|| Driver::of(&library)))
 }
 
-/// Returns what to open as the driver, best first: its name, for which the loader searches, unless
-/// an entry of the loader's search path is empty or relative. Such an entry means the working
-/// directory, from which the harness must not load a file that somebody may have put there. In that
-/// case the absolute directories of the path and the system's directories are returned.
+/// Returns the candidates to open as the driver, best first: its name, for which the loader
+/// searches, unless an entry of the loader's search path is empty or relative. Such an entry means
+/// the working directory, from which the harness must not load a file that another user may have
+/// put there. In that case the absolute directories of the path and the system's directories are
+/// returned.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [

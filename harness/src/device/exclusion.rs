@@ -1,14 +1,15 @@
 //! Ensures that readings of a driver object and its destruction never overlap.
 //!
 //! The harness reads pools, contexts and streams that the program owns. The program may destroy
-//! them at any time, and the driver does not define what a call on a destroyed handle does. So a
-//! destroy call first waits for readings in progress, and a reading waits for destroy calls in
+//! them at any time, and the driver does not define the effect of a call on a destroyed handle. So
+//! a destroy call first waits for readings in progress, and a reading waits for destroy calls in
 //! progress.
 //!
 //! This is the only wait of a wrapper that is longer than a table access. A reading only calls the
 //! driver, but such a call may take long: [`synchronise`](super::synchronise) waits for all work of
-//! a context, and a thread that destroys a context or a pool meanwhile waits for that work too. If
-//! work on a device itself waits for that thread (a host function in a stream), both are delayed.
+//! a context, and a thread that destroys a context or a pool at the same time waits for that work
+//! too. If work on a device itself waits for that thread (a host function in a stream), both are
+//! delayed.
 
 use crate::sync::{Condvar, Mutex, PoisonError, locked};
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub(crate) struct Exclusion {
 struct InProgress {
     /// The number of readings or, if negative, of destructions.
     count: i64,
-    /// How many threads wait for the other side. To wake nobody takes a system call, too.
+    /// How many threads wait for the other side. Even waking no thread takes a system call.
     waiting: usize,
 }
 
@@ -70,10 +71,8 @@ impl Exclusion {
         }
     }
 
-    /// Begins a reading; `None` if a destroy call does not end in time.
-    ///
-    /// Look up handles after this, never before: then those whose destruction began first are no
-    /// longer in the ledger.
+    /// Begins a reading; `None` if a destroy call does not end in time. Look up handles only after
+    /// this call: handles whose destruction began earlier are then no longer in the ledger.
     pub(crate) fn read(&'static self) -> Option<Reading> {
         let mut in_progress = locked(&self.in_progress);
         // The clock is read only if there is something to wait for.

@@ -7,8 +7,8 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the other processes that are seen to use CUDA: `4242 (python3)`. Searches `/proc`,
-/// which takes some milliseconds on a busy machine.
+/// Returns the other processes that visibly use CUDA: `4242 (python3)`. Searches `/proc`, which
+/// takes some milliseconds on a busy machine.
 pub(crate) fn that_use_cuda() -> Vec<String> {
     that_have_open(
         Path::new("/proc"),

@@ -1,5 +1,5 @@
-//! Stream-ordered pools and graph memory: reads what is allocated and reserved, and releases what
-//! is unused.
+//! Stream-ordered pools and graph memory: reads their allocated and reserved bytes, and releases
+//! unused memory.
 //!
 //! The attributes are documented at
 //! [`CUmemPool_attribute`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TYPES.html).
@@ -99,8 +99,8 @@ pub(crate) fn empty() -> bool {
     true
 }
 
-/// Calls `body` with all known pools and the graph memory of the devices in use, which stay live meanwhile.
-/// Returns `None` if no driver can be asked.
+/// Calls `body` with all known pools and the graph memory of the devices in use, which stay live
+/// during the call. Returns `None` if no driver can be asked.
 fn with_pools<T>(body: impl FnOnce(&Driver, &[LivePool]) -> T) -> Option<T> {
     let _quiet = quiet();
     let (driver, _reading) = (driver::get()?, CONTEXTS_AND_POOLS.read()?);

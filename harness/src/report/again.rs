@@ -46,7 +46,7 @@ fn target(origin: &Origin) -> Option<String> {
 }
 
 /// Returns the target's name. A crate name has underscores where the target's name may have
-/// hyphens; if the test is in the target's root file, the name of that file tells which.
+/// hyphens; if the test is in the target's root file, the name of that file decides.
 fn target_name(origin: &Origin) -> Option<&'static str> {
     let crate_name = origin.crate_name?;
     let stem = origin

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a call site had left after a round.
+/// The resources that a call site had left after a round.
 pub use gpu_leak_core::ledger::Amount as Left;
 pub use gpu_leak_core::report::{
     AllowedBy, Budget, CheckStatus, Code, Companion, Confirmation, Consequence, Course,
@@ -43,18 +43,18 @@ pub struct Report {
     pub reason: Option<Reason>,
     /// Worst first, then those of the program's own code, then largest.
     pub findings: Vec<Finding>,
-    /// What each device held before and after.
+    /// The usage of each device before and after.
     pub devices: Vec<DeviceTable>,
     /// Notes that fail no test, one sentence each.
     pub notes: Vec<String>,
-    /// The note about a budget for a layer that nobody reported.
+    /// The note about a budget for a layer in which nothing was allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unbound: Option<String>,
     /// The configuration file whose settings apply; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_by: Option<String>,
-    /// The options with which the check would have passed, for what is meant to stay; none if there
-    /// are none.
+    /// The options with which the check would have passed, for resources that are meant to stay;
+    /// none if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meant_to_stay: Option<MeantToStay>,
     /// Devices whose primary context was retained more often than released.
@@ -66,10 +66,10 @@ pub struct Report {
     pub waited_ms: u64,
     /// Milliseconds spent on the check itself, the body's runs excluded.
     pub overhead_ms: f64,
-    /// How usage changed meanwhile; none if nothing changed.
+    /// How usage changed during the check; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// What was live at the peak of each layer; empty unless the option `peaks` is set.
+    /// The contents of the peak of each layer; empty unless the option `peaks` is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<Peak>,
     /// With the option `peaks`, the graphs that hold more memory at once than they would need if their nodes
@@ -115,8 +115,8 @@ impl Report {
         }
     }
 
-    /// Returns what was live at the peak of this layer, as the tables call it, on this device or the
-    /// host; `None` without the option `peaks`, and if the check allocated nothing there.
+    /// Returns the contents of the peak of this layer, as named in the tables, on this device or
+    /// the host; `None` without the option `peaks`, and if the check allocated nothing there.
     ///
     /// ```
     /// use gpu_leak_check::{Check, Place};

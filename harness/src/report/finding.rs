@@ -20,7 +20,7 @@ use crate::units::{count, exact_size, quantity, with_size};
 /// How many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 3;
 
-/// Up to so many calls of a test, their numbers say little.
+/// If a test has no more calls than this, their numbers are not informative.
 const FEW_CALLS: u64 = 12;
 
 /// Writes one `finding` of `report`.
@@ -50,7 +50,7 @@ pub(super) fn write(
         };
         let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
         let passages: Vec<_> = finding.shown_passages().collect();
-        // What begins at one of these lines is shown with it.
+        // Text that begins at one of these lines is shown with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let itself = ("-->", frame, through, at_its_line(finding));
         let caller_of_it = |caller| (":::", caller, String::new(), "called here".to_owned());
@@ -88,7 +88,7 @@ pub(super) fn write(
         let unknown = "unknown: the stack shows only CUDA's own code".to_owned();
         write_details([("place", unknown)], how, out)?;
     }
-    // What is quoted says more, and its file need not be named again.
+    // The quoted source is more informative, and its file need not be named again.
     let is_short = finding.when.is_some_and(|when| when.of <= FEW_CALLS);
     let quotes = |what| finding.shown_passages().any(|it| it.what == what);
     let is_quoted = |label| match label {
@@ -124,8 +124,8 @@ fn name(place: &str) -> &str {
     place.split(" (").next().unwrap_or_default()
 }
 
-/// Returns what a report says at the line of a finding: for a failed free about the call that failed,
-/// otherwise about the allocation.
+/// Returns the text that a report shows at the line of a finding: about the failed call for a
+/// failed free, otherwise about the allocation.
 #[must_use]
 pub fn at_its_line(finding: &Finding) -> String {
     match &finding.failed {
@@ -288,7 +288,7 @@ pub(super) const fn were(number: u64) -> &'static str {
     }
 }
 
-/// Returns what else is left because the same calls created it, and what else the same function
+/// Returns other leaked resources that the same calls created, and others that the same function
 /// created.
 fn with_it(finding: &Finding) -> Vec<String> {
     let left = finding.consequences.iter();
@@ -394,7 +394,7 @@ fn rounds(finding: &Finding) -> Option<String> {
     })
 }
 
-/// Describes what further runs of the body showed.
+/// Describes the results of further runs of the body.
 fn further_runs(finding: &Finding) -> Option<String> {
     let (runs, of, more, bytes) = match (finding.kind, finding.confirmed) {
         (_, Some(Confirmation::UntilShutdown)) => {
@@ -445,7 +445,7 @@ fn further_runs(finding: &Finding) -> Option<String> {
     Some(text + ": not one-time set-up")
 }
 
-/// Counts the devices in `report`, except the host, whose memory has names of its own.
+/// Counts the devices in `report`, except the host, whose memory has its own names.
 fn devices(report: &Report) -> usize {
     let tables = report.devices.iter().map(|device| device.place);
     let findings = report.findings.iter().map(|finding| finding.place);

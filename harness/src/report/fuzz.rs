@@ -57,7 +57,7 @@ fn frame(line: &str) -> Frame {
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn sites(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let lines: Vec<_> = text.lines().collect();
@@ -80,7 +80,7 @@ pub fn sites(input: &[u8]) {
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn run_file(input: &[u8]) {
     let file = run_file::parse(input).expect("bytes can be read");
     let lines = input.split_inclusive(|byte| *byte == b'\n').count();
@@ -115,7 +115,7 @@ pub fn run_file(input: &[u8]) {
 ///
 /// # Panics
 ///
-/// If the property does not hold.
+/// Panics if the property does not hold.
 pub fn patterns(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.lines();

@@ -1,7 +1,7 @@
-//! Turns a finished check into what people and programs read.
+//! Turns a finished check into text for people and data for programs.
 //!
 //! [`check_report`] has the data of a finished check, which is the only input of the renderers.
-//! [`run_file`] reads what the processes of a run wrote.
+//! [`run_file`] reads the files that the processes of a run wrote.
 
 pub(crate) mod again;
 pub mod check_report;
@@ -35,7 +35,7 @@ pub use headline::headline;
 pub use help::help;
 pub use style::Style;
 
-// What the command and the tests of this crate use.
+// Used by the command and by the tests of this crate.
 #[doc(hidden)]
 pub use self::{
     finding::{at_its_line, details},

@@ -1,4 +1,4 @@
-//! Renders what was live at a peak.
+//! Renders the contents of a peak.
 
 use super::check_report::{Peak, Share};
 use super::escape;

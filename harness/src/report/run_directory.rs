@@ -44,8 +44,8 @@ impl RunDirectory {
         Ok(path)
     }
 
-    /// Keeps the newest runs and removes the others. Other processes may do the same meanwhile, so
-    /// missing files and failed removals are ignored.
+    /// Keeps the newest runs and removes the others. Other processes may do the same at the same
+    /// time, so missing files and failed removals are ignored.
     fn remove_old_runs(&self) {
         let Ok(entries) = fs::read_dir(&self.base) else {
             return;
@@ -70,7 +70,7 @@ impl RunDirectory {
 ///
 /// # Errors
 ///
-/// If the directory contains something that does not belong to a run.
+/// Returns an error if the directory contains something that does not belong to a run.
 pub fn begin_named(base: &Path, name: &str) -> io::Result<String> {
     let name = file_name(name);
     let directory = base.join(&name);

@@ -2,7 +2,7 @@
 //!
 //! The first line is a header. Each check adds `began` before its body and `verdict` after it, so
 //! that a test that took down the process can be named. Fields and records may be added within a
-//! schema version; readers skip what they do not know.
+//! schema version; readers ignore unknown ones.
 //!
 //! `docs/schema/run-1.json` is the JSON Schema of these types.
 
@@ -34,14 +34,15 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(&'a Report),
-    /// What threads outside every check allocated while one ran; only if there was any.
+    /// Allocations by threads outside every check while a check ran; absent if there were none.
     Unowned(Unowned),
-    /// What ran unchecked in this process and created something.
+    /// Threads that ran unchecked in this process and created something.
     Unchecked(Unchecked),
-    /// What a check found was freed after its verdict, which stays.
+    /// Resources that a check reported and that were freed after its verdict, which does not
+    /// change.
     Late(Late),
-    /// What an attached process held at one moment. The newest snapshot is in a separate file
-    /// beside the process's, until the verdict has been written.
+    /// The resources that an attached process held at one moment. The newest snapshot is in a
+    /// separate file next to that of the process, until the verdict has been written.
     Snapshot(&'a ProcessSnapshot),
     /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
@@ -124,7 +125,7 @@ impl Header {
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
         Some(program.is_ok_and(|program| {
             let program = program.to_string_lossy();
-            // It may have been rebuilt meanwhile.
+            // It may have been rebuilt in the meantime.
             program.trim_end_matches(" (deleted)") == self.executable
         }))
     }
@@ -161,7 +162,7 @@ pub struct Unowned {
     pub bytes: u64,
 }
 
-/// What ran outside every check and used a GPU or an allocator that reports.
+/// Threads that ran outside every check and used a GPU or an allocator that reports its blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Unchecked {
@@ -170,7 +171,7 @@ pub struct Unchecked {
     pub threads: Vec<String>,
 }
 
-/// What was freed after a verdict.
+/// Resources that were freed after a verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Late {
@@ -203,7 +204,7 @@ impl Late {
     }
 }
 
-/// What a process held at one moment.
+/// The resources that a process held at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessSnapshot {
@@ -211,7 +212,7 @@ pub struct ProcessSnapshot {
     pub cause: String,
     /// How long after the check began.
     pub after_ms: u64,
-    /// What was live then.
+    /// The resources that were live then.
     pub report: Report,
 }
 
@@ -238,7 +239,7 @@ impl Record<'_> {
     ///
     /// # Errors
     ///
-    /// If a value cannot be written as JSON.
+    /// Returns an error if a value cannot be written as JSON.
     pub(super) fn to_line(&self) -> serde_json::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(self)?;
         line.push(b'\n');
@@ -255,7 +256,7 @@ pub struct RunFile {
     pub reports: Vec<Report>,
     /// The checks that did not finish.
     pub aborted: Vec<Began>,
-    /// Allocations that belong to no check, by the check that ran meanwhile.
+    /// Allocations that belong to no check, by the check that ran at the same time.
     pub unowned: Vec<Unowned>,
     /// The names of the threads that ran unchecked and created something.
     pub unchecked: Vec<String>,
@@ -295,7 +296,7 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// If the file cannot be read or its schema is a later one.
+/// Returns an error if the file cannot be read or its schema is a later one.
 pub fn read(path: &Path) -> io::Result<RunFile> {
     let mut file = parse(BufReader::new(File::open(path)?))?;
     if !file.aborted.is_empty()
@@ -350,8 +351,9 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl RunFile {
-    /// Adds a line, unless it cannot be read. The name of its record is read first: what serde derives
-    /// for a tagged type reads all of them from a tree, and its code would be a fifth of the harness's.
+    /// Adds a line, unless it cannot be read. The name of its record is read first: the code that
+    /// serde derives for a tagged type reads all of them from a tree, and would be a fifth of the
+    /// harness's code.
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
         #[derive(Deserialize)]
         struct Tag<'a> {

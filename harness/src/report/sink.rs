@@ -75,7 +75,7 @@ impl Sink {
         self.write(&Record::Verdict(report));
     }
 
-    /// Records what threads outside every check allocated while `test` ran.
+    /// Records the allocations of threads outside every check while `test` ran.
     pub fn unowned(&self, test: &str, count: u64, bytes: u64) {
         if count > 0 {
             self.write(&Record::Unowned(Unowned {
@@ -173,7 +173,7 @@ impl Sink {
         {
             last_words(path, &error);
             *state = match error.kind() {
-                // The file existed when it was created, so somebody removed it.
+                // The file existed after it was created, so it has been removed since.
                 io::ErrorKind::NotFound => SinkState::GaveUp {
                     why: Some(removed(path)),
                 },
@@ -225,7 +225,7 @@ fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {
     })
 }
 
-/// Creates a file, replacing what another process left under this name.
+/// Creates a file, replacing one that another process left under this name.
 fn write_anew(path: &Path, line: &[u8]) -> io::Result<()> {
     // Err: the file did not exist, which is the usual case.
     let _ = fs::remove_file(path);

@@ -63,7 +63,7 @@ impl Style {
         self.on(AnsiColor::Red.on_default().effects(Effects::BOLD))
     }
 
-    /// The style of side remarks.
+    /// The style of secondary text.
     pub(super) fn dim(self) -> anstyle::Style {
         self.on(anstyle::Style::new().effects(Effects::DIMMED))
     }

@@ -1,4 +1,4 @@
-//! Sums up all checks of a process for its last lines.
+//! Summarises all checks of a process for its last lines.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::escape;
 use crate::ledger::Amount;
 use crate::units::{amount, count};
 
-/// Counts of statuses, and what else there is to know.
+/// Counts of statuses, and further facts for the summary.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
@@ -18,10 +18,10 @@ pub struct Summary {
     /// Those of them that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
-    /// Why some checks came to no result of their own, each once.
+    /// The reasons why some checks have no result, each once.
     reasons: Vec<(CheckStatus, Reason)>,
     unowned: Amount,
-    /// What ran outside every check and created something.
+    /// Threads that ran outside every check and created something.
     #[serde(default)]
     unchecked: Vec<String>,
     /// The tests that did not run because there is no GPU.

@@ -50,7 +50,7 @@ pub(crate) fn by_word(
     each_word(raw, wanted, |frame| shown(frame, own_sources, workspace))
 }
 
-/// Like [`by_word`], with what `of_frame` returns for each frame.
+/// Like [`by_word`], with the result of `of_frame` for each frame.
 fn each_word<T>(
     raw: &[usize],
     mut wanted: impl FnMut(usize) -> bool,
@@ -95,7 +95,7 @@ pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
     };
     let is_used_there = |address: &u64| {
         let frames = each_word(&[*address as usize], |_| true, in_own);
-        // What is inlined there may be another library's.
+        // Functions inlined there may belong to another library.
         frames
             .into_iter()
             .flat_map(|(_, frames)| frames)

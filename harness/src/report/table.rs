@@ -64,8 +64,8 @@ pub(super) fn write(devices: &[DeviceTable], style: Style, out: &mut dyn Write) 
     Ok(())
 }
 
-/// Returns for example `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a line for what
-/// is not accounted for. Returns nothing if nothing changed.
+/// Returns for example `device used +34.0 MiB: driver +2.00 MiB, pool reserve +32.0 MiB`, and a
+/// line for the unexplained rest. Returns nothing if nothing changed.
 #[must_use]
 pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     if whole.after == whole.baseline && whole.unexplained == 0 {

@@ -16,8 +16,8 @@ pub struct Workspace {
 static CURRENT: OnceLock<Workspace> = OnceLock::new();
 
 impl Workspace {
-    /// Returns the workspace of this process: that of the first test passed to [`Self::init`], else
-    /// that of the package that cargo runs, else the working directory.
+    /// Returns the workspace of this process: that of the first test passed to [`Self::init`],
+    /// otherwise that of the package that cargo runs, otherwise the working directory.
     pub fn current() -> &'static Self {
         CURRENT.get_or_init(|| {
             let directory = manifest_dir().or_else(|| env::current_dir().ok());
@@ -73,7 +73,7 @@ impl Workspace {
     }
 
     /// Returns cargo's target directory: the ancestor of the running program that cargo marked as a
-    /// cache, else `CARGO_TARGET_DIR`, else `target` in the workspace.
+    /// cache, otherwise `CARGO_TARGET_DIR`, otherwise `target` in the workspace.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         let executable = env::current_exe().unwrap_or_default();

@@ -21,7 +21,7 @@ impl BlockId {
     }
 }
 
-/// What a block is doing.
+/// The state of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockState {
     /// Handed out.
@@ -32,7 +32,7 @@ pub enum BlockState {
     Inactive,
 }
 
-/// A part of a segment, in a cache line of its own.
+/// A part of a segment, in its own cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Block {
@@ -51,7 +51,7 @@ pub(crate) struct Block {
     pub(crate) events: u32,
 }
 
-/// The streams besides its own that use a block.
+/// The streams other than its own that use a block.
 #[derive(Debug, Default)]
 pub(crate) struct Users(pub(crate) Vec<Stream>);
 
@@ -74,8 +74,7 @@ impl Block {
         }
     }
 
-    /// The number and bytes of parts of segments that it is while it is cached: none if it is a
-    /// whole segment.
+    /// Its number and bytes as a cached part of a segment: none if it is a whole segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {
@@ -92,12 +91,12 @@ impl Block {
     }
 }
 
-/// All blocks of an allocator. The slots of removed blocks are used again, so that a steady state
-/// allocates no host memory.
+/// All blocks of an allocator. The slots of removed blocks are used again, so that no host memory
+/// is allocated in the steady state.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     slots: Vec<Block>,
-    /// The first vacant slot: its block has no bytes, and the next vacant one behind it.
+    /// The first vacant slot: its block has no bytes, and refers to the next vacant slot.
     vacant: Option<BlockId>,
 }
 

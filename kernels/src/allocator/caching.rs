@@ -141,7 +141,8 @@ impl Caching {
         }
     }
 
-    /// Notes that work on `stream` uses a block, which then outlives its free until that is done.
+    /// Records that work on `stream` uses a block, which then outlives its free until that work is
+    /// done.
     pub(crate) fn record_stream(&mut self, allocation: &Allocation, stream: &Stream) {
         let block = &mut self.blocks[allocation.block];
         let id = stream.id();
@@ -317,7 +318,8 @@ impl Caching {
         self.pools.open()
     }
 
-    /// Returns the memory of a dropped graph to the cache, except for what is still handed out.
+    /// Returns the memory of a dropped graph to the cache, except for blocks that are still handed
+    /// out.
     pub(crate) fn close_pool(&mut self, id: PoolId) {
         self.pools.close(id);
     }

@@ -28,7 +28,7 @@ pub(crate) struct Place {
     index: usize,
 }
 
-/// A cached block, with what orders it.
+/// A cached block, with its sort key.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     size: usize,

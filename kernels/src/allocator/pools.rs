@@ -20,7 +20,7 @@ pub(crate) struct Pools {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolIndex(usize);
 
-/// Blocks that only one capture can get, because its graph reads and writes them at every replay,
+/// Blocks reserved for one capture, because its graph reads and writes them at every replay,
 /// whether or not they are handed out at that moment.
 ///
 /// While the graph lives, its segments stay. After that `empty_cache` returns them too: PyTorch

@@ -18,8 +18,9 @@ pub(crate) struct Allocator {
     /// None without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
     /// Spins before it sleeps: a hit holds it for less time than a thread takes to go to sleep and
-    /// be woken, which `std`'s lock makes each of several threads do. It spins for long, because a
-    /// hit changes so much that handing it to another processor takes longer than the hit.
+    /// be woken, as each of several threads would with `std`'s lock. It spins for a long time,
+    /// because a hit changes so many cache lines that moving them to another processor takes longer
+    /// than the hit.
     caching: Lock<Caching, 256>,
 }
 
@@ -43,7 +44,7 @@ impl Allocator {
     }
 
     /// Locks the state for as long as the guard lives. A panic cannot leave it half changed,
-    /// because nothing that changes it panics unless it is already wrong.
+    /// because code that changes it panics only if the state is already inconsistent.
     #[inline]
     pub(crate) fn lock(&self) -> LockGuard<'_, Caching> {
         self.caching.lock()

@@ -40,7 +40,7 @@ impl PoolKind {
         }
     }
 
-    /// Whether a block is cut when `rest` bytes of it are not needed.
+    /// Whether a block is split when `rest` bytes of it are not needed.
     ///
     /// A large block keeps up to 1 MiB more than requested: its pool could not use the rest.
     #[inline]

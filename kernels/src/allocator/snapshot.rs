@@ -15,7 +15,7 @@ pub struct Snapshot {
     pub segments: Vec<SegmentInfo>,
 }
 
-/// A segment: what one request to the layer below returned.
+/// A segment: the memory returned by one request to the layer below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
     /// Its first byte.
@@ -32,9 +32,9 @@ pub struct SegmentInfo {
     pub allocated_size: u64,
     /// The same, and those that another stream still uses.
     pub active_size: u64,
-    /// Bytes that were asked for, of the active blocks.
+    /// The requested bytes of the active blocks.
     pub requested_size: u64,
-    /// Its blocks by address; they lie side by side and fill it.
+    /// Its blocks by address; they are adjacent and fill it.
     pub blocks: Vec<BlockInfo>,
 }
 
@@ -45,9 +45,9 @@ pub struct BlockInfo {
     pub address: u64,
     /// Its bytes.
     pub size: u64,
-    /// What was asked for; 0 when inactive.
+    /// The requested size; 0 when inactive.
     pub requested_size: u64,
-    /// What it is doing.
+    /// Its state.
     pub state: BlockState,
 }
 

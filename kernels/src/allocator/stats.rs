@@ -1,4 +1,4 @@
-//! What an allocator has done and holds, in the families of PyTorch's
+//! The activity and usage of an allocator, in the families of PyTorch's
 //! [`memory_stats`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_stats.html).
 
 /// One figure over time.

@@ -1,10 +1,10 @@
-//! How an allocator counts: a request updates only what cannot be derived; the rest is computed
-//! when the statistics are read.
+//! How an allocator counts: a request updates only counters that cannot be derived; the rest is
+//! computed when the statistics are read.
 
 use super::size::PoolKind;
 use super::stats::{Stat, StatByPool, Stats};
 
-/// What is counted by pool: the families of [`Stats`].
+/// The figures counted by pool: the families of [`Stats`].
 ///
 /// The first eight, which a request or a free can change, share a cache line of each [`StatRow`].
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(crate) enum StatFamily {
 const FAMILIES: usize = 1 + StatFamily::Segment as usize;
 
 /// A value of each family. Threads that take turns at the allocator wait for the cache lines that
-/// the one before has written, so values that are written together lie together.
+/// the one before has written, so values that are written together are stored together.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct StatRow([u64; FAMILIES]);
@@ -34,12 +34,12 @@ struct Part {
     current: StatRow,
     /// All that was added since the totals began.
     added: StatRow,
-    /// What there was when the totals began.
+    /// The figures when the totals began.
     start: StatRow,
     peak: StatRow,
 }
 
-/// What an allocator has counted; see [`Stats`].
+/// The counters of an allocator; see [`Stats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallies {
     /// By [`PoolKind`].

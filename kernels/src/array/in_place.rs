@@ -1,6 +1,6 @@
 //! Changes to an array's own storage.
 //!
-//! They increase the storage's version, so that a graph detects that what it saved has changed.
+//! They increase the storage's version, so that a graph detects changes to saved tensors.
 
 use super::Array;
 use crate::compute::{DType, Operand};

@@ -7,7 +7,7 @@ use crate::compute::{DType, Layout, SoftmaxKind, Storage};
 use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
-/// A cross entropy, and what its gradient needs besides the classes.
+/// A cross entropy, and the data that its gradient needs besides the classes.
 pub(crate) struct CrossEntropy {
     pub(crate) loss: Array,
     pub(crate) log_probabilities: Array,

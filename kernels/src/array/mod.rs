@@ -1,4 +1,4 @@
-//! Arrays: numbers of one type and shape on one device, and what can be computed from them.
+//! Arrays: numbers of one type and shape on one device, and the operations on them.
 //!
 //! An [`Array`] knows nothing of gradients. A [`Tensor`](crate::Tensor) is an array and its place
 //! in a graph; the rules of the graphs compute with arrays. Every operation takes exactly the

@@ -32,7 +32,8 @@ impl Array {
         Ok(out)
     }
 
-    /// Sums what broadcasting repeated, so that a gradient gets the shape of its operand.
+    /// Sums the elements that broadcasting repeated, so that a gradient gets the shape of its
+    /// operand.
     pub(crate) fn sum_to(self, shape: Dims) -> Result<Self> {
         let mut current = self;
         while current.shape().len() > shape.len() {

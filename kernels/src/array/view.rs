@@ -24,14 +24,14 @@ impl Array {
         Ok(self.view(self.layout().broadcast_to(operation, shape)?))
     }
 
-    /// The same elements in another shape of equal count: a view of a contiguous array, else a
+    /// The same elements in another shape of equal count: a view of a contiguous array, otherwise a
     /// copy.
     pub(crate) fn reshaped(&self, shape: Dims) -> Result<Self> {
         let dense = self.packed()?;
         Ok(dense.view(dense.layout().reshaped(shape)))
     }
 
-    /// This array if it is contiguous, else a copy that is.
+    /// This array if it is contiguous, otherwise a copy that is.
     pub(crate) fn packed(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());

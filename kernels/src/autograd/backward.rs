@@ -11,12 +11,11 @@ use crate::error::Result;
 /// Operations whose result has a gradient, by sequence number.
 type PendingGradients = BTreeMap<u64, (Arc<Node>, Array)>;
 
-/// Takes a gradient through the graph behind `root` to its leaves. With `keep`, the graph keeps
-/// what it has saved, for another pass.
+/// Takes a gradient through the graph behind `root` to its leaves. With `keep`, the graph keeps its
+/// saved tensors for another pass.
 ///
 /// # Errors
-///
-/// When an operation was passed before, or what it saved was changed.
+/// If an operation has already been passed, or a tensor that it saved was changed.
 pub(crate) fn backward(root: &Edge, gradient: Array, keep: bool) -> Result<()> {
     let mut pending = PendingGradients::new();
     pass(root, gradient, &mut pending)?;

@@ -24,7 +24,7 @@ pub fn no_grad<T>(body: impl FnOnce() -> T) -> T {
     within(mode, body)
 }
 
-/// As [`no_grad`], and what is made inside can never become part of a graph.
+/// Like [`no_grad`], but tensors created inside can never become part of a graph.
 pub fn inference_mode<T>(body: impl FnOnce() -> T) -> T {
     within(Mode::Inference, body)
 }

@@ -1,4 +1,4 @@
-//! The graph: what was computed from what.
+//! The graph, which records the operands of each computed tensor.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
     /// The operation, as messages name it.
     fn name(&self) -> &'static str;
 
-    /// Runs the rule and drops what it saved, at the latest when it returns.
+    /// Runs the rule and drops its saved tensors, at the latest when it returns.
     fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients>;
 }
 

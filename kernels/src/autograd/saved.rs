@@ -1,4 +1,4 @@
-//! What a node keeps of a tensor until it runs.
+//! The parts of a tensor that a node keeps until it runs.
 
 use crate::array::Array;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ impl Saved {
     ///
     /// # Errors
     ///
-    /// When it has been changed in place since.
+    /// Returns an error if it has been changed in place since.
     pub(crate) fn unpack(self) -> Result<Array> {
         let now = self.content.storage().version();
         if now == self.version {

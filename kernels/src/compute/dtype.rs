@@ -4,7 +4,7 @@ use std::fmt;
 
 use bytemuck::Pod;
 
-/// What a tensor's elements are.
+/// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DType {
     /// 32-bit floating point: all arithmetic and all gradients.

@@ -1,8 +1,8 @@
 //! The operations that every device implements.
 //!
 //! The callers check shapes, types and devices and allocate the outputs; an implementation only
-//! computes. It may rely on this: every operand is on its device, shapes are as each method says,
-//! and an output shares its storage with no input.
+//! computes. It may assume that every operand is on its device, that shapes are as documented for
+//! each method, and that an output shares its storage with no input.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(crate) enum Binary {
     Add,
     Sub,
     Mul,
-    /// The gradient `a` where the result `b` of a relu is positive, else 0.
+    /// The gradient `a` where the result `b` of a relu is positive, otherwise 0.
     ReluBackward,
     /// The gradient `a` times the cosine of the input `b`.
     SinBackward,
@@ -102,7 +102,7 @@ pub(crate) struct AdamStep {
     pub(crate) weight_decay: f32,
 }
 
-/// What a device computes.
+/// The operations of a device.
 pub(crate) trait Kernels:
     TransferKernels
     + RandomKernels
@@ -151,7 +151,7 @@ pub(crate) trait RandomKernels {
     fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
 }
 
-/// Computes each element by itself.
+/// Element-wise operations.
 pub(crate) trait PointwiseKernels {
     /// Any layout to a contiguous output of its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;

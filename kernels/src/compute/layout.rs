@@ -19,7 +19,7 @@ impl Dims {
     ///
     /// # Errors
     ///
-    /// When there are more than [`MAX_RANK`].
+    /// Returns an error if there are more than [`MAX_RANK`].
     pub(crate) fn new(operation: &'static str, values: &[usize]) -> Result<Self> {
         if values.len() > MAX_RANK {
             return Err(Error::Shape {

@@ -1,5 +1,5 @@
-//! What devices compute, and on what: the operations as traits, which the CPU and CUDA
-//! implement, over layouts of numbers in storages.
+//! The operations of devices, as traits that the CPU and CUDA implement, and their operands:
+//! layouts of numbers in storages.
 
 mod cuda;
 mod dtype;

@@ -44,7 +44,7 @@ impl Storage {
     ///
     /// As [`Buffer::alias`].
     pub(crate) unsafe fn alias(&self) -> Self {
-        // SAFETY: the caller guarantees what `Buffer::alias` requires.
+        // SAFETY: the caller upholds the contract of `Buffer::alias`.
         Self::over(unsafe { self.read().alias() })
     }
 

@@ -118,8 +118,8 @@ impl Blas {
     ///
     /// # Safety
     ///
-    /// The addresses lie on this device; the matrices reach as far as sizes and leading dimensions
-    /// say, until the stream is past the product.
+    /// The addresses are on this device, and the matrices, as given by sizes and leading
+    /// dimensions, stay valid until the stream has finished the product.
     pub(crate) unsafe fn product(
         &self,
         [rows, columns, depth]: [c_int; 3],

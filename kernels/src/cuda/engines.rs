@@ -1,4 +1,4 @@
-//! What a CUDA device computes with: loaded code, the cuBLAS handle, the cuRAND generator.
+//! The engines of a CUDA device: loaded code, the cuBLAS handle, the cuRAND generator.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,11 +18,11 @@ pub(super) struct Engines {
     pub(super) generator: Slot<Generator>,
 }
 
-/// Refuses to make an engine of a library that is not installed.
+/// Rejects the creation of an engine whose library is not installed.
 ///
 /// # Errors
 ///
-/// When the library is not present.
+/// Returns an error if the library is not present.
 pub(super) fn expect_library(name: &str, is_present: bool, context: &CudaContext) -> Result<()> {
     if is_present {
         return Ok(());

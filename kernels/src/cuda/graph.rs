@@ -11,8 +11,8 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 
 use crate::error::{Error, Result};
 
-/// A thread's potentially unsafe calls fail in a capture of its own, and only there: another
-/// thread's request for memory does no harm
+/// A thread's potentially unsafe calls fail only in its own captures, so another thread's request
+/// for memory does no harm
 /// (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html>).
 const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
@@ -27,7 +27,7 @@ pub(super) fn redirected() -> Option<sys::CUstream> {
     (!queue.is_null()).then_some(queue)
 }
 
-/// Refuses, in a capture, to make what is made at its first use.
+/// Rejects, in a capture, resources that are created at their first use.
 ///
 /// # Errors
 ///
@@ -41,7 +41,7 @@ pub(super) fn expect_warm(what: &str) -> Result<()> {
     })
 }
 
-/// A capture in progress, on a stream of its own, which is destroyed with the last handle.
+/// A capture in progress, on a separate stream, which is destroyed with the last handle.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamCapture(Arc<DriverHandle<sys::CUstream>>);
 
@@ -76,7 +76,7 @@ impl StreamCapture {
         act()
     }
 
-    /// Ends the capture with what it recorded, on the thread that began it.
+    /// Ends the capture and returns the recorded graph, on the thread that began it.
     pub(crate) fn end(self) -> Result<CapturedGraph> {
         let context = &self.0.context;
         context.bind_to_thread()?;
@@ -157,8 +157,8 @@ impl ExecutableGraph {
     }
 }
 
-/// While it lives, this thread may ask the driver for memory in the middle of a capture: that is
-/// not part of the graph, and stays.
+/// While it lives, this thread may ask the driver for memory in the middle of a capture: such
+/// memory is not part of the graph, and remains allocated.
 #[derive(Debug)]
 pub(super) struct RelaxedMode(CUstreamCaptureMode);
 

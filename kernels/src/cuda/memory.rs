@@ -70,7 +70,7 @@ impl SegmentSource for DriverMemory {
 }
 
 /// In a capture, the allocator's own calls are not part of the graph. If the mode cannot be
-/// changed, the call that follows fails with an error of its own.
+/// changed, the call that follows fails with its own error.
 fn relaxed() -> Option<Result<RelaxedMode, DriverError>> {
     is_capturing().then(RelaxedMode::enter)
 }

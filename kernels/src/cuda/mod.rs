@@ -1,5 +1,5 @@
 //! A CUDA device: its context and stream, the driver's memory and graphs, compiled kernels, cuBLAS
-//! and cuRAND. What it computes is in `compute`.
+//! and cuRAND. Its operations are in `compute`.
 
 mod blas;
 mod device;

@@ -33,7 +33,7 @@ impl Generator {
             handle: result::create_generator_kind(kind)?,
             stream: Arc::clone(stream),
         };
-        // SAFETY: the generator is alive, and holds the stream alive.
+        // SAFETY: the generator is alive, and keeps the stream alive.
         unsafe { result::set_stream(generator.handle, stream.cu_stream().cast()) }?;
         Ok(generator)
     }
@@ -43,7 +43,8 @@ impl Generator {
     ///
     /// # Safety
     ///
-    /// `address` lies on this device and has room for `count` numbers until the stream is past it.
+    /// `address` is on this device and has room for `count` numbers until the stream has finished
+    /// drawing them.
     pub(crate) unsafe fn draw(
         &self,
         distribution: Distribution,

@@ -17,7 +17,7 @@ pub trait Dataset<B> {
     ///
     /// # Errors
     ///
-    /// When one of them does not exist or cannot be read.
+    /// Returns an error if one of them does not exist or cannot be read.
     fn batch(&self, indices: &[usize]) -> Result<B>;
 }
 
@@ -33,7 +33,7 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
     ///
     /// # Errors
     ///
-    /// When there are none, one is a scalar, or they differ in their number of rows.
+    /// Returns an error if there are none, one is a scalar, or they differ in their number of rows.
     pub fn new(tensors: [HostTensor; TENSORS]) -> Result<Self> {
         let shapes = || tensors.iter().map(HostTensor::shape).collect::<Vec<_>>();
         let mut rows = tensors.iter().map(|tensor| tensor.shape().first());

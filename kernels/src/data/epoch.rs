@@ -10,9 +10,8 @@ use crate::error::Result;
 
 use super::loader::SharedDataset;
 
-/// The batches of one epoch, one after the other.
-///
-/// When it is dropped early, it stops its thread and waits for it.
+/// The batches of one epoch, one after the other. If it is dropped early, it stops its thread and
+/// waits for it.
 pub struct Epoch<B> {
     left: usize,
     source: Source<B>,

@@ -40,7 +40,7 @@ impl<B> DataLoader<B> {
     ///
     /// # Errors
     ///
-    /// When the batch size is 0.
+    /// Returns an error if the batch size is 0.
     pub fn new<D>(dataset: D, batch_size: usize) -> Result<Self>
     where
         D: Dataset<B> + Send + Sync + 'static,

@@ -19,8 +19,9 @@ use crate::stream::{Stream, StreamId};
 
 /// A handle of a device, like an [`Arc`](std::sync::Arc) of its state.
 ///
-/// Its count becomes 0 only under the allocator's lock, and so does the allocator's count of blocks.
-/// Whoever finds both at 0 under the lock has given up the last claim, and destroys the state.
+/// Its count becomes 0 only under the allocator's lock, and so does the allocator's count of
+/// blocks. The thread that finds both at 0 under the lock has given up the last claim, and destroys
+/// the state.
 pub(super) struct Handle(NonNull<Counted>);
 
 struct Counted {
@@ -79,8 +80,8 @@ impl Handle {
         // If it was not the last claim, another thread may destroy the state from here on.
         drop(caching);
         if last {
-            // SAFETY: no claim is left, and a new one can only be derived from another, so that
-            // nothing refers to the state and nobody else gets here.
+            // SAFETY: no claim is left, and a new one can only be derived from another, so nothing
+            // refers to the state and no other thread gets here.
             unsafe { self.destroy() };
         }
     }
@@ -149,7 +150,7 @@ impl OwnedBlock {
         self.allocation.address
     }
 
-    /// Notes that work on `stream` uses it.
+    /// Records that work on `stream` uses it.
     pub(crate) fn record_stream(&self, stream: &Stream) {
         let mut caching = self.device.allocator().lock();
         caching.record_stream(&self.allocation, stream);

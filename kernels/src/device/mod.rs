@@ -19,7 +19,7 @@ use crate::error::Result;
 use crate::probe;
 use crate::stream::StreamId;
 
-/// A GPU, or the embedded device that stands in for one. Clones are the same device.
+/// A GPU, or the embedded device that replaces one. Clones are the same device.
 ///
 /// Each call to [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
 /// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
@@ -61,7 +61,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// When its context does not fit its capacity.
+    /// Returns an error if its context does not fit its capacity.
     pub fn embedded_with(config: EmbeddedConfig) -> Result<Self> {
         let id = DeviceId::unique();
         let embedded = Embedded::new(&config, id)?;
@@ -74,7 +74,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// When there is no driver or no such device.
+    /// Returns an error if there is no driver or no such device.
     pub fn cuda(ordinal: usize) -> Result<Self> {
         Self::cuda_with(CudaConfig {
             ordinal,

@@ -66,7 +66,7 @@ impl Embedded {
     ///
     /// # Panics
     ///
-    /// When `nth` is 0.
+    /// Panics if `nth` is 0.
     pub fn fail_allocation(&self, nth: u64) {
         self.memory.lock().faults.allocation.arm(nth);
     }
@@ -76,7 +76,7 @@ impl Embedded {
     ///
     /// # Panics
     ///
-    /// When `nth` is 0.
+    /// Panics if `nth` is 0.
     pub fn fail_free(&self, nth: u64) {
         self.memory.lock().faults.free.arm(nth);
     }

@@ -16,8 +16,8 @@ use crate::watch::Reporter;
 /// Device memory is counted in pages of this size, as a GPU's is.
 const PAGE: usize = 2 << 20;
 
-/// Memory that the host commits page by page as it is touched, so that a tensor of 4 GiB costs
-/// only what is written to it.
+/// Memory that the host commits page by page as it is touched, so a tensor of 4 GiB costs only as
+/// much memory as is written to it.
 #[derive(Debug)]
 pub(crate) struct EmbeddedMemory {
     capacity: usize,

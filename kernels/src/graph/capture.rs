@@ -16,7 +16,7 @@ thread_local! {
     static CAPTURE: RefCell<Option<Capture>> = const { RefCell::new(None) };
 }
 
-/// What has been recorded so far.
+/// The work recorded so far.
 struct Capture {
     recording: Recording,
     storages: UsedStorages,
@@ -123,7 +123,7 @@ fn take() -> (Option<Capture>, Option<Error>) {
     (CAPTURE.take(), failure)
 }
 
-/// Notes which storages an operation uses, and calls `act` to record it.
+/// Records which storages an operation uses, and calls `act` to record the operation.
 pub(super) fn with_recording<T>(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],

@@ -31,7 +31,7 @@ enum ExecutableWork {
 
 impl Graph {
     /// Runs a closure and records the work that it submits to the device instead of executing it.
-    /// What it returns has no content before the first replay.
+    /// The returned tensors have no content before the first replay.
     ///
     /// The work must have been done once before, without a capture, because kernels are loaded and
     /// library handles created at their first use, which a capture refuses.
@@ -40,9 +40,9 @@ impl Graph {
     ///
     /// The closure's error, or the first operation in it that failed or cannot be captured, even if
     /// the closure continued; [`Error::Capture`](crate::Error::Capture) also if the device has no
-    /// room left, because a capture cannot empty the cache. Nothing is recorded then, and what was
-    /// allocated is cached memory. If another thread synchronises the whole context meanwhile, both
-    /// fail.
+    /// room left, because a capture cannot empty the cache. Nothing is recorded then, and allocated
+    /// memory is returned to the cache. If another thread synchronises the whole context at the
+    /// same time, both fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;
         let made = work();
@@ -56,7 +56,7 @@ impl Graph {
     ///
     /// # Errors
     ///
-    /// When the driver fails, or this thread is in a capture of the device.
+    /// Returns an error if the driver fails, or this thread is in a capture of the device.
     pub fn instantiate(self) -> Result<ExecGraph> {
         let Captured {
             work,
@@ -85,7 +85,7 @@ impl ExecGraph {
     ///
     /// # Errors
     ///
-    /// When the device fails, or this thread is in a capture of it.
+    /// Returns an error if the device fails, or this thread is in a capture of it.
     pub fn replay(&mut self) -> Result<()> {
         let device = self.pool.device();
         forbid(device.id(), "a replay", "capture the work itself")?;

@@ -1,4 +1,5 @@
-//! What a graph keeps for its replays: its own pool, and the storages that its work uses.
+//! The resources that a graph keeps for its replays: its own pool, and the storages that its work
+//! uses.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -17,7 +18,7 @@ pub(super) struct UsedStorages {
 }
 
 impl UsedStorages {
-    /// Notes the operands of an operation; `pool` is the graph's own.
+    /// Records the operands of an operation; `pool` is the graph's own.
     pub(super) fn note(&mut self, reads: &[Operand<'_>], writes: &[Operand<'_>], pool: PoolId) {
         for operand in reads.iter().chain(writes) {
             if operand.storage.pool() != Some(pool) {

@@ -19,24 +19,23 @@
 //! # Ok::<(), gpu_leak_kernels::Error>(())
 //! ```
 //!
-//! **Addresses are fixed.** A replay reads and writes the memory of the capture. So inputs are
-//! copied into the tensors that were there then ([`Tensor::copy_`](crate::Tensor::copy_)), and
-//! outputs are the tensors that the closure returned: each replay writes them anew. What the
-//! closure takes comes from a *private pool*, which serves nothing else; the graph keeps alive
-//! what it only uses. When the graph is dropped its pool is cached memory like any other, which
-//! [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a tensor of the
-//! capture still pins: a kept output, or the gradients that a captured backward pass left in its
-//! parameters.
+//! **Addresses are fixed.** A replay reads and writes the memory of the capture. So inputs must be
+//! copied into the tensors that were captured ([`Tensor::copy_`](crate::Tensor::copy_)), and
+//! outputs are the tensors that the closure returned: each replay overwrites them. Memory that the
+//! closure allocates comes from a *private pool*, which serves no other requests; the graph keeps
+//! alive any other memory that it uses. When the graph is dropped its pool is cached memory like
+//! any other, which [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a
+//! tensor of the capture still pins: a kept output, or the gradients that a captured backward pass
+//! left in its parameters.
 //!
 //! **Figures** are PyTorch's: `reserved` counts a private pool from its first segment on,
-//! `allocated` only what is handed out of it at the moment. What the closure has dropped can serve
-//! its later requests; after the capture it serves no request.
-//!
-//! **What cannot be recorded** is refused, and the capture with it, with an error that names it:
-//! anything that waits for the device, copies from or to the host, random numbers (they would be
-//! the same at each replay), Adam (its correction is computed on the host, anew at each step),
-//! memory for another stream, work on another device. Only work of the capturing thread is
-//! recorded. Constants are recorded as they are: a learning rate stays what it was.
+//! `allocated` only the blocks currently handed out from it. Memory that the closure has dropped
+//! can serve its later requests; after the capture it serves no requests. **Operations that cannot
+//! be recorded** are rejected and end the capture, with an error that names them: anything that
+//! waits for the device, copies from or to the host, random numbers (they would be the same at each
+//! replay), Adam (its correction is computed on the host at each step), memory for another stream,
+//! work on another device. Only work of the capturing thread is recorded. Constants are recorded
+//! with their current values: a later change of the learning rate has no effect.
 
 mod capture;
 mod exec;

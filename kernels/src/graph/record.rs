@@ -32,7 +32,7 @@ fn record(
             None
         }
     });
-    // After the recording is unlocked, because an operation may allocate memory of its own.
+    // After the recording is unlocked, because an operation may allocate temporary memory.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
             (Some((stream, compute)), Backend::Cuda(cuda)) => {

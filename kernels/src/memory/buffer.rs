@@ -42,7 +42,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// When the device has no room for them.
+    /// Returns an error if the device has no room for them.
     #[inline]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         Self::on(device, bytes, device.stream_id())
@@ -52,8 +52,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// When the device has no room for them, the stream is another device's, or this thread is in
-    /// a capture of the device.
+    /// Returns an error if the device has no room for them, the stream is another device's, or this
+    /// thread is in a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
         capturing::forbid(device.id(), "memory for another stream", ONE_STREAM)?;
@@ -104,7 +104,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// When the stream is another device's, or this thread is in a capture of the device.
+    /// Returns an error if the stream is another device's, or this thread is in a capture of the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
         require_same_device("Buffer::record_stream", self.device(), stream)?;
         capturing::forbid(self.device().id(), "a use by another stream", ONE_STREAM)?;
@@ -156,8 +156,8 @@ impl Buffer {
     /// The bytes for operations, which take turns on an embedded device.
     pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: the range belongs to this buffer alone until it is dropped (of an alias, its maker
-        // has promised as much), is initialised (fresh memory of an embedded device is zeroed),
+        // SAFETY: the range belongs to this buffer alone until it is dropped (the creator of an
+        // alias has promised this), is initialised (fresh memory of an embedded device is zeroed),
         // and nobody can write to it while the buffer is borrowed shared.
         Some(unsafe { std::slice::from_raw_parts(host, self.bytes) })
     }

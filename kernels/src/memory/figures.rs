@@ -57,8 +57,8 @@ pub fn snapshot(device: &Device) -> Snapshot {
 ///
 /// # Errors
 ///
-/// When the driver refused to free a segment, now or at an earlier free; the others have been freed
-/// anyway. Also in a capture of the device, where nothing is freed.
+/// Returns an error if the driver refused to free a segment, now or at an earlier free; the others
+/// have been freed anyway. Also in a capture of the device, where nothing is freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()
@@ -78,7 +78,7 @@ pub fn reset_accumulated(device: &Device) {
 ///
 /// # Errors
 ///
-/// When the driver does not report it.
+/// Returns an error if the driver does not report it.
 pub fn device_memory(device: &Device) -> Result<DeviceMemory> {
     device.allocator().lock().source().memory()
 }

@@ -3,7 +3,7 @@
 use super::release::Held;
 use crate::device::Device;
 
-/// Prints what the device's allocator has handed out and what it holds, in MiB.
+/// Prints the allocated and reserved memory of the device's allocator, in MiB.
 #[expect(clippy::print_stdout, reason = "printing is what it is for")]
 pub fn print_memory(device: &Device) {
     const MIB: f64 = 1024.0 * 1024.0;

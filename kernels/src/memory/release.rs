@@ -1,4 +1,4 @@
-//! Releases memory for good, and reports what could not be released.
+//! Releases memory permanently, and reports memory that could not be released.
 
 use std::fmt;
 
@@ -11,9 +11,9 @@ use crate::error::Result;
 /// The result of [`release`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// What the allocator held before.
+    /// The allocator's usage before.
     pub before: Held,
-    /// What it holds now.
+    /// Its current usage.
     pub after: Held,
     /// The segments that stay. Each is pinned by the blocks in it that are not inactive; the rest
     /// of it serves later requests, but not other processes or libraries.
@@ -59,7 +59,7 @@ impl Held {
 ///
 /// # Errors
 ///
-/// When the device's work failed, or the driver refused to free a segment.
+/// Returns an error if the device's work failed, or the driver refused to free a segment.
 pub fn release<T>(device: &Device, values: T) -> Result<Released> {
     let before = Held::now(device);
     drop(values);

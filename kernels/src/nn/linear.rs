@@ -22,7 +22,7 @@ impl Linear {
     ///
     /// # Errors
     ///
-    /// When there are no inputs or the device has no room.
+    /// Returns an error if there are no inputs or the device has no room.
     pub fn new(inputs: usize, outputs: usize, device: &Device) -> Result<Self> {
         if inputs == 0 {
             return Err(Error::Argument {

@@ -9,7 +9,8 @@ pub trait Module {
     ///
     /// # Errors
     ///
-    /// When the shape, type or device of the input does not match, or the device has no room.
+    /// Returns an error if the shape, type or device of the input does not match, or the device has
+    /// no room.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
     /// Handles of the parameters that it learns, in the order of its modules.

@@ -30,7 +30,7 @@ impl TinyModel {
     ///
     /// # Errors
     ///
-    /// When the device has no room.
+    /// Returns an error if the device has no room.
     pub fn new(device: &Device) -> Result<Self> {
         const HIDDEN: usize = 200;
         Ok(Self {

@@ -33,7 +33,7 @@ impl Adam {
     ///
     /// # Errors
     ///
-    /// When one of the parameters is not a contiguous leaf that requires gradients.
+    /// Returns an error if one of the parameters is not a contiguous leaf that requires gradients.
     pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
         let parameters = checked("Adam::new", parameters)?;
         Ok(Self {

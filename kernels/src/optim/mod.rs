@@ -19,7 +19,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     ///
-    /// When parameters are on different devices or the device has no room for the state.
+    /// Returns an error if parameters are on different devices or the device has no room for the state.
     fn step(&mut self) -> Result<()>;
 
     /// Drops every gradient, so that its memory is free until the next backward pass.
@@ -33,7 +33,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     ///
-    /// When the device fails.
+    /// Returns an error if the device fails.
     fn zero_grad_in_place(&self) -> Result<()> {
         for parameter in self.parameters() {
             if let Some(gradient) = parameter.gradient_array() {

@@ -25,7 +25,7 @@ impl Sgd {
     ///
     /// # Errors
     ///
-    /// When one of them is not a contiguous leaf that requires gradients.
+    /// Returns an error if one of them is not a contiguous leaf that requires gradients.
     pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
         let parameters = checked("Sgd::new", parameters)?;
         Ok(Self {

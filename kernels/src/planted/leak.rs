@@ -10,13 +10,13 @@ pub struct Planted {
     pub name: &'static str,
     /// The mistake, in a sentence.
     pub mistake: &'static str,
-    /// The layer that holds what is left.
+    /// The layer of the leaked resource.
     pub layer: Layer,
-    /// The kind of what is left, as a report names it.
+    /// The kind of the leaked resource, as named in reports.
     pub kind: &'static str,
     /// The lines that allocated it.
     pub sites: &'static [Site],
-    /// What the caching allocator still holds after its cache has been emptied, in bytes: the
+    /// The bytes that the caching allocator still holds after its cache has been emptied: the
     /// segments that the leaked blocks pin.
     pub reserved: u64,
     /// The source file, relative to the workspace.
@@ -34,7 +34,7 @@ pub enum Layer {
     Driver,
 }
 
-/// One line and what it leaves.
+/// One line and its leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The word after `// leak:` at the end of the line.
@@ -50,7 +50,7 @@ impl Planted {
     ///
     /// # Errors
     ///
-    /// When the device has no room or fails.
+    /// Returns an error if the device has no room or fails.
     pub fn run(&self, device: &Device) -> Result<()> {
         (self.run)(device)
     }
@@ -71,7 +71,7 @@ impl Planted {
     ///
     /// # Panics
     ///
-    /// If the site does not belong to this leak.
+    /// Panics if the site does not belong to this leak.
     #[must_use]
     pub fn line(&self, site: &Site) -> u32 {
         let end = format!("// leak: {}", site.mark);

@@ -1,8 +1,7 @@
-//! Planted leaks, and what a check must report for each.
+//! Planted leaks, and the report that a check must produce for each.
 //!
-//! Each is a mistake that people make with tensors, written as they write it. It leaks the same
-//! amount at every call, so that a second run confirms it. The line that allocates the leak is
-//! marked `// leak: MARK`.
+//! Each is a typical mistake with tensors, in typical code. It leaks the same amount at every call,
+//! so that a second run confirms it. The line that allocates the leak is marked `// leak: MARK`.
 
 mod batch_kept_by_loader;
 mod closure_cycle;

@@ -1,7 +1,6 @@
-//! The programs of PyTorch users who asked where their memory went, step by step.
-//!
-//! Each does what the Python program with its name does, so that its allocated and reserved bytes
-//! at each step can be compared with PyTorch's.
+//! Programs of PyTorch users who asked where their memory went, with figures for each step. Each
+//! corresponds to the Python program of the same name, so that its allocated and reserved bytes at
+//! each step can be compared with PyTorch's.
 
 mod data;
 mod layers;

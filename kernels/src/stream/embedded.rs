@@ -24,7 +24,7 @@ struct SimulatedQueue {
 #[derive(Default)]
 struct Progress {
     held_up: bool,
-    /// How many times it was resumed: what was submitted before that is done.
+    /// How many times it was resumed: all work submitted before that is done.
     resumptions: u64,
 }
 

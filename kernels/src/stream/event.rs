@@ -1,4 +1,5 @@
-//! What the caching allocator needs from a stream: its identity, and events recorded in it.
+//! The properties of a stream that the caching allocator uses: its identity, and events recorded in
+//! it.
 
 use std::fmt;
 

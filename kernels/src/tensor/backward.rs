@@ -23,7 +23,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it is not of `f32`, was made by a recorded operation or inside inference mode.
+    /// Returns an error if it is not of `f32`, was made by a recorded operation or inside inference
+    /// mode.
     pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
         self.array().expect_dtype("requires_grad_", DType::F32)?;
         if wanted && self.is_inference() {
@@ -43,7 +44,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it is no scalar, needs no gradient, was passed before, or a saved tensor was changed.
+    /// Returns an error if it is no scalar, needs no gradient, was passed before, or a saved tensor
+    /// was changed.
     pub fn backward(&self) -> Result<()> {
         self.backward_with(false)
     }
@@ -90,7 +92,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When its shape, type or device is not this tensor's.
+    /// Returns an error if its shape, type or device is not this tensor's.
     pub fn set_grad(&self, gradient: Self) -> Result<()> {
         let gradient = gradient.array().clone();
         gradient.expect_dtype("set_grad", DType::F32)?;
@@ -114,7 +116,7 @@ impl Tensor {
         self.gradients().clear_gradient();
     }
 
-    /// The same storage as a tensor of its own, outside the graph.
+    /// The same storage as a separate tensor, outside the graph.
     #[must_use]
     pub fn detach(&self) -> Self {
         Self::new(self.array().clone())

@@ -56,7 +56,7 @@ impl Gradients {
     ///
     /// # Errors
     ///
-    /// When a recorded operation made the tensor.
+    /// Returns an error if a recorded operation made the tensor.
     pub(super) fn set_wanted(&self, wanted: bool, content: &Array) -> Result<()> {
         let mut state = self.state();
         if state.node.is_some() {

@@ -27,7 +27,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the shape does not have as many elements.
+    /// Returns an error if the shape does not have as many elements.
     pub fn from_f32(values: Vec<f32>, shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::checked("HostTensor::from_f32", Values::F32(values), shape.as_ref())
     }
@@ -36,7 +36,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the shape does not have as many elements.
+    /// Returns an error if the shape does not have as many elements.
     pub fn from_i64(values: Vec<i64>, shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::checked("HostTensor::from_i64", Values::I64(values), shape.as_ref())
     }
@@ -45,7 +45,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the shape has too many dimensions or elements.
+    /// Returns an error if the shape has too many dimensions or elements.
     pub fn rand(shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::drawn("HostTensor::rand", Distribution::Uniform, shape.as_ref())
     }
@@ -54,7 +54,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the shape has too many dimensions or elements.
+    /// Returns an error if the shape has too many dimensions or elements.
     pub fn randn(shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::drawn("HostTensor::randn", Distribution::Normal, shape.as_ref())
     }
@@ -63,7 +63,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the range is empty or the shape has too many dimensions or elements.
+    /// Returns an error if the range is empty or the shape has too many dimensions or elements.
     pub fn randint(low: i64, high: i64, shape: impl AsRef<[usize]>) -> Result<Self> {
         let operation = "HostTensor::randint";
         if low >= high {
@@ -146,7 +146,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When the device has no room for it or the transfer fails.
+    /// Returns an error if the device has no room for it or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Tensor> {
         let copy = match &self.values {
             Values::F32(values) => Array::from_slice(values, self.shape, device),
@@ -159,7 +159,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// When it is a scalar or an index is too large.
+    /// Returns an error if it is a scalar or an index is too large.
     pub fn rows(&self, indices: &[usize]) -> Result<Self> {
         let operation = "HostTensor::rows";
         let (&count, rest) = self.shape.split_first().ok_or_else(|| Error::Shape {

@@ -9,7 +9,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not match, or a graph is being recorded through this tensor.
+    /// Returns an error if shapes, types or devices do not match, or a graph is being recorded
+    /// through this tensor.
     pub fn add_(&self, other: &Self) -> Result<()> {
         self.expect_writable("add_", other.requires_grad())?;
         self.array().add_assign(other.array())
@@ -19,7 +20,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not match, or a graph is being recorded through this tensor.
+    /// Returns an error if shapes, types or devices do not match, or a graph is being recorded
+    /// through this tensor.
     pub fn copy_(&self, other: &Self) -> Result<()> {
         self.expect_writable("copy_", other.requires_grad())?;
         self.array().copy_from(other.array())
@@ -29,7 +31,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it is a view, or a graph is being recorded through this tensor.
+    /// Returns an error if it is a view, or a graph is being recorded through this tensor.
     pub fn zero_(&self) -> Result<()> {
         self.expect_writable("zero_", false)?;
         self.array().set_to_zero()

@@ -10,7 +10,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device has no room.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         let out = self.array().matmul(other.array())?;
         record(out, [self, other], |_, needs| {
@@ -27,16 +27,16 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device has no room.
     pub fn linear(&self, weight: &Self, bias: &Self) -> Result<Self> {
         self.linear_with(weight, bias, false)
     }
 
-    /// As [`Self::linear`] and [`Self::relu`] after it, without a storage for what lies between.
+    /// Like [`Self::linear`] followed by [`Self::relu`], without storing the intermediate result.
     ///
     /// # Errors
     ///
-    /// When shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device has no room.
     pub fn linear_relu(&self, weight: &Self, bias: &Self) -> Result<Self> {
         self.linear_with(weight, bias, true)
     }

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 /// Makes a tensor of an operation's result: in the graph, if this thread records and an operand
 /// requires gradients.
 ///
-/// `rule` gets the result and which operands need a gradient, so that it saves no more than that
-/// takes.
+/// `rule` gets the result and which operands need a gradient, so that it saves only the tensors
+/// that it needs.
 pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
     result: Array,
     operands: [&Tensor; OPERANDS],
@@ -41,7 +41,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it was made inside inference mode.
+    /// Returns an error if it was made inside inference mode.
     pub(super) fn saved(&self) -> Result<Saved> {
         if self.is_inference() {
             return Err(Error::Gradient {

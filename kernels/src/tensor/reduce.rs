@@ -10,7 +10,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it is not of `f32` or the device has no room.
+    /// Returns an error if it is not of `f32` or the device has no room.
     pub fn sum(&self) -> Result<Self> {
         let out = self.array().sum_all("sum", 1.0)?;
         record(out, [self], |_, _| {
@@ -21,11 +21,11 @@ impl Tensor {
         })
     }
 
-    /// The mean of all elements, a scalar; NaN when there are none.
+    /// The mean of all elements, a scalar; NaN if there are none.
     ///
     /// # Errors
     ///
-    /// When it is not of `f32` or the device has no room.
+    /// Returns an error if it is not of `f32` or the device has no room.
     pub fn mean(&self) -> Result<Self> {
         let factor = 1.0 / self.numel() as f32;
         let out = self.array().sum_all("mean", factor)?;
@@ -41,7 +41,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
     pub fn sum_dim(&self, dim: usize) -> Result<Self> {
         let out = self.array().sum_dim("sum_dim", dim)?;
         record(out, [self], |_, _| {

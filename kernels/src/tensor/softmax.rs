@@ -11,7 +11,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
     pub fn softmax(&self, dim: usize) -> Result<Self> {
         self.softmax_of_kind("softmax", SoftmaxKind::Softmax, dim)
     }
@@ -20,7 +20,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
     pub fn log_softmax(&self, dim: usize) -> Result<Self> {
         self.softmax_of_kind("log_softmax", SoftmaxKind::LogSoftmax, dim)
     }

@@ -7,13 +7,13 @@ use crate::device::Device;
 use crate::error::Result;
 
 impl Tensor {
-    /// The same numbers on a device: this very tensor if it is there already, else a copy.
+    /// The same numbers on a device: this very tensor if it is there already, otherwise a copy.
     ///
-    /// Between devices the numbers pass through the host, and the copy begins a graph of its own.
+    /// Between devices the numbers pass through the host, and the copy begins a new graph.
     ///
     /// # Errors
     ///
-    /// When the device has no room or the transfer fails.
+    /// Returns an error if the device has no room or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Self> {
         if self.device() == device {
             return Ok(self.clone());
@@ -30,7 +30,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When `T` is not the element type or the transfer fails.
+    /// Returns an error if `T` is not the element type or the transfer fails.
     pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
         self.array().to_vec()
     }
@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it has more elements or none, is not of `f32`, or the transfer fails.
+    /// Returns an error if it has more elements or none, is not of `f32`, or the transfer fails.
     pub fn item(&self) -> Result<f32> {
         self.array().item()
     }

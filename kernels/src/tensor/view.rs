@@ -13,7 +13,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When a dimension does not exist.
+    /// Returns an error if a dimension does not exist.
     pub fn transpose(&self, first: usize, second: usize) -> Result<Self> {
         self.array().expect_dim("transpose", first)?;
         self.array().expect_dim("transpose", second)?;
@@ -27,7 +27,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When the dimension does not exist or the range passes its end.
+    /// Returns an error if the dimension does not exist or the range passes its end.
     pub fn narrow(&self, dim: usize, range: Range<usize>) -> Result<Self> {
         self.array().expect_dim("narrow", dim)?;
         if range.start > range.end || range.end > self.shape()[dim] {
@@ -56,7 +56,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When it is a scalar or the range passes the end.
+    /// Returns an error if it is a scalar or the range passes the end.
     pub fn rows(&self, range: Range<usize>) -> Result<Self> {
         self.narrow(0, range)
     }
@@ -66,7 +66,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the new shape has a different number of elements.
+    /// Returns an error if the new shape has a different number of elements.
     pub fn reshape(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         let shape = Layout::contiguous("reshape", shape.as_ref())?.shape;
         if shape.iter().product::<usize>() != self.numel() {
@@ -90,7 +90,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// When another dimension would have to change.
+    /// Returns an error if another dimension would have to change.
     pub fn broadcast_to(&self, shape: impl AsRef<[usize]>) -> Result<Self> {
         let shape = Layout::contiguous("broadcast_to", shape.as_ref())?.shape;
         let out = self.array().broadcast_to("broadcast_to", shape)?;
@@ -101,11 +101,11 @@ impl Tensor {
         })
     }
 
-    /// This tensor if it is contiguous, else a copy that is.
+    /// This tensor if it is contiguous, otherwise a copy that is.
     ///
     /// # Errors
     ///
-    /// When the device has no room for the copy.
+    /// Returns an error if the device has no room for the copy.
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());

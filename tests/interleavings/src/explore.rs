@@ -20,7 +20,7 @@ const DEPTH: usize = 3;
 ///
 /// # Panics
 ///
-/// If the scenario panics in any of them, or its threads deadlock.
+/// Panics if the scenario panics in any of them, or its threads deadlock.
 pub fn many_orders(scenario: fn()) {
     drawn(MANY, scenario);
 }

@@ -62,7 +62,7 @@ fn done(result: sys::CUresult) {
 ///
 /// All zeros must be a valid value of each field.
 unsafe fn zeroed<T>() -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 

@@ -38,7 +38,7 @@ const EXTREMES: [&[u8]; 14] = [
 ///
 /// # Panics
 ///
-/// If there are no seeds, or `target` panics. The message contains the input.
+/// Panics if there are no seeds, or `target` panics. The message contains the input.
 pub fn each(name: &str, count: usize, mut target: impl FnMut(&[u8])) {
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "no seeds for {name}");

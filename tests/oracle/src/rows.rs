@@ -41,7 +41,7 @@ pub(crate) enum Place {
     Unsaid,
 }
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Does {
     Makes {

@@ -88,7 +88,7 @@ impl Gpu {
     ///
     /// # Panics
     ///
-    /// If there is none.
+    /// Panics if there is none.
     #[must_use]
     pub fn allocate(&self, needs: vk::MemoryRequirements) -> vk::DeviceMemory {
         let info = vk::MemoryAllocateInfo::default()
@@ -131,7 +131,7 @@ pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
 ///
 /// # Panics
 ///
-/// If the device cannot be opened.
+/// Panics if the device cannot be opened.
 #[must_use]
 pub fn device(instance: &Instance, physical: vk::PhysicalDevice) -> (Device, Vec<&'static CStr>) {
     // SAFETY: the device is the instance's; the parameters live as long as the calls.
@@ -171,7 +171,7 @@ fn having(wanted: &[&'static CStr], there: &[vk::ExtensionProperties]) -> Vec<&'
 ///
 /// # Panics
 ///
-/// If there is none: its caller has asked.
+/// Panics if there is none: its caller has asked.
 pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(|| Gpu::open().expect("the parent has found a device"))
@@ -182,7 +182,7 @@ pub fn gpu() -> &'static Gpu {
 ///
 /// # Panics
 ///
-/// If `VULKAN_TESTS` is `require` and there is no device.
+/// Panics if `VULKAN_TESTS` is `require` and there is no device.
 #[must_use]
 pub fn is_present() -> bool {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();

@@ -3,10 +3,10 @@
 //! [`install`] adds a reader of CPython's frames to the native unwinder of `gpu-leak-check`. Every
 //! backtrace from then on contains the lines of Python: `train.py:31 in step`.
 //!
-//! The reader must not call Python's functions: PyTorch, for one, has released the interpreter's lock
-//! when it allocates. So it reads the interpreter's structures directly, of the calling thread only, in
-//! the releases whose layout it knows: CPython 3.9 to 3.15. Other releases and those without the lock
-//! ("free-threaded") are refused with a message.
+//! The reader must not call Python's functions: PyTorch, for one, has released the interpreter's
+//! lock when it allocates. So it reads the interpreter's structures directly, of the calling thread
+//! only, in the releases whose layout it knows: CPython 3.9 to 3.15. Other releases and those
+//! without the lock ("free-threaded") are rejected with a message.
 
 #[cfg(all(
     target_os = "linux",
@@ -51,7 +51,7 @@ impl fmt::Display for Version {
 pub struct Unsupported {
     /// Its release.
     pub version: Version,
-    /// Why it is not supported: `has a layout that this release does not know`.
+    /// Why it is not supported: `has a layout that this release does not support`.
     why: &'static str,
 }
 
@@ -67,9 +67,10 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-/// Calls `then` once, when this process's Python begins to shut down: after the exit handlers (`atexit`)
-/// that the program registers from now on, when only what variables still reach is left, and before
-/// that is freed. It is not called if the process ends without shutting Python down.
+/// Calls `then` once, when this process's Python begins to shut down: after the exit handlers
+/// (`atexit`) that the program registers from now on, when only memory reachable from variables is
+/// left, and before that memory is freed. It is not called if the process ends without shutting
+/// Python down.
 ///
 /// The main thread registers the handler the next time it executes Python.
 pub fn before_shutdown(then: fn()) {
@@ -81,7 +82,7 @@ pub fn before_shutdown(then: fn()) {
 ///
 /// # Errors
 ///
-/// If the layout of its frames is not known.
+/// Returns an error if the layout of its frames is not known.
 pub fn install() -> Result<Option<Version>, Unsupported> {
     reader::install()
 }

@@ -41,9 +41,10 @@ fn read(words: &mut [usize]) -> usize {
     let layout = interpreter.layout;
     if interpreter.is_the_program && is_main_thread() {
         // SAFETY: the thread's state is that of the calling thread, so its frames do not change
-        // meanwhile, and what they refer to lives as long as they do; their layout is that of this
-        // release. When Python shuts down it frees the states of all threads but the one that shuts it
-        // down, which is this one: the program is Python itself, and this is its main thread.
+        // during the walk, and the objects that they refer to live as long as they do; their layout
+        // is that of this release. When Python shuts down it frees the states of all threads but
+        // the one that shuts it down, which is this one: the program is Python itself, and this is
+        // its main thread.
         let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {

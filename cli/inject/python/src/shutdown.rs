@@ -51,14 +51,14 @@ pub(crate) fn before(then: fn()) {
 
 /// Returns Python's function of this name.
 fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looks up a name in what the process has loaded.
+    // SAFETY: looks up a name in the libraries that the process has loaded.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
 /// Called by the main thread, which holds the interpreter's lock.
 extern "C" fn register(_: *mut c_void) -> c_int {
-    // Nothing to do if one of them is missing: then nothing is registered.
+    // If one of them is missing, nothing is registered.
     let _ = try_to_register();
     0
 }
@@ -93,7 +93,7 @@ fn try_to_register() -> Option<()> {
             registered = call_method(module, c"register".as_ptr(), c"O".as_ptr(), handler);
         }
         if registered.is_null() {
-            // The program must not find an error that it did not make.
+            // The program must not see an error that it did not cause.
             clear();
         }
         for object in [registered, handler, module] {

@@ -46,7 +46,7 @@ impl Configuration {
         })
     }
 
-    /// The file with higher bounds where `run` exceeds them, and with entries for its other leaks.
+    /// The file with higher limits where `run` exceeds them, and with entries for its other leaks.
     pub(super) fn with_leaks_of(&self, run: &Run, reason: &str) -> Outcome<(DocumentMut, Merged)> {
         let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
         let mut document = self.document()?;
@@ -62,8 +62,8 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises the bounds of the entries that decided about findings of `run` and were too small, and returns
-    /// how many there are. A later entry for the same would have no effect.
+    /// Raises the limits of the entries that decided about findings of `run` and were too low, and
+    /// returns how many there are. A later entry for the same findings would have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")
@@ -83,7 +83,7 @@ impl Configuration {
     /// Prints the entries to add, and says which lines of the file to change.
     pub(super) fn print_changes(&self, run: &Run, reason: &str) -> Outcome<()> {
         let (mut kept, _) = self.with_leaks_of(run, reason)?;
-        // The new entries follow those that are there.
+        // The new entries follow the existing ones.
         let before = self.entries.len();
         let mut added = DocumentMut::new();
         if let Some(tables) = kept.get_mut("allow").and_then(Item::as_array_of_tables_mut) {
@@ -132,7 +132,8 @@ impl Configuration {
     }
 }
 
-/// Replaces the file with one written beside it, so that there is always a complete one.
+/// Writes a temporary file in the same directory and renames it over the file, so that there is
+/// always a complete one.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();

@@ -1,4 +1,4 @@
-//! Adds entries to a configuration file, and raises the bounds of those that are there.
+//! Adds entries to a configuration file, and raises the limits of existing ones.
 
 use gpu_leak_check::report::check_report::{FindingKind, Left};
 use gpu_leak_check::report::escape;
@@ -33,7 +33,7 @@ impl Merged {
     }
 }
 
-/// Adds an entry for each site that has none, and raises the bounds of the others.
+/// Adds an entry for each site that has none, and raises the limits of the others.
 pub(super) fn merge(
     document: &mut DocumentMut,
     sites: &[(SiteKey, LeakingSite)],
@@ -81,7 +81,7 @@ pub(super) fn merge(
     Ok(merged)
 }
 
-/// Whether an entry for the same function is about a test of `site`, or has its bounds.
+/// Whether an entry for the same function is about a test of `site`, or has its limits.
 fn is_about(entry: &Table, site: &LeakingSite) -> bool {
     let Some(tests) = entry.get("tests").and_then(Item::as_array) else {
         return true;
@@ -94,7 +94,7 @@ fn is_about(entry: &Table, site: &LeakingSite) -> bool {
         || (bound("up_to_count"), bound("up_to")) == bounds
 }
 
-/// Raises the bounds of an entry to what `site` leaves now, and adds its tests.
+/// Raises the limits of an entry to the amounts that `site` leaves now, and adds its tests.
 fn raise(entry: &mut Table, site: &LeakingSite) {
     raise_bounds(entry, None, site.bounds(), site.noun);
     if let Some(tests) = entry.get_mut("tests").and_then(Item::as_array_mut) {
@@ -106,9 +106,9 @@ fn raise(entry: &mut Table, site: &LeakingSite) {
     }
 }
 
-/// Raises the bounds of an entry to `left`, and returns whether any was lower. `up_to` is the
-/// number of bytes that a bound in words stands for; without it, such a bound is the user's own and
-/// stays.
+/// Raises the limits of an entry to `left`, and returns whether any was lower. `up_to` is the
+/// number of bytes that a limit written as text represents; without it, such a limit was written by
+/// the user and is kept.
 pub(super) fn raise_bounds(entry: &mut Table, up_to: Option<u64>, left: Left, noun: Noun) -> bool {
     let mut raised = false;
     let is_in_words = entry.get("up_to").is_some_and(Item::is_str);
@@ -147,7 +147,7 @@ fn set(entry: &mut Table, key: &str, number: i64) {
     }
 }
 
-/// Updates the figures in the comment above an entry, which was written with its first bounds.
+/// Updates the figures in the comment above an entry, which was written with its first limits.
 fn renew_figures(entry: &mut Table, figures: &str) {
     let decor = entry.decor_mut();
     let above = decor.prefix().and_then(RawString::as_str);

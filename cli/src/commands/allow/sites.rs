@@ -8,8 +8,8 @@ use gpu_leak_check::units;
 
 use crate::run::Run;
 
-/// The most that one test leaves of what an entry matches, for each entry of the file whose bounds are too
-/// small for it.
+/// The most that one test leaves of the resources that an entry matches, for each entry of the file
+/// whose limits are too low.
 pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
     let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
     for report in run.reports() {
@@ -30,19 +30,19 @@ pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
     exceeded
 }
 
-/// What an entry matches: its key and the value.
+/// The key and the value by which an entry matches.
 pub(super) type SiteKey = (&'static str, String);
 
 /// A call site that leaks.
 #[derive(Debug, Default)]
 pub(super) struct LeakingSite {
-    /// What each test with a leak there leaves.
+    /// The amount that each test leaks there.
     pub(super) left: BTreeMap<String, Left>,
     /// The kind of the worst of its findings: `leaked`.
     pub(super) kind: &'static str,
-    /// What that finding left, and its description: `4.00 KiB device memory`.
+    /// The amount that the finding left, and its description: `4.00 KiB device memory`.
     pub(super) worst: (Left, String),
-    /// The noun for one item of what is left.
+    /// The noun for one leaked item.
     pub(super) noun: Noun,
     /// Its lines.
     pub(super) locations: BTreeSet<String>,
@@ -61,7 +61,7 @@ impl LeakingSite {
         bounds
     }
 
-    /// Adds what another test leaves there.
+    /// Adds the amount that another test leaves there.
     fn add(&mut self, other: Self) {
         self.left.extend(other.left);
         self.locations.extend(other.locations);
@@ -87,8 +87,9 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
-/// The call sites with leaks, once for each amount that a test leaves: more from any test then
-/// exceeds its bounds. First use there counts towards the bounds, because the entry matches it too.
+/// The call sites with leaks, once for each amount that a test leaves, so that an increase in any
+/// test exceeds its limits. First use there counts towards the limits, because the entry matches it
+/// too.
 pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
     for ((key, _), site) in leaking_tests(run) {
@@ -113,7 +114,7 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
     for report in run.reports() {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
-        // The entry whose bounds are exceeded is raised.
+        // The limits of the entry that is exceeded are raised.
         let new = report.findings.iter().filter(|it| it.exceeds.is_none());
         for finding in new {
             if let Some(site) = site_of(finding) {

@@ -26,7 +26,7 @@ pub(super) struct Plant<Api> {
     pub(super) kind: Kind,
     /// Its bytes, unless they depend on the driver.
     pub(super) bytes: Option<usize>,
-    /// Plants it, or says why that is not possible here.
+    /// Plants it, or returns why this is not possible here.
     pub(super) plant: fn(&mut Api) -> Result<(), String>,
 }
 

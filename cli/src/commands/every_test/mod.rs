@@ -1,7 +1,7 @@
-//! `cargo gpu-leak test --every-test`: each test in a process of its own, watched from outside.
+//! `cargo gpu-leak test --every-test`: each test in its own process, watched from outside.
 //!
 //! cargo runs the test programs through a runner, which is this command, so that directories,
-//! variables, filters and the program's arguments are as always. The runner lists the tests of a
+//! variables, filters and the program's arguments are unchanged. The runner lists the tests of a
 //! program and runs each one alone, and a test that leaves something fails. A test under
 //! `#[gpu_leak_check]` checks itself.
 //!
@@ -41,7 +41,7 @@ const FAILED: u8 = 101;
 ///
 /// # Errors
 ///
-/// If the path of this command is not UTF-8, as cargo's configuration requires.
+/// Returns an error if the path of this command is not UTF-8, as cargo's configuration requires.
 pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
     let command = env::current_exe()
         .ok()

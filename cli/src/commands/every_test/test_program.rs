@@ -56,8 +56,8 @@ impl<'a> TestProgram<'a> {
         Failure::usage(format!("cannot start {}: {why}", self.path.display()))
     }
 
-    /// Records and says that the allocators of this program report to nobody. Returns whether that is a
-    /// failure.
+    /// Records and prints that nothing receives the reports of this program's allocators. Returns
+    /// whether that is a failure.
     pub(super) fn reports_to_nobody(&self) -> bool {
         let path = self.path.display().to_string();
         let name = self.name();
@@ -106,7 +106,7 @@ impl<'a> TestProgram<'a> {
         name.rsplit_once('-').map_or(name, |(name, _)| name)
     }
 
-    /// Runs one test in a process of its own.
+    /// Runs one test in its own process.
     pub(super) fn run(&self, test: &str, contents: Contents, reports: &TestReports) -> TestResult {
         match self.run_watched(test, contents, reports) {
             Ok((output, report)) => TestResult {
@@ -180,8 +180,8 @@ fn target_in(directory: &Path, program: &str) -> Option<String> {
     targets.find(|name| name.replace('-', "_") == program.replace('-', "_"))
 }
 
-/// The program's arguments that are passed to each test's process: those on how output is shown.
-/// The others choose tests, which is done by then, or concern several tests.
+/// The program's arguments that are passed to each test's process: those that control how output is
+/// shown. The others select tests, which has already been done, or concern several tests.
 fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut passed = Vec::new();
     let mut rest = arguments.iter();
@@ -242,7 +242,8 @@ pub(super) struct TestResult {
 }
 
 impl TestResult {
-    /// Whether the test fails because of what its process left, or because that could not be seen.
+    /// Whether the test fails because its process left something, or because this could not be
+    /// determined.
     pub(super) fn is_denied(&self) -> bool {
         let outcome = self.report.as_ref().and_then(|report| report.outcome);
         outcome == Some(Verdict::Fail)

@@ -1,4 +1,4 @@
-//! The run files of tests that each run in a process of their own.
+//! The run files of tests that each run in a separate process.
 
 use std::collections::BTreeSet;
 use std::env;

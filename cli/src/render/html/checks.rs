@@ -39,7 +39,7 @@ pub(super) struct Test {
     pub(super) help: Vec<String>,
     pub(super) notes: Vec<String>,
     pub(super) again: Option<String>,
-    /// The sentence that replaces what the page leaves out.
+    /// The sentence that replaces tables omitted from the page.
     pub(super) left_out: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Link {
 pub(super) struct Device {
     pub(super) title: String,
     pub(super) rows: Vec<Layer>,
-    /// What the change of the whole device consists of, a sentence each.
+    /// The parts of the change of the whole device, one sentence each.
     pub(super) whole: Vec<String>,
 }
 
@@ -73,12 +73,12 @@ pub(super) struct Layer {
     pub(super) remark: String,
 }
 
-/// What was live at the peak of a layer.
+/// The contents of the peak of a layer.
 #[derive(Debug)]
 pub(super) struct PeakTable {
     pub(super) title: String,
     pub(super) rows: Vec<[String; 4]>,
-    /// Which allocations one buffer could have served, a sentence each.
+    /// Allocations that could have shared one buffer, one sentence each.
     pub(super) reusable: Vec<String>,
 }
 

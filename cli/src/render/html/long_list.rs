@@ -1,9 +1,9 @@
 //! Lists that may be too long for the page's markup.
 //!
-//! A browser takes seconds to lay out ten thousand findings, most of which are never looked at. The first
-//! entries of a list are markup, which is shown without the page's script too. The rest is a block of
-//! data: each distinct line of its markup once, and for each entry the numbers of its lines. Both come
-//! from the same template, so the script only has to put lines together.
+//! A browser takes seconds to lay out ten thousand findings, most of which nobody looks at. The
+//! first entries of a list are markup, which is shown without the page's script too. The rest is a
+//! block of data: each distinct line of its markup once, and for each entry the numbers of its
+//! lines. Both come from the same template, so the script only has to put lines together.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ const IN_MARKUP: usize = 100;
 #[derive(Debug)]
 pub(super) struct LongList<T> {
     all: Vec<T>,
-    /// What its entries are called: `finding`.
+    /// The name of its entries: `finding`.
     noun: &'static str,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn rest(
         return Ok(None);
     }
     let json = serde_json::to_string(&rest).map_err(not_written)?;
-    // So that nothing in it ends the element, or begins a comment that would hide its end.
+    // Ensures that nothing in it ends the element, or begins a comment that would hide its end.
     Ok(Some(json.replace("</", "<\\/").replace("<!", "\\u003c!")))
 }
 

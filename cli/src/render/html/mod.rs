@@ -1,4 +1,4 @@
-//! One page that needs nothing else: no network and no other file.
+//! A self-contained page that needs neither a network nor other files.
 //!
 //! The template escapes everything; control characters in names are escaped before that. The page's
 //! policy names its style and script by their hashes, so that no others can run in it. The page works
@@ -36,7 +36,7 @@ struct Page {
     script: &'static str,
     version: &'static str,
     counts: String,
-    /// When the run was, and its commit, machine, device and driver.
+    /// The time of the run, and its commit, machine, device and driver.
     environment: Vec<(&'static str, String)>,
     class: &'static str,
     summary: Vec<String>,
@@ -112,7 +112,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
     page.render().map(String::into_bytes).map_err(not_written)
 }
 
-/// How a policy names a style or script that may be in the page.
+/// The form in which a content security policy names an allowed style or script.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }

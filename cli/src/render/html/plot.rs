@@ -1,8 +1,8 @@
 //! A check's timeline as a picture.
 //!
-//! Plotting crates write colours into the picture, while these curves follow the page's theme; and for
-//! screen readers a picture needs a title, a description and a table of its numbers. What remains to be
-//! drawn are steps, so no such crate is used.
+//! Plotting crates write colours into the picture, while these curves follow the page's theme; and
+//! for screen readers a picture needs a title, a description and a table of its numbers. Only steps
+//! remain to be drawn, so no such crate is used.
 
 mod axes;
 mod moments;
@@ -29,7 +29,7 @@ const STYLES: usize = 6;
 pub(super) struct Plot {
     /// `cuda:0, bytes`
     pub(super) title: String,
-    /// What the picture shows, in words.
+    /// A textual description of the picture.
     pub(super) description: String,
     pub(super) view: String,
     pub(super) ticks: Vec<Text>,
@@ -60,7 +60,7 @@ pub(super) struct Curve {
     pub(super) style: usize,
     pub(super) is_reserved: bool,
     pub(super) area: String,
-    /// The area between the minimum and the maximum where one point stands for many calls.
+    /// The area between the minimum and the maximum, if one point represents many calls.
     pub(super) band: String,
     pub(super) line: String,
 }
@@ -297,7 +297,7 @@ fn highest(course: &Course) -> Option<u64> {
     Some(highest.0)
 }
 
-/// Marks for what was still held: at the first and the last call of the judged run that allocated it.
+/// Marks for leaked memory: at the first and the last call of the judged run that allocated it.
 fn marks(
     report: &Report,
     timeline: &Timeline,

@@ -30,7 +30,7 @@ pub(super) fn excerpt(sources: &Sources, file: &str, number: u32) -> Vec<Line> {
     lines.collect()
 }
 
-/// What a passage `says`, and its lines; empty if they cannot be read.
+/// The caption `says` of a passage, and its lines; empty if they cannot be read.
 pub(super) fn passage(sources: &Sources, passage: &Passage, says: &str) -> Vec<Line> {
     let frame = &passage.frame;
     let place = frame.file.as_deref().zip(frame.line);

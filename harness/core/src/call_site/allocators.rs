@@ -1,7 +1,7 @@
 //! Known caching allocators, recognised by the functions in a backtrace.
 //!
-//! Such an allocator hands out parts of what it allocates from the driver. Without a probe it is
-//! unknown which parts are in use, so a segment that stays is not a leak.
+//! Such an allocator hands out parts of the memory that it allocates from the driver. Without a
+//! probe it is unknown which parts are in use, so a segment that stays is not a leak.
 
 use crate::report::{Frame, Owner};
 

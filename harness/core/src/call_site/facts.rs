@@ -1,4 +1,4 @@
-//! What NVIDIA's libraries and the frameworks on top of them keep, and until when.
+//! Memory that NVIDIA's libraries and the frameworks on top of them keep, and until when.
 //!
 //! Each row is one fact with its source. A row explains a finding and names the remedy; it never
 //! makes a leak pass.
@@ -15,7 +15,7 @@ pub(crate) struct Fact {
     library: &'static str,
     /// The prefixes of the functions that allocate it; if empty, all functions of the library.
     functions: &'static [&'static str],
-    /// What is kept, until when, and what to do.
+    /// Describes the kept memory, until when it is kept, and what to do.
     pub(crate) says: &'static str,
     /// The source of this fact.
     #[cfg_attr(
@@ -129,7 +129,7 @@ const FACTS: &[Fact] = &[
     },
 ];
 
-/// Returns what is known of memory that `library` allocates in `function`.
+/// Returns the known facts about memory that `library` allocates in `function`.
 pub(crate) fn fact(library: &str, function: &str) -> Option<&'static Fact> {
     FACTS.iter().find(|fact| {
         let named = |start: &&str| function.starts_with(*start);

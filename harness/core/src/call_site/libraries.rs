@@ -5,7 +5,7 @@
 use super::facts;
 use crate::report::{Frame, Known, Library, Owner};
 
-/// A library that reports name.
+/// A library that reports can name.
 #[derive(Debug)]
 pub struct KnownLibrary {
     /// Its usual name.
@@ -112,7 +112,7 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
 /// The libraries in which an object holds its device and whatever else it needs.
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
-/// Whether a backtrace passes through a library whose objects hold what they need.
+/// Whether a backtrace passes through a library whose objects own the memory that they need.
 #[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
     let is_in = |text: Option<&str>| {
@@ -143,7 +143,7 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.functions.iter().any(begins))
 }
 
-/// Returns the library in `frames`, from which the capture has been removed, that holds what was
+/// Returns the library in `frames`, from which the capture has been removed, that owns the memory
 /// allocated there.
 ///
 /// If NVIDIA's libraries call each other, it is the outermost: cuDNN for cuBLASLt inside cuBLAS
@@ -166,7 +166,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .count();
     let (entry, holder) = inner[same - 1];
     let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
-    // A mangled name is not a function that anybody called by name.
+    // A mangled name is not a function that was called by its C name.
     let function = entry
         .function
         .clone()

@@ -1,5 +1,5 @@
-//! The call site of an allocation: a backtrace reduced to what concerns its reader, and the owners
-//! of its frames.
+//! The call site of an allocation: a backtrace reduced to the frames that matter to its reader, and
+//! the owners of these frames.
 
 pub mod allocators;
 mod facts;
@@ -23,9 +23,9 @@ pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
     }
 }
 
-/// Removes from `frames` what every backtrace has in common: the capture and the harness, CUDA's
-/// libraries at the top, the runtime's start-up at the bottom. A `main` that calls CUDA itself
-/// stays.
+/// Removes from `frames` the frames that all backtraces have in common: the capture and the
+/// harness, CUDA's libraries at the top, the runtime's start-up at the bottom. A `main` that calls
+/// CUDA itself stays.
 fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     while let Some((last, inner)) = frames.split_last()
         && is_start_up(last)
@@ -46,8 +46,8 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 }
 
 /// Whether one of CUDA's own libraries made the call, not the program: the runtime when it loads
-/// its code, or cuBLAS its kernels. What the program loads explicitly belongs to the program,
-/// through whichever of CUDA's libraries.
+/// its code, or cuBLAS its kernels. Code that the program loads explicitly belongs to the program,
+/// whichever CUDA library it uses for this.
 #[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
@@ -63,7 +63,8 @@ pub fn is_cudas_own(frames: &[Frame]) -> bool {
     })
 }
 
-/// Whether loading code is what this CUDA function is for: `cudaLibraryLoadData`, `cuModuleLoad`.
+/// Whether the purpose of this CUDA function is to load code: `cudaLibraryLoadData`,
+/// `cuModuleLoad`.
 fn loads_code(function: &str) -> bool {
     let loads = ["cudaLibraryLoad", "cuLibraryLoad", "cuModuleLoad"];
     loads.iter().any(|name| function.starts_with(name))
@@ -164,8 +165,8 @@ fn is_start_up(frame: &Frame) -> bool {
     }
 }
 
-/// Returns the index of the user's line: the innermost frame with a file of the user; else the
-/// innermost frame of an installed Python package; else the innermost frame of a program or library
+/// Returns the index of the user's line: the innermost frame with a file of the user; otherwise the
+/// innermost frame of an installed Python package; otherwise the innermost frame of a program or library
 /// that is neither Rust's nor CUDA's.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
@@ -214,8 +215,8 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
 
 /// Returns `step` for `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, and `{` for any closure.
 ///
-/// Line tables give no more than that for an inlined function, and what is inlined changes with
-/// every build.
+/// Line tables give no more than that for an inlined function, and every build may inline different
+/// functions.
 #[must_use]
 pub fn bare_name(function: &str) -> &str {
     let (mut depth, mut before) = (0_usize, ' ');

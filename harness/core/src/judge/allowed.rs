@@ -1,5 +1,6 @@
-//! Resources that are left and may stay: by the code under test, by a suppression, because a
-//! library keeps them until the process ends, or because the test expects exactly this leak.
+//! Leaked resources that are allowed to stay: because the code under test or a suppression allows
+//! them, because a library keeps them until the process ends, or because the test expects exactly
+//! this leak.
 
 use super::diff::Diff;
 use super::finding::{Found, of_group};
@@ -8,7 +9,7 @@ use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::suppressions::settle;
 use crate::units::{exact_size, quantity, total};
 
-/// Returns what the code that created it allowed to stay.
+/// Returns the resources that the code creating them allowed to stay.
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();
@@ -37,8 +38,8 @@ pub(crate) fn by_suppressions<'a>(
     settle(&input.suppressions, input.today, test, &mut findings)
 }
 
-/// Applies the shipped suppressions to what a whole program left. What grew is not kept: it is
-/// reported whoever holds it.
+/// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
+/// is reported whoever holds the memory.
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     let all = found.iter_mut().map(|found| &mut found.finding);
     let mut leaked: Vec<_> = all
@@ -53,12 +54,10 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     );
 }
 
-/// Compares what a test left with what it is expected to leave. What was left as expected is
-/// allowed.
+/// Compares the leaks of a test with its expected leaks. Expected leaks are allowed.
 ///
 /// # Errors
-///
-/// If they differ: what was expected and what was left, as the failing test's message.
+/// If they differ: the expected and the actual leaks, as the failing test's message.
 pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
     let leaked = || {
         let all = found.iter().map(|found| &found.finding);

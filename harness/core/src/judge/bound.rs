@@ -1,8 +1,8 @@
 //! Memory to which objects are bound.
 //!
 //! An object that has memory bound to it is judged with the size that it needs, and the memory is
-//! not judged beside it: an allocator may have put many objects into one allocation. Memory to which
-//! nothing is bound is judged by itself.
+//! not judged separately: an allocator may have put many objects into one allocation. Memory to
+//! which nothing is bound is judged separately.
 
 use rustc_hash::FxHashSet;
 
@@ -15,7 +15,7 @@ use crate::ledger::{Anomaly, Kind, Record};
 #[derive(Debug, Default)]
 pub(crate) struct BoundMemory(FxHashSet<(ContextUid, u64)>);
 
-/// Whether this object has memory bound to it, whose bytes are its own.
+/// Whether memory is bound to this object, so that it has bytes.
 pub(crate) fn is_bound(record: &Record) -> bool {
     record.made.pool != 0 && matches!(record.made.kind, Kind::Buffer | Kind::Image)
 }

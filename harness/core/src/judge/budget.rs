@@ -1,4 +1,4 @@
-//! Limits on what a test uses while it runs, whether or not it frees that.
+//! Limits on the memory that a test uses while it runs, whether or not it frees this memory.
 //!
 //! A limit fails the test if every run exceeds it, or two of three including the last one. If only
 //! the first run exceeds it, one-time set-up was the cause. A reserve that others could have moved in
@@ -76,7 +76,7 @@ pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     second.over_budget.iter().any(is_new)
 }
 
-/// Returns the finding for one limit, from what each run that exceeded it used.
+/// Returns the finding for one limit, from the usage of each run that exceeded it.
 fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Finding> {
     let in_runs: Vec<bool> = of_runs.iter().map(Option::is_some).collect();
     let rounds = input.facts.rounds > 1;
@@ -91,7 +91,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
         false => FindingKind::FirstUse,
     };
     let shares = shares(&over.sites, run, &input.names, NAMED);
-    // A line may have several call sites: the largest one stands for it.
+    // A line may have several call sites: the largest one represents it.
     let mut sites = over
         .sites
         .iter()

@@ -1,11 +1,11 @@
-//! Confirms findings: only what repeats is a leak, because what one run leaves may be one-time
-//! set-up.
+//! Confirms findings: only leaks that repeat are reported as leaks, because a single run may leave
+//! one-time set-up.
 //!
-//! A finding is confirmed by the same call site in two runs, the last one included. What only the
-//! second run leaves triggers a third and last run. Then a finding is also confirmed if all three
-//! runs left something of the same layer, place and kind, whatever the call sites, or if more was
-//! live after each of them. What is kept and not confirmed is `first-use`. What one run left and a
-//! later one freed is `deferred`. Neither fails a test by default.
+//! A finding is confirmed by the same call site in two runs, the last one included. A resource that
+//! only the second run leaves triggers a third and last run. Then a finding is also confirmed if
+//! all three runs left something of the same layer, place and kind, whatever the call sites, or if
+//! more was live after each of them. A resource that is kept and not confirmed is `first-use`. A
+//! resource that one run left and a later one freed is `deferred`. Neither fails a test by default.
 
 use std::collections::BTreeMap;
 
@@ -61,8 +61,8 @@ pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     found
 }
 
-/// Returns what an interpreter held until it shut down: a global variable, or what one leads to, still
-/// referred to it.
+/// Returns the resources that an interpreter held until it shut down, because a global variable, or
+/// something reachable from one, still referred to them.
 pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     let held = groups.iter().map(|group| {
         let mut held = of_group(FindingKind::Deferred, group, &group.left[0], 0, input);
@@ -81,8 +81,8 @@ fn has_deferred(group: &Group) -> bool {
     (0..group.left.len()).any(|run| !group.freed_later(run).is_zero())
 }
 
-/// Returns what a confirmed group loses in each run: what its first run left, or what its last run
-/// left if that is less.
+/// Returns the amount that a confirmed group loses in each run: the smaller of the amounts left by
+/// its first and its last run.
 fn each_run(group: &Group) -> (&Tally, usize) {
     let first = group.kept.iter().position(|it| !it.amount.is_zero());
     let (first, last) = (first.unwrap_or(0), group.kept.len() - 1);
@@ -107,13 +107,13 @@ struct ClassHistory<'a> {
     groups: Vec<&'a Group>,
     /// What each run left.
     left: Vec<Amount>,
-    /// What each run left beyond what is confirmed by call site.
+    /// The amount that each run left beyond that confirmed by call site.
     residual: Vec<Amount>,
-    /// What the second of two runs left beyond what is confirmed at each of its call sites.
+    /// The amount that the second of two runs left beyond that confirmed at each of its call sites.
     new_in_second: Amount,
     /// Whether more was live after each run than after the one before.
     rises: bool,
-    /// What the first run left and the second replaced at the same line.
+    /// The amount that the first run left and the second run replaced at the same line.
     replaced: Amount,
 }
 
@@ -138,8 +138,8 @@ impl ClassHistory<'_> {
             && later.iter().all(is_as_much)
     }
 
-    /// Whether what was left in these runs is what is confirmed at another call site, reached
-    /// through another call path.
+    /// Whether the leaks of these runs are those confirmed at another call site, reached through
+    /// another call path.
     fn explains(&self, kept_in: &[bool]) -> bool {
         let mut of_runs = kept_in.iter().zip(&self.residual);
         kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
@@ -183,8 +183,8 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     histories
 }
 
-/// Returns what a run left and is kept, beyond what each run is confirmed to lose at this call
-/// site.
+/// Returns the resources that a run left and that are kept, beyond those that each run is confirmed
+/// to lose at this call site.
 fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     let kept = group.kept[run].amount;
     match repeats(&kept_in(group)) {
@@ -193,8 +193,8 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     }
 }
 
-/// Returns what the second run left at lines where it freed what the first had left, beyond what it
-/// is confirmed to lose there.
+/// Returns the resources that the second run left at lines where it freed those of the first run,
+/// beyond those that it is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
@@ -215,7 +215,7 @@ fn replaced(groups: &[&Group]) -> Amount {
         .fold(Amount::default(), Amount::plus)
 }
 
-/// Reports what the first run left, if every later run left as much at any call site.
+/// Reports the leaks of the first run, if every later run left as much at any call site.
 fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
     let first = &group.kept[0];
     if first.amount.is_zero() {
@@ -227,7 +227,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // What a later run left beyond the first is charged once.
+    // The amount that a later run left beyond the first is charged once.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
         let beyond = |left: &Amount| left.bytes.saturating_sub(class.left[0].bytes);
@@ -248,7 +248,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     Some(leaked)
 }
 
-/// Returns what each run is confirmed to lose and, separately, what was set up once.
+/// Returns the amount that each run is confirmed to lose and, separately, the one-time set-up.
 fn confirmed(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -261,7 +261,7 @@ fn confirmed(
     let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
     leaked.finding.confirmed = confirmation(kept_in, later.amount);
     leaked.charged = group.kept.iter().map(|it| it.amount.bytes).collect();
-    // What it left beyond that was set up once.
+    // Anything that it left beyond that is one-time set-up.
     leaked.charged[first] = leaked.finding.bytes;
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
@@ -273,8 +273,8 @@ fn confirmed(
     found
 }
 
-/// Reports a group whose layer, place and kind every run left some of, at different call sites.
-/// What the first run left is reported; what later runs left elsewhere confirms it.
+/// Reports a group whose layer, place and kind every run left some of, at different call sites. The
+/// leaks of the first run are reported; those that later runs left elsewhere confirm them.
 fn by_class(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -300,7 +300,8 @@ fn by_class(
         .collect();
     let sum = class.residual[last];
     leaked.finding.confirmed = confirmation(&vec![true; kept_in.len()], sum);
-    // What another run left is charged only once, even if this run left something at several call sites.
+    // The leak of another run is charged only once, even if this run left something at several call
+    // sites.
     let mut of_run = others
         .clone()
         .filter(|other| !other.kept[run].amount.is_zero());
@@ -325,7 +326,7 @@ fn by_class(
     vec![leaked]
 }
 
-/// Reports what does not repeat.
+/// Reports resources that do not repeat.
 fn unconfirmed(
     group: &Group,
     class: &ClassHistory<'_>,

@@ -1,8 +1,8 @@
-//! What the runs of a check left behind, by call site and by run.
+//! The resources that the runs of a check left behind, by call site and by run.
 //!
 //! Records are compared by identity, never by sum: a record belongs to the run in which it was
 //! created. A run *left* it if it is live at the end of that run; it is *kept* if it is still live
-//! after the last run. What was left and not kept was freed by a later run.
+//! after the last run. A resource that was left but not kept was freed by a later run.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use crate::ledger::event::{ContextEnd, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Layer, Record, StackId};
 use crate::report::{AllowedBy, Frame, Owner};
 
-/// What the runs of a check left, separated by whether it is allowed to stay.
+/// The resources that the runs of a check left, separated by whether they are allowed to stay.
 #[derive(Debug, Default)]
 pub(crate) struct Diff {
-    /// What is not allowed to stay.
+    /// The resources that are not allowed to stay.
     pub(crate) groups: Vec<Group>,
-    /// What is allowed to stay, and by whom.
+    /// The resources that are allowed to stay, and by whom.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
-    /// What an interpreter freed only as it shut down.
+    /// The resources that an interpreter freed only as it shut down.
     pub(crate) freed_by_shutdown: Vec<Group>,
     /// Known caching allocators without a probe, through which the remaining records were
     /// allocated.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
 }
 
-/// Compares what is live after each of the judged runs.
+/// Compares the resources live after each of the judged runs.
 pub(crate) fn diff(input: &CheckInput) -> Diff {
     let runs = input.judged_runs();
     let mut sites = CallSites::new(&input.names);
@@ -122,7 +122,7 @@ pub(crate) fn is_the_runtimes_code(record: &Record, names: &NameTable) -> bool {
         && names.is_cudas_own(record.made.caller.stack)
 }
 
-/// Why a record of the driver's layer is not judged by itself.
+/// Why a record of the driver's layer is not judged individually.
 enum Missing {
     /// It is a segment of an allocator without a probe.
     Probe(&'static crate::call_site::allocators::Allocator),
@@ -241,12 +241,13 @@ impl<'a> Groups<'a> {
 /// The call sites seen so far, each with the backtrace that represents it.
 ///
 /// Backtraces that differ only inside CUDA's libraries are the same call site, because a library
-/// makes several allocations for one call, and its first call takes another path than later ones.
-/// The same holds for backtraces that differ only in the column of an outer call: a report would
-/// show no difference.
+/// makes several allocations for one call, and its first call takes a different path from later
+/// ones. The same holds for backtraces that differ only in the column of an outer call: a report
+/// would show no difference.
 ///
-/// What another library creates has another call site, although a function without lines may have called
-/// both: what a library is known to keep must not hide what its caller allocated for itself.
+/// Resources that another library creates have another call site, although a function without lines
+/// may have called both: memory that a library is known to keep must not hide its caller's own
+/// allocations.
 #[derive(Debug)]
 struct CallSites<'a> {
     names: &'a NameTable,

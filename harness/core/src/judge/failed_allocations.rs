@@ -11,7 +11,8 @@ use crate::units;
 /// How many are reported individually.
 const NAMED: usize = 5;
 
-/// What the calls of one call site were to allocate, the error that they returned, and the call site.
+/// The amount that the calls of one call site were to allocate, the error that they returned, and
+/// the call site.
 type Call = (Kind, CuResult, StackId);
 
 /// Returns a note for each call site whose calls failed in the first run, or in any round.

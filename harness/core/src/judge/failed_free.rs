@@ -24,7 +24,7 @@ use crate::units::{memory, noun, quantity, total};
 /// The most call sites of frees of an address inside a record that a finding names.
 const MOST_INSIDE: usize = 3;
 
-/// The calls from one line that failed to free what was allocated at one line.
+/// The calls from one line that failed to free resources allocated at one line.
 #[derive(Debug)]
 struct Failed {
     call: FailedCall,
@@ -32,16 +32,17 @@ struct Failed {
     first_run: usize,
     /// The record that the call was probably supposed to free, if the address was not live.
     meant: Option<Record>,
-    /// What the calls of that run were to free.
+    /// The records that the calls of that run were to free.
     tally: Tally,
-    /// What the calls of all runs were to free.
+    /// The records that the calls of all runs were to free.
     records: Vec<u64>,
     /// The run that the notes are about.
     noted_in: Option<usize>,
     notes: Vec<String>,
 }
 
-/// Returns the failed frees, and removes from `diff` what is live only because of them.
+/// Returns the failed frees, and removes from `diff` the records that are live only because of
+/// them.
 pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     let mut all: Vec<Failed> = Vec::new();
     for (at, run) in input.judged_runs().iter().enumerate() {
@@ -84,8 +85,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     found
 }
 
-/// Notes at each leak that an address inside it was freed: an allocator that reports does not say that it
-/// refused.
+/// Adds a note to each leak if an address inside it was passed to a free: an allocator that reports
+/// its blocks does not report that it rejected the call.
 pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     let runs = input.judged_runs().iter().rev();
     let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {
@@ -175,7 +176,7 @@ struct Meant {
     mistake: Mistake,
 }
 
-/// What is wrong about a free.
+/// Why a free is wrong.
 enum Mistake {
     /// The record was freed before, by a call with this backtrace.
     FreedBefore(StackId),
@@ -331,7 +332,7 @@ fn kind_of(space: Space) -> Option<Kind> {
 }
 
 /// Combines the failed frees of a broken context into one finding. Nothing can be freed in such a
-/// context, so what is live in it, or ended with it, is not a finding of its own.
+/// context, so resources that are live in it, or ended with it, are not separate findings.
 fn in_broken_context(
     all: Vec<Failed>,
     broken: &BrokenContext,
@@ -361,7 +362,7 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
-    // What a failed free named is among what the groups kept.
+    // The record named by a failed free is among those that the groups kept.
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;
@@ -386,7 +387,7 @@ fn in_broken_context(
     found
 }
 
-/// Removes the records of failed frees from what is left.
+/// Removes the records of failed frees from the leaked ones.
 fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
     for group in &mut diff.groups {
         group.forget(not_freed);

@@ -18,8 +18,8 @@ pub(crate) struct Found {
     pub(crate) finding: Finding,
     /// The sequence numbers of its records.
     pub(crate) records: Vec<u64>,
-    /// How many bytes each run is charged with, to which tolerances apply. A single number is that
-    /// of every run.
+    /// How many bytes each run is charged with, to which tolerances apply. A single number applies
+    /// to every run.
     pub(crate) charged: Vec<u64>,
 }
 
@@ -102,7 +102,7 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     (!shown.is_empty()).then(|| format!("named {}{more}", shown.join(", ")))
 }
 
-/// Says whether a handle of this physical memory is not released or a range is still mapped,
+/// Returns whether a handle of this physical memory is not released or a range is still mapped,
 /// because the line that allocated it does not show which. Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
     let run = input.judged_runs().last()?;
@@ -203,7 +203,7 @@ pub(crate) fn repeats(in_runs: &[bool]) -> bool {
     times >= 2 && in_runs.last() == Some(&true)
 }
 
-/// Returns in how many runs a finding repeated, and what the last one left.
+/// Returns in how many runs a finding repeated, and the amount that the last one left.
 pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
     let runs = in_runs.iter().filter(|it| **it).count();
     (in_runs.len() > 1).then_some(Confirmation::Repeated {

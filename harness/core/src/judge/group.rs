@@ -109,22 +109,22 @@ impl Tally {
     }
 }
 
-/// What the runs of a check left at one call site.
+/// The resources that the runs of a check left at one call site.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
     /// The class and the call site.
     pub(crate) key: GroupKey,
     /// What each run left.
     pub(crate) left: Vec<Tally>,
-    /// What is still live after the last run, of what each run left.
+    /// The resources of each run that are still live after the last run.
     pub(crate) kept: Vec<Tally>,
-    /// What is live after each run, from that run and all earlier ones.
+    /// The resources live after each run, from that run and all earlier ones.
     pub(crate) level: Vec<Amount>,
     /// How many times each run allocated here.
     pub(crate) allocated: Vec<u64>,
     /// The user's line, if known.
     pub(crate) line: Option<(String, u32)>,
-    /// The threads that allocated what is left.
+    /// The threads that allocated the leaked resources.
     pub(crate) threads: BTreeSet<ThreadNumber>,
     /// A thread outside every scope that allocated some of it.
     pub(crate) foreign_thread: Option<ThreadNumber>,
@@ -150,7 +150,7 @@ impl Group {
         }
     }
 
-    /// Returns a tally of this size for a part of what run `run` left, without naming records.
+    /// Returns a tally of this size for a part of the leaks of run `run`, without naming records.
     pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
         Tally {
             amount,
@@ -159,7 +159,7 @@ impl Group {
         }
     }
 
-    /// Returns what run `run` left and a later one freed.
+    /// Returns the resources that run `run` left and a later run freed.
     pub(crate) fn freed_later(&self, run: usize) -> Amount {
         self.left[run].amount.minus(self.kept[run].amount)
     }

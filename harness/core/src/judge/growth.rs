@@ -1,7 +1,8 @@
-//! Finds what gains in every round of a body, or from each snapshot of a program to the next.
+//! Detects growth in every round of a body, or from each snapshot of a program to the next.
 //!
 //! Growth is judged by call site and also by layer, place and kind, because a total can grow by a
-//! different line in each round. One-time set-up, and what a later round frees, is not growth.
+//! different line in each round. One-time set-up, and memory that a later round frees, is not
+//! growth.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use super::input::CheckInput;
 use super::usage::Amount;
 use crate::report::FindingKind;
 
-/// The fewest rounds that can show growth: in two, a correct program can gain twice by chance.
+/// The fewest rounds that can show growth: with two, a correct program can grow twice by chance.
 pub(crate) const FEWEST_ROUNDS: usize = 3;
 
 /// Whether each of these levels is higher than the one before it, in number or in bytes.
@@ -21,7 +22,7 @@ pub(crate) fn gains_always(levels: &[Amount]) -> bool {
     levels.iter().all(&mut gains)
 }
 
-/// Whether any group has gained in every round so far.
+/// Whether any group has grown in every round so far.
 pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
     groups.iter().any(|group| gains_always(&group.level))
         || rest_by_class(groups)
@@ -29,7 +30,7 @@ pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
             .any(|(_, levels)| gains_always(levels))
 }
 
-/// Returns what has grown in every round.
+/// Returns the findings that grew in every round.
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
         return Vec::new();
@@ -57,8 +58,8 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     grown
 }
 
-/// Reports a sum that grows through call sites that do not grow by themselves, at the call site
-/// with the largest share.
+/// Reports a sum that grows through call sites that do not grow individually, at the call site with
+/// the largest share.
 fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
     let largest = groups
         .iter()
@@ -93,7 +94,7 @@ fn of_class(groups: &[&Group], levels: &[Amount], input: &CheckInput) -> Found {
 /// How many other call sites a note names.
 const NAMED: usize = 4;
 
-/// Sums up what has not grown by itself, by layer, place and kind.
+/// Adds up the call sites that have not grown individually, by layer, place and kind.
 fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> {
     let mut classes: BTreeMap<Class, (Vec<&Group>, Vec<Amount>)> = BTreeMap::new();
     for group in groups.iter().filter(|group| !gains_always(&group.level)) {

@@ -1,7 +1,7 @@
 //! The input of the judgement of one check, as data.
 //!
 //! A session collects it, a recording stores it, and [`judge`](super::judge) is a function of it:
-//! the result of a check can be computed again from this alone.
+//! the result of a check can be computed again from this data alone.
 
 use std::collections::BTreeMap;
 
@@ -25,17 +25,18 @@ use crate::units::total;
 pub struct CheckInput {
     /// The name and the location of the check.
     pub subject: Subject,
-    /// What the test states about itself.
+    /// The options that the test sets for itself.
     pub facts: Facts,
     /// The suppressions that apply.
     pub suppressions: Vec<Suppression>,
-    /// The shipped suppressions, for what allocators and libraries keep until a whole program ends.
+    /// The shipped suppressions, for memory that allocators and libraries keep until a whole
+    /// program ends.
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
     /// Why the driver's calls could not be seen, if they could not.
     pub untraced: Option<Untraced>,
-    /// For a whole program, what its snapshots have shown.
+    /// For a whole program, the trend of its snapshots.
     pub trend: Option<Trend>,
     /// The names of stacks, devices, threads and errors.
     pub names: NameTable,
@@ -58,23 +59,23 @@ pub struct Subject {
     pub again: Option<String>,
 }
 
-/// What a test states about itself, by its attribute and the configuration file.
+/// The options of a test, from its attribute and the configuration file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Bytes that may stay allocated, per device and layer, inclusive.
     pub tolerance: u64,
     /// Bytes that may stay reserved, per device and layer, inclusive.
     pub reserved_tolerance: u64,
-    /// Limits on what the test itself allocates.
+    /// Limits on the test's own allocations.
     pub budget: Limits,
-    /// How many times the body runs to see what grows; 1: it is judged by what it leaves.
+    /// How many times the body runs to detect growth; 1: the test is judged by what it leaves.
     pub rounds: u32,
     /// Whether findings must be confirmed by a second run.
     pub confirm: bool,
     /// The exact leak that the test must have.
     pub expect: Option<Expect>,
     /// Whether the check is a whole program that was watched from outside: nothing ran before it
-    /// and nothing comes after it, so what libraries keep for the process is no leak.
+    /// and nothing comes after it, so memory that libraries keep for the process is not a leak.
     pub whole_program: bool,
 }
 
@@ -93,10 +94,10 @@ pub struct RunInput {
     pub baseline: Usage,
     /// All usage after the body, when everything that can be freed has been freed.
     pub end: Usage,
-    /// What is live at the end and was created since the check's first run began.
+    /// The records that are live at the end and were created since the check's first run began.
     pub live: Vec<LiveRecord>,
-    /// For a program that an interpreter runs: what was live when the interpreter began to shut down
-    /// and was freed since.
+    /// For a program that an interpreter runs: the records that were live when the interpreter
+    /// began to shut down and have been freed since.
     pub freed_by_shutdown: Vec<Record>,
     /// Events that are neither a plain allocation nor a plain free.
     pub anomalies: Vec<Anomaly>,
@@ -106,10 +107,10 @@ pub struct RunInput {
     /// frees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freed_inside: Vec<FreedInside>,
-    /// What the run allocated and freed, by the stacks of both calls, in runs that log frees and left
-    /// something.
+    /// The allocations of the run that were freed, by the stacks of both calls, in runs that log
+    /// frees and left something.
     pub freed_of_run: Vec<FreedAt>,
-    /// How many times the stacks of what is live allocated during the run.
+    /// How many times the stacks of the live records allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
@@ -125,13 +126,13 @@ pub struct RunInput {
     pub holdings: BTreeMap<Key, Holding>,
     /// Sums for which a check inside this one failed already.
     pub failed_inside: Vec<FailedSum>,
-    /// What else ran in the process.
+    /// The other activity in the process.
     pub others: Others,
     /// Allocations that have no owner.
     pub owner_unknown: Amount,
-    /// What was allocated before the run and freed inside it.
+    /// The records that were allocated before the run and freed inside it.
     pub freed_earlier: Amount,
-    /// What the run handed over to others.
+    /// The records that the run handed over to others.
     pub handed_over: Amount,
     /// A context that failed before the body began.
     pub broken_before: Option<ContextError>,
@@ -145,11 +146,11 @@ pub struct RunInput {
     pub saw_events: bool,
     /// How usage changed over time.
     pub timeline: TimelineRun,
-    /// What a log of all allocations has read, in runs that have one.
+    /// The results of the log of all allocations, in runs that have one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<MeterReading>,
-    /// The graphs that were instantiated meanwhile and hold more memory than they would need if their nodes
-    /// ran in order.
+    /// The graphs that were instantiated during the run and hold more memory than they would need
+    /// if their nodes ran in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub graphs: Vec<GraphUsage>,
 }
@@ -188,7 +189,7 @@ pub struct FreedInside {
     pub stack: StackId,
 }
 
-/// How much of what was allocated at one stack was freed at another.
+/// How much of the memory allocated at one stack was freed at another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedAt {
     /// The allocator.
@@ -239,17 +240,17 @@ pub enum Ownership {
     Session,
     /// Created by a thread outside every scope while nothing but the check could run.
     Foreign(ThreadNumber),
-    /// The check's own, and it may stay: the code that created it, or a check inside this one, says
-    /// so of this very object.
+    /// The check's own, and it may stay: the code that created it, or a check inside this one,
+    /// allows this particular object.
     Allowed(AllowedBy),
     /// Created by the check, which has handed over the responsibility to free it.
     HandedOver,
-    /// Of another check, such as the one around this one: it explains what an allocator keeps, and
-    /// nothing else.
+    /// Of another check, such as the one around this one: the record is used only to explain an
+    /// allocator's reserve.
     Another,
 }
 
-/// What else may have run in the process during a run.
+/// Other activity that may have taken place in the process during a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Others {
     /// Whether another check ran at the same time.

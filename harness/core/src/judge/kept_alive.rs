@@ -1,12 +1,13 @@
-//! What a leaked object keeps alive.
+//! The objects that a leaked object keeps alive.
 //!
-//! One call of a library may create several resources: a buffer with its events, a handle with its workspace.
-//! If all of them are left, that is one mistake, reported at the most important of them.
+//! One call of a library may create several resources: a buffer with its events, a handle with its
+//! workspace. If all of them are left, this is one mistake, reported at the most important
+//! resource.
 //!
-//! In a library that counts references, an object holds its device: with a forgotten buffer its device stays as
-//! well, the instance, and everything that these created for themselves. All of that is one leak, at the line of
-//! the object that the program forgot. If nothing but the device is left, it is one leak at the line that opened
-//! the device.
+//! In a library that counts references, an object holds its device: a forgotten buffer also keeps
+//! its device and the instance alive, with everything that these created for themselves. All of
+//! this is one leak, at the line of the object that the program forgot. If only the device is left,
+//! it is one leak at the line that opened the device.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;

@@ -8,7 +8,7 @@ use crate::report::Limit;
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
-        /// The limits of one test, each inclusive and for each device by itself.
+        /// The limits of one test, each inclusive and per device.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Limits {
             $($(#[$doc])* pub $option: Option<u64>,)*
@@ -57,8 +57,8 @@ impl Limits {
         metered.next().map(|_| self.layer)
     }
 
-    /// Returns every limit that a run exceeded, by the readings of its scope and by what was reserved before
-    /// it and at most.
+    /// Returns every limit that a run exceeded, by the readings of its scope, and by the reserve
+    /// before the run and at its maximum.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,

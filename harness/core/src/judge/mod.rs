@@ -1,7 +1,8 @@
-//! Judges a check from what its session collected. Pure: nothing here calls a driver, reads a clock
-//! or inspects the process.
+//! Judges a check from the data that its session collected. Pure: nothing here calls a driver,
+//! reads a clock or inspects the process.
 //!
-//! [`judge`] applies the rules in order; each has a file of its own, whose first lines state it.
+//! [`judge`] applies the rules in order; each rule is in a separate file, whose first lines state
+//! it.
 
 mod advice;
 mod allowed;
@@ -75,9 +76,9 @@ pub struct CheckResult {
     pub findings: Vec<Finding>,
     /// For each finding, the sequence numbers of its records.
     pub records: Vec<Vec<u64>>,
-    /// Notes that fail nothing, one sentence each.
+    /// Notes that do not fail the test, one sentence each.
     pub notes: Vec<String>,
-    /// What limits nothing because nobody reported its layer, as a sentence.
+    /// A budget without effect, because no allocation was reported in its layer, as a sentence.
     pub unbound: Option<String>,
     /// How the leak differs from what the test expects.
     pub unmet: Option<String>,
@@ -125,7 +126,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         trend.mark(&mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
-    // First, because what a library keeps for itself does not cause other leaks.
+    // First, because memory that a library keeps for itself does not cause other leaks.
     recycled::allow(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));
@@ -144,7 +145,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         input,
         found.iter_mut().chain(&mut others),
     ));
-    // After the suppressions, because what they allow does not use up tolerance. The other findings
+    // After the suppressions, because allowed leaks do not use up the tolerance. The other findings
     // are not about bytes that stay allocated.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
@@ -157,7 +158,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
             status::cannot_be_confirmed(&mut found.finding);
         }
     }
-    // What broke a context comes first, because it explains the rest.
+    // The call that broke a context comes first, because it explains the rest.
     let broken = broken_context::of(input).map(|broken| broken.error);
     found.sort_by_key(|Found { finding, .. }| {
         let failed = finding.failed.as_ref();
@@ -184,7 +185,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
 }
 
-/// Returns what a program holds now as findings, for its [`Trend`].
+/// Returns the current holdings of a program as findings, for its [`Trend`].
 pub fn held(input: &CheckInput) -> Vec<Finding> {
     let found = confirm::findings(&diff(input).groups, input);
     found.into_iter().map(|found| found.finding).collect()

@@ -10,7 +10,7 @@ use crate::ledger::event::{CuResult, ThreadNumber};
 use crate::ledger::{Kind, Place, StackId, sticky_error};
 use crate::report::{Frame, Site};
 
-/// What a report says of a device.
+/// The description of a device in reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
     /// `NVIDIA H200`
@@ -19,7 +19,7 @@ pub struct DeviceName {
     pub uuid: Option<String>,
 }
 
-/// What things are called.
+/// The names of devices, layers and locations in reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NameTable {
     /// The frames of each stack that a judgement may ask for.
@@ -42,7 +42,7 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// The other processes that are seen to use CUDA: `4242 (python3)`.
+    /// The other processes that visibly use CUDA: `4242 (python3)`.
     pub neighbours: BTreeSet<String>,
 }
 

@@ -1,7 +1,6 @@
-//! The order in which the run that confirmed a leak created and freed the resources of the leak's line: the
-//! mistake is often between two frees, or before the first one.
-//!
-//! Nothing is said of a line unless everything that happened on it is known.
+//! The order in which the run that confirmed a leak created and freed the resources of the leak's
+//! line: the mistake is often between two frees, or before the first one. A line is described only
+//! if everything that happened on it is known.
 
 use std::collections::BTreeMap;
 use std::iter::repeat;

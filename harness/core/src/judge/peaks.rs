@@ -85,8 +85,8 @@ fn calls(run: &RunInput) -> u64 {
     run.timeline.calls.max(run.calls())
 }
 
-/// Returns what these call sites used by source line, the largest first. What is beyond `most` lines
-/// is one entry.
+/// Returns the usage of these call sites by source line, the largest first. Lines beyond the first
+/// `most` are merged into one entry.
 pub(super) fn shares(
     sites: &[SiteUsage],
     run: &RunInput,

@@ -1,8 +1,8 @@
 //! Objects that a library keeps for its next use.
 //!
-//! How many there are depends on what the device was still working on when the next use began, or on how many
-//! threads worked at once, and so differs from run to run. That one is left proves nothing, but growth in each
-//! round does.
+//! Their number depends on the work that the device had not finished when the next use began, or on
+//! how many threads worked at once, so it differs from run to run. A single remaining object proves
+//! nothing, but growth in each round does.
 
 use super::finding::Found;
 use crate::ledger::Kind;
@@ -43,7 +43,7 @@ const RECYCLERS: &[Recycler] = &[
         words: &["vulkano", "descriptor_set", "allocator"],
         kinds: &[Kind::DescriptorPool, Kind::DescriptorSet],
     },
-    // What a device keeps of the futures that were dropped.
+    // Objects that a device keeps from futures that were dropped.
     Recycler {
         library: "vulkano",
         words: &["vulkano", "from_pool"],

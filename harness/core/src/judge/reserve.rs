@@ -36,7 +36,7 @@ fn is_alone(run: &RunInput) -> bool {
     !run.others.may_have_moved_sums()
 }
 
-/// Whether only one of several runs can be judged, which is not enough to tell what repeats.
+/// Whether only one of several runs can be judged, which is not enough to detect repetition.
 fn lacks_confirmation(input: &CheckInput) -> bool {
     let runs = input.judged_runs();
     runs.len() > 1 && runs.iter().filter(|run| is_alone(run)).count() == 1
@@ -113,7 +113,7 @@ fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> 
     rises
 }
 
-/// Returns by how much a reserve rose in a run beyond what live blocks explain.
+/// Returns by how much a reserve rose in a run beyond the amount that live blocks explain.
 fn risen(usage: &LayerUsage, run: &RunInput, input: &CheckInput) -> u64 {
     let more = more_reserved(usage, run);
     if more == 0 {
@@ -179,7 +179,7 @@ fn explained(
     let blocks = run.live.iter().filter(|live| {
         let made = &live.record.made;
         let is_here = made.layer == layer && made.place == usage.place;
-        // What earlier runs left is inside what was already reserved at this run's baseline.
+        // Leaks of earlier runs are part of the memory already reserved at this run's baseline.
         let is_new = live.record.sequence >= run.began;
         is_here && is_new && counts(&live.owner) && may_lie_in(&usage.name, made.kind)
     });
@@ -200,7 +200,7 @@ fn explained(
         let address = live.record.made.key.value();
         segments.extend(run.segments.segment_of(layer, usage.place, address));
     }
-    // What a segment had at the baseline is not part of the rise.
+    // The bytes of a segment that existed at the baseline are not part of the rise.
     let grown = |(start, end): (u64, u64)| {
         let before = run.segments_before.segment_of(layer, usage.place, start);
         let was = before.map_or(0, |(start, end)| end.saturating_sub(start));
@@ -217,7 +217,7 @@ fn explained(
     }
 }
 
-/// Returns what a pool reserves for a block of this size.
+/// Returns how much a pool reserves for a block of this size.
 const fn chunk(bytes: u64) -> u64 {
     match bytes.checked_next_multiple_of(GROWTH_CHUNK) {
         Some(0) => GROWTH_CHUNK,

@@ -1,8 +1,8 @@
 //! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
 //!
 //! Neither the line nor the individual block is known, only by how much the figure rose in each
-//! run. It is judged like what is known by call site: what repeats is not one-time set-up, and with
-//! rounds only what rises in every round is a finding.
+//! run. It is judged like leaks with a call site: a rise that repeats is not one-time set-up, and
+//! with rounds only a rise in every round is a finding.
 
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
@@ -69,7 +69,7 @@ impl Rise {
             false => FindingKind::FirstUse,
         };
         let bytes = match kind {
-            // What each run is confirmed to lose.
+            // The amount that each run is confirmed to lose.
             FindingKind::Leaked => first.min(last),
             _ => first,
         };

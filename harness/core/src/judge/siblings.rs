@@ -35,7 +35,8 @@ impl FreedSite<'_> {
     }
 }
 
-/// Adds to each leak where its siblings or companions were freed, in the last run that knows.
+/// Adds to each leak where its siblings or companions were freed, in the last run with this
+/// information.
 pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     let mut runs = input.judged_runs().iter().rev();
     let run = runs.find(|run| !run.freed_of_run.is_empty());
@@ -126,9 +127,9 @@ fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
     callers.join(" ← ")
 }
 
-/// Returns what the innermost possible function has created on another line than a finding's own, or of
-/// another kind on the same line, through the same callers, and what was freed of it, the most first. A test
-/// creates all that it uses, so it does not count.
+/// Returns the resources that the innermost possible function created on a line other than the
+/// finding's, or of another kind on the same line, through the same callers, and how many of them
+/// were freed, the most first. A test creates all that it uses, so it does not count.
 fn companions<'a>(
     finding: &Finding,
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&'a FreedSite<'a>>>,
@@ -182,8 +183,8 @@ fn companions<'a>(
     Default::default()
 }
 
-/// Returns where something was freed, with its callers up to the first function that the finding's own line
-/// has as well: the rest would only repeat how the program got there.
+/// Returns where something was freed, with its callers up to the first function that the finding's
+/// own line has as well: the rest would only repeat the path to that function.
 pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
     let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
     let mut shown = freed.outside_wrapper();

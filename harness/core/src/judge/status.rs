@@ -1,7 +1,6 @@
-//! The status of a check as a whole: the kind of its worst finding, or why there is none.
-//!
-//! A failing finding decides, whatever else could not be measured. If nothing fails, what could not
-//! be measured decides.
+//! The status of a check as a whole: the kind of its worst finding, or why there is none. A failing
+//! finding decides, even if something could not be measured. If nothing fails, a check that could
+//! not measure is not clean.
 
 use super::diff::Diff;
 use super::input::{CheckInput, ContextError};
@@ -89,7 +88,7 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
 }
 
 /// Notes on a failing finding that no further run could confirm it. A failed free needs no
-/// confirmation, and what the second run confirmed stays confirmed if the third one failed.
+/// confirmation, and a finding confirmed by the second run stays confirmed if the third run failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
     let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
     if needs_it && finding.confirmed.is_none() {

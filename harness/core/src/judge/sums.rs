@@ -1,8 +1,9 @@
 //! Sums of allocators whose blocks are not reported, or not all of them.
 //!
 //! A probe that reads how much its allocator has handed out knows neither owner nor line. A rise
-//! beyond the blocks that were reported is a leak if nothing else could run meanwhile. If something
-//! could, it may have caused the rise: the check is inconclusive, never clean, and it fails nobody else's test.
+//! beyond the reported blocks is a leak if nothing else could run during the check. Otherwise,
+//! something else may have caused the rise: the check is inconclusive, never clean, and no other
+//! test fails because of it.
 
 use super::diff::Diff;
 use super::finding::Found;
@@ -100,8 +101,8 @@ fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
     rises
 }
 
-/// Returns by how much a sum rose in run `at`, beyond the reported blocks and beyond what a nested
-/// check already failed for.
+/// Returns by how much a sum rose in run `at`, beyond the reported blocks and beyond the leaks for
+/// which a nested check has already failed.
 fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     let layer = usage.name.layer();
     let before = run.baseline.layer(&usage.name, usage.place);

@@ -17,8 +17,8 @@ const POINTS_OF_A_ROUND: usize = 32;
 const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
-/// Returns the timeline of one run. `reserved` is what was reserved when the body had ended, if it
-/// was read, and `over` when the run was over.
+/// Returns the timeline of one run. `reserved` is the reserve when the body had ended, if it was
+/// read, and `over` the reserve at the end of the run.
 #[must_use]
 pub fn of_run(
     run: &RunInput,
@@ -103,7 +103,7 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// Returns what was reserved at these places before the body and at each later reading.
+/// Returns the reserve at these places before the body and at each later reading.
 fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<Course> {
     let readings = || [before, later[0].1, later[1].1].into_iter();
     let mut names: Vec<_> = readings()

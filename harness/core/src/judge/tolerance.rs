@@ -1,4 +1,4 @@
-//! Bytes that may stay, subtracted once from what was confirmed.
+//! Bytes that may stay, subtracted once from the confirmed leaks.
 //!
 //! A tolerance applies per device and layer, and to each run separately. One-time set-up is covered
 //! separately as well. Handles have no bytes, so no tolerance covers them.

@@ -1,5 +1,5 @@
-//! Finds what increases from each snapshot of a program to the next: like growth in rounds, but of
-//! what is held at one moment.
+//! Detects increases from each snapshot of a program to the next: like growth in rounds, but based
+//! on the memory held at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use crate::call_site::allocators;
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
 
-/// How many consecutive snapshots something must gain in. A program that is still starting up can
-/// gain in three or four by chance.
+/// The number of consecutive snapshots in which something must grow. A program that is still
+/// starting up can grow in three or four by chance.
 pub const ENOUGH: usize = 5;
 
-/// What the snapshots of a program so far have shown.
+/// The trend shown by a program's snapshots so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Trend {
     /// How many snapshots were taken.
@@ -30,8 +30,8 @@ struct Line {
     levels: Vec<Amount>,
 }
 
-/// What is followed: each call site, and all that a caching allocator holds, which takes its next segment
-/// wherever it happens to need it.
+/// The subject of a trend: a call site, or all segments of a caching allocator, which may allocate
+/// its next segment from any call site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Followed {
     Site {
@@ -89,7 +89,7 @@ impl Line {
 }
 
 impl Trend {
-    /// Adds what is held at one more snapshot.
+    /// Adds the findings of one more snapshot.
     pub fn add(&mut self, held: &[Finding]) {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {
@@ -117,8 +117,9 @@ impl Trend {
         }));
     }
 
-    /// Marks what gained in each of the last snapshots: call sites, and of an allocator none of whose
-    /// call sites did so by itself all that it holds, as one finding at the one with the largest share.
+    /// Marks growth over each of the last snapshots: call sites that grew, and allocators that grew
+    /// as a whole although none of their call sites did. The latter are one finding, at the call
+    /// site with the largest share.
     pub(crate) fn mark(&self, found: &mut Vec<Found>) {
         let (sites, allocators): (Vec<_>, Vec<_>) = self
             .lines

@@ -9,7 +9,7 @@ use crate::ledger::{Counted, Layer, Place, PoolName};
 
 pub use crate::ledger::Amount;
 
-/// What each layer holds at one moment.
+/// The usage of each layer at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The usage of each layer at each place.
@@ -28,7 +28,7 @@ pub struct ContextLimits {
     pub stack: u64,
     /// `CU_LIMIT_PRINTF_FIFO_SIZE`: the buffer of `printf`.
     pub printf: u64,
-    /// `CU_LIMIT_MALLOC_HEAP_SIZE`: what kernels allocate from.
+    /// `CU_LIMIT_MALLOC_HEAP_SIZE`: the heap from which kernels allocate.
     pub heap: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct DeviceUsage {
     pub context: ContextUid,
     /// Bytes in use.
     pub used: u64,
-    /// What that context has reserved.
+    /// The memory that this context has reserved.
     pub limits: ContextLimits,
     /// Bytes in the driver's layer that need not lie in this device's own memory.
     pub elsewhere: u64,
@@ -91,7 +91,7 @@ impl std::fmt::Display for LayerName {
     }
 }
 
-/// What one layer holds at one place.
+/// The usage of one layer at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerUsage {
     /// The layer.
@@ -106,8 +106,8 @@ pub struct LayerUsage {
     pub reserved: Option<u64>,
     /// For a probed allocator that reports its blocks: the bytes of the live ones.
     pub reported: Option<u64>,
-    /// By how much that differed from what is handed out while both were read: bytes that threads had
-    /// allocated and not reported yet, or reported as freed and not freed yet.
+    /// By how much that differed from the memory handed out while both were read: bytes that
+    /// threads had allocated and not reported yet, or reported as freed and not freed yet.
     pub in_motion: u64,
 }
 
@@ -126,7 +126,7 @@ impl LayerUsage {
         }
     }
 
-    /// Returns what it has handed out but not reported.
+    /// Returns the memory that it has handed out but not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
     }

@@ -98,16 +98,17 @@ fn neighbours(others: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// Returns what the driver has allocated from the device's own memory.
+/// Returns how much of the device's own memory the driver has allocated.
 fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
     let layer = usage.layer(&LayerName::Layer(Layer::DRIVER), whole.place);
     layer.map_or(0, |layer| layer.allocated.saturating_sub(whole.elsewhere))
 }
 
-/// What a device's pools hold.
+/// The memory held by a device's pools.
 #[derive(Default)]
 struct PoolReserve {
-    /// The stream-ordered pools, without what they have handed out, which is in the ledger.
+    /// The stream-ordered pools, without the memory that they have handed out, which is in the
+    /// ledger.
     pools: u64,
     /// The graph pool, all of it.
     graphs: u64,

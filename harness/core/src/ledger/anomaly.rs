@@ -31,7 +31,7 @@ pub enum Anomaly {
         /// The driver's answer.
         error: CuResult,
     },
-    /// A record died with its context, not by a call of its own.
+    /// A record ended with its context, without being freed itself.
     EndedWithContext {
         /// The record.
         record: Record,
@@ -40,9 +40,9 @@ pub enum Anomaly {
         /// The caller that ended it.
         caller: Caller,
     },
-    /// A creation named something that was live: its release was not seen. Where the two are in
-    /// different places, an allocator that reports uses one address in both and should be an
-    /// `observe::PlacedSource`: both may be live.
+    /// A creation used a key that was still live: the release of the earlier record was not seen.
+    /// If the two are in different places, an allocator uses one address in both and should report
+    /// through an `observe::PlacedSource`: both may be live.
     Overwritten {
         /// The record that was live, which the ledger has removed.
         record: Record,

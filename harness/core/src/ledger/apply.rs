@@ -24,12 +24,12 @@ const DEINITIALIZED: CuResult = 4;
 /// More references than any object can have.
 const ALL: u64 = u64::MAX;
 
-/// Whether a call that frees something did so.
+/// Whether a freeing call succeeded.
 const fn succeeded(error: CuResult) -> bool {
     matches!(error, 0 | DEINITIALIZED)
 }
 
-/// The table of live resources and the bookkeeping beside it.
+/// The table of live resources and the associated bookkeeping.
 #[derive(Debug, Default)]
 pub struct Ledger {
     table: Table,
@@ -78,7 +78,8 @@ impl Ledger {
         None
     }
 
-    /// The same for any other event: all of them in one function would need a large stack frame.
+    /// Like [`Self::apply`], for all other events: a single function for everything would need a
+    /// large stack frame.
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
@@ -282,7 +283,7 @@ impl Ledger {
     }
 }
 
-/// Whether a scope frees what it has not created.
+/// Whether a scope frees resources that it has not created.
 fn frees_for_another(record: &Record, caller: Caller) -> bool {
     caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope
 }

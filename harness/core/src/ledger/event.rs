@@ -19,7 +19,7 @@ use super::name::{Layer, Place};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
-    /// Everything that `cuMemFree` and `cuMemFreeAsync` take.
+    /// The addresses that `cuMemFree` and `cuMemFreeAsync` accept.
     DevicePointer,
     /// Everything that `cuMemFreeHost` takes.
     HostPointer,
@@ -29,14 +29,16 @@ pub enum Space {
     PhysicalObject,
     /// Everything that `cuMemRelease` takes.
     PhysicalHandle,
-    /// Everything that `cuMemUnmap` takes: where physical memory is mapped.
+    /// The addresses that `cuMemUnmap` accepts: those where physical memory is mapped.
     Mapping,
-    /// Everything that `cuIpcCloseMemHandle` takes: opened twice, it is closed twice.
+    /// The addresses that `cuIpcCloseMemHandle` accepts: memory that was opened twice must be
+    /// closed twice.
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
-    /// Handles of one kind in one context, which alone gives them a meaning. Live objects may have
-    /// the same handle: each creation counts, and each release is that of the last one.
+    /// Handles of one kind in one context, because a handle is meaningful only within its context.
+    /// Several live objects may have the same handle: each creation counts, and each release ends
+    /// the newest one.
     Object {
         /// The kind.
         kind: Kind,
@@ -77,8 +79,9 @@ pub struct Key {
     value: Hidden,
 }
 
-/// An address or handle with all bits inverted. What holds a leak is searched for by its address in all
-/// memory that can be reached, and the records of the ledger, live or freed, must not look like one.
+/// An address or handle with all bits inverted. The search for holders looks for the address of a
+/// leak in all reachable memory, and the records of the ledger, live or freed, must not be mistaken
+/// for holders.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "u64", into = "u64")]
 struct Hidden(u64);
@@ -168,7 +171,7 @@ pub struct ScopeId(pub u32);
 impl ScopeId {
     /// Outside every scope.
     pub const NONE: Self = Self(0);
-    /// The owner of what was handed over: no check is responsible for it.
+    /// The owner of resources that were handed over: no check is responsible for them.
     pub const NOBODY: Self = Self(u32::MAX);
 }
 
@@ -224,10 +227,10 @@ pub struct Creation {
     pub bytes: u64,
     /// The context current to the calling thread; none for an allocator's blocks.
     pub context: ContextUid,
-    /// The stream of a stream-ordered allocation, as a handle; else 0.
+    /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
     pub stream: u64,
-    /// What it is a part of, as a handle; else 0: the explicit pool that an allocation came from,
-    /// the memory that is bound to a buffer or image.
+    /// The handle of the resource that it is a part of; otherwise 0: the explicit pool that an
+    /// allocation came from, the memory that is bound to a buffer or image.
     pub pool: u64,
     /// The caller that created it.
     pub caller: Caller,
@@ -264,7 +267,7 @@ impl Record {
     }
 }
 
-/// What a call to the driver returned: 0 is success, else a `CUresult`.
+/// The return value of a driver call: 0 for success, otherwise a `CUresult`.
 pub type CuResult = u32;
 
 /// An event.
@@ -284,31 +287,31 @@ pub enum Event {
         /// The caller.
         caller: Caller,
     },
-    /// A freeing or destroying call began. The record leaves the table now: a moment later the
-    /// driver may hand the same address to another thread.
+    /// A freeing or destroying call began. The record leaves the table now, because the driver may
+    /// then immediately hand the same address to another thread.
     ReleaseBegan {
         /// What it frees.
         key: Key,
         /// Who frees it.
         caller: Caller,
     },
-    /// That call ended: with success the record is gone for good, else it is put back.
+    /// The call ended: on success the record is removed permanently, otherwise it is restored.
     ReleaseEnded {
-        /// What [`Ledger::apply`](super::Ledger::apply) answered to the beginning.
+        /// The answer of [`Ledger::apply`](super::Ledger::apply) to the beginning of the call.
         ticket: Ticket,
         /// The driver's answer.
         error: CuResult,
-        /// Where it failed; none after success. A stack costs more than all the rest of a
-        /// release, and those that succeed need none.
+        /// Where it failed; none after success. A stack costs more than the rest of a release, and
+        /// a successful release needs none.
         stack: StackId,
     },
-    /// That call was recorded into a graph instead of being executed: the record is put back, and this is not
-    /// a failure.
+    /// The call was recorded into a graph instead of being executed: the record is restored, and
+    /// this is not a failure.
     ReleaseCaptured {
-        /// What the ledger answered to the beginning.
+        /// The ledger's answer to the beginning of the call.
         ticket: Ticket,
     },
-    /// The number of references of what is live under `key` increases by this many.
+    /// The reference count of the resource live under `key` increases by this many.
     Retained {
         /// What it is.
         key: Key,
@@ -318,7 +321,7 @@ pub enum Event {
     /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
     /// with the last reference.
     GiveBackBegan {
-        /// What they refer to.
+        /// The resource that they refer to.
         key: Key,
         /// How many.
         count: u64,
@@ -331,14 +334,14 @@ pub enum Event {
     GraphRetained {
         /// The graph.
         graph: Key,
-        /// What they refer to.
+        /// The resource that they refer to.
         key: Key,
         /// How many.
         count: u64,
         /// Whether they were moved from the program to the graph.
         moved: bool,
     },
-    /// A graph or an executable graph was created from another graph, and holds what that one holds.
+    /// A graph or an executable graph was created from another graph, and holds the same resources.
     GraphCopied {
         /// The graph.
         from: Key,
@@ -351,14 +354,14 @@ pub enum Event {
     GraphAllocates {
         /// The graph; the captured stream, where the graph has no name yet.
         graph: Key,
-        /// What each launch allocates, with the caller that added the node.
+        /// The memory that each launch allocates, with the caller that added the node.
         made: Creation,
     },
     /// A node that frees was added to a graph. Nothing is freed before a launch.
     GraphFrees {
         /// As for [`Self::GraphAllocates`].
         graph: Key,
-        /// What each launch frees.
+        /// The memory that each launch frees.
         address: u64,
     },
     /// The capture of a stream ended.
@@ -379,12 +382,12 @@ pub enum Event {
     },
     /// The call that launches it returned.
     LaunchEnded {
-        /// What the ledger answered to the beginning.
+        /// The ledger's answer to the beginning of the call.
         ticket: Ticket,
         /// The driver's answer.
         error: CuResult,
     },
-    /// An executable graph does what `graph` says from now on, and refers to what that refers to.
+    /// From now on, an executable graph executes `graph`, and refers to the same resources.
     GraphUpdated {
         /// The executable graph.
         exec: Key,
@@ -408,8 +411,7 @@ pub enum Event {
         /// The memory's handle.
         handle: u64,
     },
-    /// A call that unmaps began, of one map or of several side by side; [`Self::ReleaseEnded`] ends
-    /// it.
+    /// A call began that unmaps one or several adjacent mappings; [`Self::ReleaseEnded`] ends it.
     UnmapBegan {
         /// The first address.
         address: u64,
@@ -418,8 +420,7 @@ pub enum Event {
         /// The caller.
         caller: Caller,
     },
-    /// The program declares that what is at an address, or has this handle, is freed by other code
-    /// from now on.
+    /// The program declares that other code will free the resource with this address or handle.
     HandedOver {
         /// The address or handle.
         address: u64,
@@ -456,7 +457,7 @@ pub enum Event {
         /// Its device.
         place: Place,
     },
-    /// A context ended, and what belongs to it ended with it.
+    /// A context ended, and the resources that belong to it ended with it.
     ContextDestroyed {
         /// Its number.
         context: ContextUid,
@@ -477,7 +478,7 @@ pub enum ContextEnd {
     LastRelease,
     /// `cuDevicePrimaryCtxReset`, `cudaDeviceReset`.
     Reset,
-    /// The program closed the device without having destroyed what belongs to it.
+    /// The program closed the device without having destroyed the objects that belong to it.
     DeviceDestroyed,
     /// The same for an instance.
     InstanceDestroyed,

@@ -1,4 +1,5 @@
-//! What all shards of the table share: the numbers of events, and the figures of the whole process.
+//! Data shared by all shards of the table: the numbers of events, and the figures of the whole
+//! process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,15 +19,15 @@ pub(super) struct Figures {
     pub(super) meters: Meters,
     /// The number of active watches.
     pub(super) watches: AtomicUsize,
-    /// Whether a live object ever had the handle of another one: only then is there more than one to
-    /// be looked for.
+    /// Whether a live object ever had the handle of another one: only then must a search look for
+    /// more than one.
     pub(super) has_copies: AtomicBool,
     /// Whether there ever was a pool: each check looks for pools, and most programs create none.
     pub(super) has_pools: AtomicBool,
 }
 
-/// Aligned so that it has its cache line, and the neighbouring line that processors prefetch, to
-/// itself.
+/// The alignment gives it exclusive use of its cache line and of the adjacent line that processors
+/// prefetch.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Padded<T>(pub(super) T);

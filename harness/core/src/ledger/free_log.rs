@@ -56,14 +56,14 @@ impl FreeLog {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records from now on each free of what these scopes created, with the time that `clock`
-    /// returns. Only the clock of the first call is used.
+    /// From now on, records each free of a resource that these scopes created, with the time that
+    /// `clock` returns. Only the clock of the first call is used.
     pub(super) fn begin(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         self.lock().scopes.extend(scopes);
         self.clock.get_or_init(|| clock);
     }
 
-    /// Forgets these scopes and the frees of what they created.
+    /// Forgets these scopes and the frees of their resources.
     pub(super) fn end(&self, scopes: &[ScopeId]) {
         let mut log = self.lock();
         log.scopes.retain(|scope| !scopes.contains(scope));

@@ -1,10 +1,10 @@
-//! What graphs and executable graphs hold besides their own handles: references to user objects,
-//! and the memory of their nodes.
+//! The resources that graphs and executable graphs hold besides their own handles: references to
+//! user objects, and the memory of their nodes.
 //!
 //! The memory of an alloc node is created by a launch and lives until something frees it: a free
 //! node of the same or another graph, or a plain free. Neither the graph's end nor the executable
-//! graph's end frees it. So a graph stores what a launch will allocate and free, and passes it on
-//! to what is made from it.
+//! graph's end frees it. So a graph stores what a launch will allocate and free, and passes this on
+//! to graphs that are created from it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,16 +21,16 @@ use super::scopes::Amount;
 #[derive(Debug, Default)]
 pub(super) struct Graphs(FxHashMap<Key, Graph>);
 
-/// What one graph holds.
+/// The resources that one graph holds.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Graph {
     /// The number of its references to each user object.
     objects: FxHashMap<Key, u64>,
-    /// What its nodes allocate and do not free.
+    /// The memory that its nodes allocate and do not free.
     allocations: Allocations,
     /// The addresses that its nodes free and do not allocate.
     frees: Vec<u64>,
-    /// Whether a launch frees what the previous launch left.
+    /// Whether a launch frees the memory left by the previous launch.
     auto_free: bool,
     /// The nodes that allocate and free, in the order in which they were added, if a log is kept.
     nodes: Vec<Node>,
@@ -80,14 +80,14 @@ impl Allocations {
     }
 }
 
-/// What a launch does to memory.
+/// The effect of a launch on memory.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// What it allocates and does not free.
+    /// The memory that it allocates and does not free.
     pub(super) allocations: Vec<Creation>,
     /// The addresses that it frees.
     pub(super) frees: Vec<u64>,
-    /// Whether it frees what the previous launch left.
+    /// Whether it frees the memory left by the previous launch.
     pub(super) auto_free: bool,
 }
 
@@ -195,8 +195,8 @@ impl Graphs {
         }
     }
 
-    /// Returns what the launch of an executable graph does to memory; `None` if it has no such
-    /// nodes.
+    /// Returns the effect that launching an executable graph has on memory; `None` if it has no
+    /// such nodes.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
@@ -207,13 +207,13 @@ impl Graphs {
         })
     }
 
-    /// Returns what `graph` holds.
+    /// Returns the resources that `graph` holds.
     pub(super) fn get(&self, graph: &Key) -> Option<&Graph> {
         self.0.get(graph)
     }
 
-    /// Records that `to` was made from `from` and holds the same. Returns what an earlier graph
-    /// with this handle held, whose end was missed.
+    /// Records that `to` was made from `from` and holds the same. Returns the resources of an
+    /// earlier graph with this handle whose end was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.0.get(from).cloned() else {
             return self.0.remove(&to);

@@ -26,20 +26,20 @@ pub(super) enum TableChange {
 #[derive(Debug, Default)]
 pub(super) struct SharedObjects {
     all: FxHashMap<Key, SharedObject>,
-    /// What the table must do now, in this order.
+    /// The changes that the table must make now, in this order.
     pub(super) changes: Vec<TableChange>,
 }
 
 #[derive(Debug)]
 struct SharedObject {
     /// The record of the call that created it, or of the last call that returned it again: a test
-    /// that opens an object that is already open, and does not close it, has leaked it as if it had
-    /// been the first.
+    /// that opens an object that is already open, and does not close it, has leaked it just like
+    /// the first one.
     record: Record,
     /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,
-    /// The sequence number of its first record, which tells it from a later object under the same
-    /// key.
+    /// The sequence number of its first record, which distinguishes it from a later object under
+    /// the same key.
     first: u64,
     /// The number of holds.
     count: u64,
@@ -165,7 +165,7 @@ impl SharedObjects {
         }
     }
 
-    /// Completes the call. Returns whether the object is gone for good.
+    /// Completes the call. Returns whether the object is gone.
     pub(super) fn commit(&mut self, taken: GivenBack) -> bool {
         let Some(object) = of(&mut self.all, &taken) else {
             return true;
@@ -198,14 +198,14 @@ impl SharedObjects {
         }
     }
 
-    /// Removes the object, whatever holds it.
+    /// Removes the object, regardless of its holders.
     pub(super) fn forget(&mut self, key: &Key) {
         self.all.remove(key);
     }
 }
 
-/// Returns the object that `taken` was released from. A function of one field, so that the other can
-/// be changed meanwhile.
+/// Returns the object that `taken` was released from. A function of one field, so that the other
+/// can be changed at the same time.
 fn of<'a>(
     all: &'a mut FxHashMap<Key, SharedObject>,
     taken: &GivenBack,

@@ -6,16 +6,15 @@ use serde::{Deserialize, Serialize};
 ///
 /// Taken from the documentation of
 /// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
-/// that is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each kind was
-/// created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
+/// the documentation is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each
+/// kind was created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
 /// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
-///
 /// Memory, streams, events, modules and external memory are freed, according to both the
-/// documentation and the driver. It is silent on page-locked memory, which is unmapped even if it
-/// is portable, and on registered memory, which can be registered again. It says that textures,
-/// surfaces, link states and external semaphores end; the driver's calls on dead ones prove
-/// nothing. What belongs to a device or an instance of Vulkan must end before these do: the API
-/// demands it.
+/// documentation and the driver. The documentation does not mention page-locked memory, which is
+/// unmapped even if it is portable, or registered memory, which can be registered again. It states
+/// that textures, surfaces, link states and external semaphores end; the driver's calls on
+/// destroyed ones prove nothing. Objects that belong to a Vulkan device or instance must be
+/// destroyed before it: the API requires this.
 const ENDS: bool = true;
 
 /// It belongs to a device or to the process: it outlives its context and must still be freed.
@@ -120,7 +119,7 @@ kinds! {
     /// `CUgreenCtx`: a context with part of a device's processors. It retains the primary context,
     /// which cannot even be reset while the green context is live.
     GreenContext = "green context", STAYS;
-    /// `CUuserObject`: what a graph keeps alive for the program.
+    /// `CUuserObject`: an object that a graph keeps alive for the program.
     UserObject = "user object", STAYS;
     /// A multicast object, `cuMulticastCreate`.
     Multicast = "multicast object", STAYS;
@@ -150,7 +149,7 @@ kinds! {
     Pipeline = "pipeline", ENDS;
     /// The layout of a pipeline.
     PipelineLayout = "pipeline layout", ENDS;
-    /// What was compiled for pipelines.
+    /// Code compiled for pipelines.
     PipelineCache = "pipeline cache", ENDS;
     /// A compiled part of a pipeline.
     PipelineBinary = "pipeline binary", ENDS;
@@ -196,7 +195,7 @@ kinds! {
     CommandsLayout = "indirect commands layout", ENDS;
     /// The pipelines among which such commands choose.
     ExecutionSet = "indirect execution set", ENDS;
-    /// What a validation layer has validated.
+    /// Cached results of a validation layer.
     ValidationCache = "validation cache", ENDS;
 }
 

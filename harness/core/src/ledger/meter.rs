@@ -1,9 +1,8 @@
-//! Meters what is allocated while somebody wants to know: the peak, what was live at the peak and
-//! since when, which allocations followed one another, and the number and the bytes of all.
-//!
-//! A budget meters what its scope allocates in one layer. A log meters everything in the process,
-//! what is live when it begins included, and keeps a bounded number of lifetimes. Without either, an
-//! event costs one additional load.
+//! Meters allocations on request: the peak, its contents and their age, which allocations followed
+//! one another, and the total number and bytes. A budget meters the allocations of its scope in one
+//! layer. A log meters everything in the process, including resources that are live when it begins,
+//! and keeps a bounded number of lifetimes. Without either, they cost one additional load per
+//! event.
 
 mod flow;
 mod reading;
@@ -34,11 +33,11 @@ pub(super) struct Meters {
 #[derive(Debug, Default)]
 pub(super) struct Running {
     by_scope: FxHashMap<ScopeId, Meter>,
-    /// The meters that count what a scope allocates: its own and those of its ancestors. A scope's
-    /// allocations may be freed after it has ended, so an entry stays while these meters are
-    /// active.
+    /// The meters that count the allocations of a scope: its own and those of its ancestors. A
+    /// scope's allocations may be freed after it has ended, so an entry stays while these meters
+    /// are active.
     counted_by: FxHashMap<ScopeId, Vec<ScopeId>>,
-    /// The logs, by the scope that asked for each.
+    /// The logs, by the scope that requested each.
     logs: FxHashMap<ScopeId, Log>,
 }
 
@@ -52,7 +51,7 @@ struct Log {
 
 type Flows = BTreeMap<(Layer, Place), Flow>;
 
-/// What one scope uses in one layer.
+/// The usage of one scope in one layer.
 #[derive(Debug)]
 struct Meter {
     layer: Layer,
@@ -66,7 +65,7 @@ impl Meters {
         self.meters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to meter what `scope` uses in `layer`.
+    /// Begins to meter the usage of `scope` in `layer`.
     pub(super) fn begin(&self, scope: ScopeId, layer: Layer) {
         let meter = Meter {
             layer,
@@ -79,8 +78,8 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Begins a log of everything for `scope`, with what is live now. The caller holds the locks of
-    /// all records.
+    /// Begins a log of everything for `scope`, starting with the resources that are live now. The
+    /// caller holds the locks of all records.
     pub(super) fn begin_log<'a>(&self, scope: ScopeId, live: impl Iterator<Item = &'a Record>) {
         let mut log = Log::default();
         for record in live.filter(|record| !record.made.kind.is_handle()) {
@@ -91,7 +90,7 @@ impl Meters {
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts what `inner`, which has not allocated yet, uses for `outer` as well.
+    /// Counts the usage of `inner`, which has not allocated yet, for `outer` as well.
     pub(super) fn nest(&self, inner: ScopeId, outer: ScopeId) {
         if self.running.load(Ordering::Relaxed) == 0 {
             return;
@@ -108,8 +107,8 @@ impl Meters {
         }
     }
 
-    /// Ends a scope's meter, if it has one. What the scope has left still counts for its ancestors
-    /// until it is freed.
+    /// Ends a scope's meter, if it has one. Resources that the scope has left still count for its
+    /// ancestors until they are freed.
     pub(super) fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         if self.running.load(Ordering::Relaxed) == 0 {
             return Vec::new();

@@ -127,7 +127,7 @@ impl Layer {
     ///
     /// # Panics
     ///
-    /// If there are tens of thousands of names, or if the global allocator asks while its name is
+    /// Panics if there are tens of thousands of names, or if the global allocator asks while its name is
     /// being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {

@@ -61,7 +61,7 @@ enum DroppedBy {
     Map(u64, MappedRange),
 }
 
-/// What holds an object.
+/// The holders of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// How many times its handles must still be released.
@@ -115,7 +115,8 @@ impl Physical {
     /// Records that the object of `handle` is mapped at `bytes` from `address` on.
     pub(super) fn mapped(&mut self, address: u64, bytes: u64, handle: u64, now: u64) {
         let end = address.saturating_add(bytes);
-        // The driver maps no address twice, so whatever is still recorded here was unmapped unseen.
+        // The driver maps no address twice, so any mapping still recorded here was unmapped without
+        // being seen.
         for old in self.overlapping(address, end) {
             if let Some(map) = self.maps.remove(&old) {
                 self.lose(map.object, 1);
@@ -165,7 +166,7 @@ impl Physical {
         dropped
     }
 
-    /// Completes a successful call. Returns whether the object is gone for good.
+    /// Completes a successful call. Returns whether the object is gone.
     pub(super) fn commit(&mut self, dropped: Dropped) -> bool {
         self.holds.commit(dropped.taken)
     }
@@ -200,8 +201,8 @@ impl Physical {
     }
 
     /// Handles a successful release of `key`, for which nothing was known at its beginning with the
-    /// event `began`: a hold that is older has been restored by a failed call meanwhile, and is
-    /// removed. Returns whether there was one.
+    /// event `began`: an older hold was restored by a failed call in the meantime, and is removed.
+    /// Returns whether there was one.
     pub(super) fn released_unknown(&mut self, key: &Key, began: u64) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value());

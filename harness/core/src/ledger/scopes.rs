@@ -1,4 +1,4 @@
-//! What is kept for each open scope besides its records.
+//! The data kept for each open scope besides its records.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{Creation, ScopeId};
 use super::name::Place;
 
-/// A count and its bytes: of what is live, or of what a call site had left after a round.
+/// A count and its bytes: of live resources, or of resources that a call site had left after a
+/// round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
@@ -35,7 +36,7 @@ impl Amount {
         }
     }
 
-    /// Returns what remains of this without `other`.
+    /// Returns this minus `other`.
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self {
@@ -62,9 +63,9 @@ impl Amount {
 struct ScopeState {
     /// The event with which it began.
     since: u64,
-    /// What it freed that existed before it.
+    /// Records that it freed and that existed before it.
     freed_earlier: Amount,
-    /// What it created and handed over.
+    /// Records that it created and handed over.
     handed_over: Amount,
     /// How many times it retained primary contexts, minus its releases. They are shared by the whole
     /// process, so a retain without a release is not a leak, but it deserves a note.
@@ -94,7 +95,7 @@ impl OpenScopes {
         is_new
     }
 
-    /// Closes a scope and returns what it freed that existed before it.
+    /// Closes a scope and returns the records freed by it that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = self.lock().remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
@@ -109,8 +110,8 @@ impl OpenScopes {
         Some(self.lock().get(&scope)?.since)
     }
 
-    /// Records that a scope freed what another one created with the event `sequence`. A nested
-    /// scope may have freed an outer one's resource.
+    /// Records that a scope freed a resource that another scope created with the event `sequence`.
+    /// A nested scope may have freed an outer one's resource.
     pub(super) fn freed(&self, scope: ScopeId, sequence: u64, made: &Creation) {
         let mut open = self.lock();
         if let Some(open) = open.get_mut(&scope).filter(|open| sequence < open.since) {
@@ -118,7 +119,7 @@ impl OpenScopes {
         }
     }
 
-    /// Records that a scope handed over what it created. Returns whether it is open.
+    /// Records that a scope handed over a resource that it created. Returns whether it is open.
     pub(super) fn handed_over(&self, made: &Creation) -> bool {
         let mut open = self.lock();
         let open = open.get_mut(&made.caller.scope);
@@ -133,7 +134,7 @@ impl OpenScopes {
         }
     }
 
-    /// Returns what the scopes for which `wanted` holds have created and handed over.
+    /// Returns the records that the scopes satisfying `wanted` have created and handed over.
     pub(super) fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let open = self.lock();
         let wanted = open.iter().filter(|(scope, _)| wanted(**scope));

@@ -55,7 +55,7 @@ pub struct LineNumber(u32);
 
 impl LineNumber {
     /// Returns the word for a frame at this line; `outermost` if compiled code, not another line,
-    /// called what is evaluated there.
+    /// called the code that is evaluated there.
     #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
@@ -82,7 +82,7 @@ pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     lines.get(word & !(TAG | OUTERMOST)).cloned()
 }
 
-/// Shared by the process, like the addresses beside them.
+/// Shared by the process, like the addresses next to them.
 static KNOWN: Mutex<Option<InternedLines>> = Mutex::new(None);
 
 #[derive(Debug, Default)]

@@ -47,8 +47,8 @@ pub(super) struct Shard {
 /// A position in the entries of a shard.
 pub(super) type Index = u32;
 
-/// What is known under one key. Drivers soon reuse a freed address, so an entry keeps its key for a while:
-/// inserting and removing a key costs more than everything else here.
+/// The state kept under one key. Drivers soon reuse a freed address, so an entry keeps its key for
+/// a while: inserting and removing a key costs more than everything else here.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: Record,
@@ -76,7 +76,7 @@ pub(super) struct ShardUsage {
 /// How many free entries a shard keeps at least.
 pub(super) const MIN_FREE: usize = 64;
 
-/// Why a record is added.
+/// The reason for which a record is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entering {
     /// It was created.
@@ -128,8 +128,8 @@ impl Shard {
         live.map(|entry| &entry.record)
     }
 
-    /// Makes a record live, which no figure counts yet. Returns its position, and the live record that
-    /// was under its key.
+    /// Makes a record live that no figure counts yet. Returns its position, and the live record
+    /// that was under its key.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -352,7 +352,7 @@ impl Shard {
         self.index.len()
     }
 
-    /// Panics unless each entry is known in one way: under its key, or as unused.
+    /// Panics unless each entry is either registered under its key or unused.
     pub(super) fn assert_consistent(&self) {
         let indexed = self.index.values();
         let free = indexed.filter(|it| self.entries[**it as usize].state == State::Free);

@@ -1,5 +1,5 @@
-//! Resources with more than one owner: reference-counted objects, physical memory, and what graphs
-//! refer to.
+//! Resources with more than one owner: reference-counted objects, physical memory, and resources
+//! that graphs refer to.
 //!
 //! They are kept apart from the table because one call may change several records here, and one
 //! record may need several calls to go. One lock guards all of them: these calls are rare, and slow
@@ -37,7 +37,7 @@ pub(super) struct SharedFree {
     /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
     /// As in a free of a resource with one owner: the beginning of the last free that found nothing
-    /// under this key and succeeded meanwhile.
+    /// under this key and has succeeded in the meantime.
     freed_by: u64,
 }
 
@@ -84,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// Returns what the table must do now, once. Their order does not matter between the two, because
-    /// one call never changes both.
+    /// Returns the pending changes to the table, once. Their order does not matter between the two,
+    /// because one call never changes both.
     pub(super) fn changes(&mut self) -> impl Iterator<Item = TableChange> + use<> {
         let of_physical = mem::take(&mut self.physical.holds.changes);
         let of_counted = mem::take(&mut self.counted.changes);
@@ -161,7 +161,7 @@ impl Shared {
         self.refer_instead(&to, before);
     }
 
-    /// Records that an executable graph refers to what `graph` refers to.
+    /// Records that an executable graph refers to the same resources as `graph`.
     pub(super) fn graph_updated(&mut self, exec: Key, graph: &Key) {
         let before = self.graphs.updated(exec, graph);
         self.refer_instead(&exec, Some(before));
@@ -179,7 +179,7 @@ impl Shared {
         }
     }
 
-    /// Completes a successful call. Returns the records that are gone for good.
+    /// Completes a successful call. Returns the records that are gone.
     pub(super) fn commit(&mut self, free: SharedFree) -> Vec<Record> {
         let mut gone = Vec::new();
         for dropped in free.physical {
@@ -193,7 +193,7 @@ impl Shared {
         gone
     }
 
-    /// Restores what a failed call released. Returns its first record.
+    /// Restores the resource that a failed call released. Returns its first record.
     pub(super) fn put_back(&mut self, free: SharedFree) -> Option<Record> {
         let first = free.records().next().copied();
         for dropped in free.physical {

@@ -19,7 +19,7 @@ type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 
 thread_local! {
     /// The backtraces that this thread met last, by their hash. A program allocates at the same
-    /// lines again and again, from many threads at once: without this cache all of them would
+    /// lines again and again, from many threads at once; without this cache all of them would
     /// contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
     /// compares the frames. It has no destructor, like everything that a wrapper touches.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };

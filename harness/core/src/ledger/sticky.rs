@@ -1,4 +1,4 @@
-//! The errors that break a context: once a call returned one, every later call in the process
+//! The errors that break a context: after a call has returned one, every later call in the process
 //! returns it too.
 
 use super::event::CuResult;

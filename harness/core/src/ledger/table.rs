@@ -162,9 +162,8 @@ impl Table {
         }
     }
 
-    /// Ends the free with this ticket.
-    ///
-    /// `is_done`: whether nothing else is to be done if it has freed this record.
+    /// Ends the free with this ticket. `is_done`: whether nothing else remains to be done if it has
+    /// freed this record.
     pub(super) fn end_free(
         &self,
         ticket: Ticket,

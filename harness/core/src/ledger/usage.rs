@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::event::Creation;
 use super::name::{Layer, Place};
 
-/// What is counted together: the bytes of a layer at a place, or the handles that belong to a
-/// place.
+/// A group of resources that is counted together: the bytes of a layer at a place, or the handles
+/// that belong to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageKey {
     /// The layer; `None` for handles.
@@ -43,9 +43,9 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// One figure, which all threads change. It is aligned so that it has its cache line, and the
-/// neighbouring line that processors prefetch, to itself. It wraps, because a recording may contain
-/// any size.
+/// One figure, which is changed by all threads. Its alignment gives it exclusive use of its cache
+/// line and of the adjacent line that processors prefetch. It wraps, because a recording may
+/// contain any size.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Gauge {

@@ -12,16 +12,16 @@ pub struct Budget {
     pub limit: Limit,
     /// The limit, in bytes or allocations.
     pub allowed: u64,
-    /// What the test reached.
+    /// The amount that the test reached.
     pub reached: u64,
-    /// The source lines that contributed, the largest first; for bytes, what was live at the peak. They
-    /// add up to what the test reached. If there are many, the last entry is the sum of the rest. None
-    /// for a reserve.
+    /// The source lines that contributed, the largest first; for bytes, those live at the peak.
+    /// They add up to the amount that the test reached. If there are many, the last entry is the
+    /// sum of the rest. None for a reserve.
     pub shares: Vec<Share>,
     /// For bytes, the call that reached the peak; none if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// For what is counted over the whole test, which allocations one buffer could have served.
+    /// For amounts counted over the whole test, the allocations that could have shared one buffer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reusable: Vec<Reusable>,
 }
@@ -36,8 +36,8 @@ pub struct Share {
     pub bytes: u64,
     /// `src/optim.rs:88`, or `12 other lines`.
     pub at: String,
-    /// For what was live at a peak, the calls that allocated the first and the last of it; none if all
-    /// of it was live before the run.
+    /// For allocations live at a peak, the calls that made the first and the last of them; none if
+    /// all were live before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// How many of them were live before the run.

@@ -9,7 +9,7 @@ use crate::escape;
 use crate::ledger::{Amount, Kind, Layer, Place};
 use crate::units::{amount, count, exact_size, listed, noun, quantity, with_size};
 
-/// Formats as one line: the kind of the finding, what it is about, the device and the call site.
+/// Formats as one line: the kind of the finding, its subject, the device and the call site.
 ///
 /// ```
 /// # use gpu_leak_core::ledger::{Kind, Layer, Place};
@@ -29,7 +29,7 @@ use crate::units::{amount, count, exact_size, listed, noun, quantity, with_size}
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.kind.name(), self.what())?;
-        // The memory of the host is named as such.
+        // Host memory is labelled as host memory.
         if self.place != Place::HOST {
             write!(out, ", on {}", escape::name(&self.place.to_string()))?;
         }
@@ -53,7 +53,7 @@ impl Finding {
         site.user_frame()?.file.clone()
     }
 
-    /// Returns what a finding is about: `2 × 512 KiB device memory, stream-ordered`.
+    /// Returns the subject of a finding: `2 × 512 KiB device memory, stream-ordered`.
     #[must_use]
     pub fn what(&self) -> String {
         if let Some(budget) = &self.budget {
@@ -94,7 +94,7 @@ impl Finding {
         (total == self.amount()).then(|| listed(&sizes))
     }
 
-    /// Returns what a passage has to do with it: `for comparison: others were freed here`.
+    /// Returns the relation of a passage to the finding: `for comparison: others were freed here`.
     #[must_use]
     pub fn says(&self, passage: &Passage) -> String {
         let (created, freed) = self.verbs();
@@ -168,7 +168,7 @@ fn allocator(finding: &Finding) -> String {
 }
 
 impl Companion {
-    /// Returns what it is about: `2 streams`, `1 allocation of pinned memory`.
+    /// Returns its subject: `2 streams`, `1 allocation of pinned memory`.
     #[must_use]
     pub fn what(&self) -> String {
         several(self.resource, self.count)
@@ -176,7 +176,7 @@ impl Companion {
 }
 
 impl Consequence {
-    /// Returns what it is about: `2 streams`, `1 allocation of linear memory, 32.0 MiB`.
+    /// Returns its subject: `2 streams`, `1 allocation of linear memory, 32.0 MiB`.
     #[must_use]
     pub fn what(&self) -> String {
         with_size(several(self.resource, self.count), self.bytes)

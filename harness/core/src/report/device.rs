@@ -1,10 +1,10 @@
-//! What a device held before a check and after it.
+//! The usage of a device before and after a check.
 
 use serde::{Deserialize, Serialize};
 
 use crate::ledger::Place;
 
-/// What a device held, with a row for each layer.
+/// The usage of a device, with a row for each layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceTable {
@@ -20,7 +20,7 @@ pub struct DeviceTable {
     pub whole: Option<WholeDevice>,
 }
 
-/// The memory in use on a device by all its users, and what is known about the difference. This is
+/// The memory in use on a device by all its users, and the known parts of the difference. This is
 /// advice that no verdict depends on, because the driver and other processes hold memory as well.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -59,7 +59,7 @@ pub struct Row {
 }
 
 named! {
-    /// What a row counts.
+    /// The unit that a row counts.
     #[derive(
         Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize,
     )]
@@ -76,7 +76,7 @@ named! {
 }
 
 named! {
-    /// What a part of a device's memory is for.
+    /// The purpose of a part of a device's memory.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
     #[serde(rename_all = "kebab-case")]
@@ -84,7 +84,7 @@ named! {
     pub enum Purpose {
         /// Allocated through the driver.
         Driver = "driver",
-        /// Held by stream-ordered pools beyond what they have handed out.
+        /// Held by stream-ordered pools in addition to the memory that they have handed out.
         PoolReserve = "pool reserve",
         /// Reserved for graphs.
         GraphReserve = "graph reserve",
@@ -103,7 +103,7 @@ named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Part {
-    /// What this part is for.
+    /// The purpose of this part.
     pub purpose: Purpose,
     /// The change in bytes; negative if it is less than before.
     pub bytes: i64,

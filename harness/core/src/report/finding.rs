@@ -41,11 +41,11 @@ pub struct Finding {
     /// finding, at most three places; empty if that is unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
-    /// If there are none: what else the same function created, and where it was freed in that run, at
-    /// most two.
+    /// If there are none: other resources that the same function created, and where they were freed
+    /// in that run, at most two.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<Companion>,
-    /// What else is left that the same calls created: a buffer's events, a handle's workspace.
+    /// Other leaked resources that the same calls created: a buffer's events, a handle's workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
     /// Whether this is such a consequence of another finding, with which it is reported.
@@ -60,15 +60,16 @@ pub struct Finding {
     /// How its context ended, if only that freed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// What further runs of the body showed; none if there were none.
+    /// The results of further runs of the body; none if there were none.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
-    /// What was held after each round, for [`FindingKind::Grew`].
+    /// The usage after each round, for [`FindingKind::Grew`].
     pub rounds: Vec<Amount>,
     /// The limit that was exceeded, for [`FindingKind::OverBudget`].
     pub budget: Option<Budget>,
-    /// What allows them to stay, for [`FindingKind::Allowed`]; none if no entry is needed.
+    /// The entry that allows them to stay, for [`FindingKind::Allowed`]; none if no entry is
+    /// needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<AllowedBy>,
     /// The entry that would allow them if they were fewer: `gpu-leak-check.toml:12`.
@@ -81,7 +82,7 @@ pub struct Finding {
     /// copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
-    /// Why it is unknown what leads to them, if there was a search.
+    /// Why their holders are unknown, if there was a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_searched: Option<String>,
     /// If nothing leads to them: the heap blocks that still contain the address of one. Known only for
@@ -95,7 +96,7 @@ pub struct Finding {
     /// Lines of the program that show how it came about, besides its own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passages: Vec<Passage>,
-    /// Lines that have to do with what leads to them, which say more than those.
+    /// Lines about their holders, which are more informative than the passages above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_at: Vec<Passage>,
     /// Further facts, one sentence each.
@@ -134,7 +135,7 @@ impl Finding {
     }
 
     /// Whether it is about something that was still there at the end, unlike a limit that was
-    /// exceeded meanwhile.
+    /// exceeded during the run.
     #[must_use]
     pub fn is_left(&self) -> bool {
         let is_left = !matches!(
@@ -174,14 +175,14 @@ impl Finding {
         passages.chain(&self.held_at)
     }
 
-    /// Returns what creates and what frees these resources: `allocated` and `freed`.
+    /// Returns the verbs for creating and freeing these resources: `allocated` and `freed`.
     #[must_use]
     pub fn verbs(&self) -> (&'static str, &'static str) {
         self.resource.map_or(("allocated", "freed"), verbs)
     }
 }
 
-/// Returns what creates and what frees a resource of this kind.
+/// Returns the verbs for creating and freeing a resource of this kind.
 #[must_use]
 pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
     match kind.is_handle() {
@@ -190,7 +191,7 @@ pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
     }
 }
 
-/// The end of a context that freed what the program had not.
+/// The end of a context that freed resources which the program had not freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Ended {
@@ -204,7 +205,7 @@ pub struct Ended {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Passage {
-    /// What they have to do with a finding.
+    /// Their relation to a finding.
     pub what: PassageKind,
     /// The first line.
     pub frame: Frame,
@@ -212,7 +213,8 @@ pub struct Passage {
     pub until: u32,
 }
 
-/// What lines have to do with a finding. *Others* are its siblings or, if it has none, its companions.
+/// The relation of lines to a finding. *Others* are its siblings or, if it has none, its
+/// companions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -236,11 +238,11 @@ pub enum PassageKind {
     UsesHolder,
     /// Allocated a block of the cycle that holds it.
     InCycle,
-    /// Dropped or cleared what held it.
+    /// The call that dropped or cleared its owner.
     DropsHolder,
 }
 
-/// What allows something to stay. It is displayed as the sentence in a report.
+/// The entry or code that allows a resource to stay. It is displayed as the sentence in a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedBy {
@@ -300,7 +302,7 @@ pub struct Sibling {
     pub allocated_from: Option<String>,
 }
 
-/// Something else that was created by the same function through the same callers as what a finding is about,
+/// Another resource that the same function created through the same callers as those of a finding,
 /// and that was freed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
@@ -315,7 +317,7 @@ pub struct Companion {
     pub freed_at: String,
 }
 
-/// Something that is left because what a finding is about is left.
+/// A resource that leaks because the resource of a finding leaks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Consequence {
@@ -352,7 +354,7 @@ pub struct FailedRelease {
     pub site: Site,
 }
 
-/// What further runs of the body showed about a finding.
+/// The results of further runs of the body for a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -381,7 +383,7 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// What the second of two runs left, if the first left it too.
+    /// The amount that the second of two runs left, if the first left it too.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

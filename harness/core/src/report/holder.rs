@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A place in the program that leads to what a finding is about.
+/// A place in the program that leads to the resources of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Holder {
@@ -57,13 +57,14 @@ pub enum HolderKind {
     Stack,
 }
 
-/// Heap blocks that lead to what a finding is about, although nothing leads to them.
+/// Heap blocks that lead to the resources of a finding, although nothing leads to these blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Enclosing {
     /// How many blocks: one contains the address, and each of the others leads to the one before it.
     pub blocks: u32,
-    /// Whether they lead to each other in cycles: the first of each to the last.
+    /// Whether they lead to each other in cycles, that is, the first block of each cycle leads to
+    /// its last.
     pub is_cycle: bool,
     /// Where they were allocated, the one with the address first, each location once:
     /// `Node::new (src/node.rs:20)`.

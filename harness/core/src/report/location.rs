@@ -23,7 +23,7 @@ impl Site {
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
-    /// Whether frames are known, but no source line of any.
+    /// Whether there are frames, none of which has a known source line.
     #[must_use]
     pub fn lacks_lines(&self) -> bool {
         let is_theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
@@ -109,8 +109,9 @@ impl Site {
         frames.find(|frame| frame.file != wrapper.file)
     }
 
-    /// Returns the same site as seen by the caller of such a wrapper, if it is a function of its own: a method
-    /// belongs to what it allocates for, and a closure to the function that wrote it.
+    /// Returns the same site as seen by the caller of such a wrapper, if the wrapper is a free
+    /// function: a method belongs to the object it allocates for, and a closure to the function
+    /// that contains it.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
@@ -147,8 +148,8 @@ impl Frame {
         is_of_test(self.function.as_deref().unwrap_or_default(), test)
     }
 
-    /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file says of which module the function
-    /// is.
+    /// Formats a frame as a caller: `Adam::step (src/optim.rs:88)`. The file shows which module the
+    /// function belongs to.
     #[must_use]
     pub fn shown(&self) -> String {
         match position(self) {
@@ -219,8 +220,8 @@ fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
         })
 }
 
-/// Whether the name would add nothing: that of a file's top level, or of a closure whose path the line
-/// tables lack.
+/// Whether the name would be redundant: that of a file's top level, or of a closure whose path the
+/// line tables lack.
 fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     path.starts_with('{') || is_top_level(path)

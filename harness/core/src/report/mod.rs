@@ -1,4 +1,4 @@
-//! What a check found, as data: everything that is printed or written comes from these types.
+//! The results of a check, as data: everything that is printed or written comes from these types.
 
 /// Defines an enum whose values have names.
 macro_rules! named {

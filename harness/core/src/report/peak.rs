@@ -1,4 +1,4 @@
-//! What a layer held at its peak, and which of its allocations followed one another.
+//! The contents of a layer's peak, and which of its allocations followed one another.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,10 +25,11 @@ pub struct Peak {
     pub call: u64,
     /// The number of these calls during the run; 0 for a program that was watched from outside.
     pub calls: u64,
-    /// What was live then by source line, the largest first. If there are more than a hundred lines,
-    /// the last entry is the sum of the rest.
+    /// The memory live then, by source line, the largest first. If there are more than a hundred
+    /// lines, the last entry is the sum of the rest.
     pub lines: Vec<Share>,
-    /// Which allocations of the run one buffer could have served, those that would save most first.
+    /// Allocations of the run that could have shared one buffer, those with the largest savings
+    /// first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reusable: Vec<Reusable>,
 }
@@ -43,13 +44,13 @@ pub struct Reusable {
     pub each: u64,
     /// The number of allocations.
     pub count: u64,
-    /// The number of buffers that could serve them all: one for each thread, stream and chain of
+    /// The number of buffers that would be enough: one for each thread, stream and chain of
     /// callers.
     pub buffers: u64,
 }
 
-/// The memory of a graph whose allocations follow one another, but have addresses of their own: the graph
-/// holds all of it at once.
+/// The memory of a graph whose allocations follow one another, but have separate addresses: the
+/// graph holds all of it at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct GraphMemory {
@@ -64,8 +65,8 @@ pub struct GraphMemory {
 }
 
 impl GraphMemory {
-    /// Returns for example `a graph on cuda:0 holds 3.00 GiB at once, although at most 1.00 GiB of it is
-    /// allocated and not yet freed in the order in which its nodes were added: …`.
+    /// Returns for example `a graph on cuda:0 holds 3.00 GiB at once, although running its nodes in
+    /// the order in which they were added would need at most 1.00 GiB; …`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter().map(|share| {
@@ -86,7 +87,7 @@ impl GraphMemory {
 }
 
 impl Reusable {
-    /// Returns how many allocations fewer there are if buffers are reused.
+    /// Returns how many allocations the reuse of buffers would save.
     #[must_use]
     pub const fn saved(&self) -> u64 {
         self.count.saturating_sub(self.buffers)
@@ -115,7 +116,7 @@ impl Reusable {
 }
 
 impl Peak {
-    /// Returns for example `the peak of 73.4 MiB of driver on cuda:0 was reached by call 98 of 100`.
+    /// Returns for example `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of 100`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let peak = format!(

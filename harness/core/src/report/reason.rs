@@ -14,8 +14,8 @@ macro_rules! codes {
                 #[serde(rename = $name)]
                 $code,
             )*
-            /// A code of a later release, in a file that it wrote. The reason's sentences say what
-            /// it means.
+            /// A code of a later release, in a file that it wrote. The reason's sentences explain
+            /// it.
             #[serde(rename = "unknown", other)]
             Unknown,
         }
@@ -43,10 +43,10 @@ codes! {
     Backend = "backend",
     /// The driver was initialised before its calls could be intercepted.
     Unheard = "unheard",
-    /// A variant of a watched function was called that this release does not know, or a function of more
-    /// drivers or layers than it tells apart.
+    /// The program called a variant of a watched function that this release does not know, or a
+    /// function that more drivers or layers provide than this release can distinguish.
     UnheardFunction = "unheard-function",
-    /// A library was bound to the driver bypassing the harness.
+    /// A library was bound directly to the driver, bypassing the harness.
     UnheardLibrary = "unheard-library",
     /// The harness failed while it processed a call.
     HarnessFailed = "harness-failed",
@@ -58,9 +58,9 @@ codes! {
     Shared = "shared",
     /// The body could not be run a second time, so its findings could not be confirmed.
     NotRepeatable = "not-repeatable",
-    /// A freed address was live at two places, and the free did not say which one it meant.
+    /// A freed address was live at two places, and the free did not name the place.
     AmbiguousFree = "ambiguous-free",
-    /// The check's runs were given up before its end.
+    /// The check was abandoned before it was complete.
     Unfinished = "unfinished",
     /// The process ended inside the check.
     ProcessEnded = "process-ended",
@@ -75,7 +75,7 @@ pub struct Reason {
     /// A stable code: `no-gpu`, `poisoned`, `no-probe`. `cargo gpu-leak explain` explains each.
     #[cfg_attr(feature = "schemars", schemars(with = "String"))]
     pub code: Code,
-    /// One sentence: what is wrong.
+    /// One sentence that describes the problem.
     pub what: String,
     /// One sentence: what to do about it.
     pub remedy: String,

@@ -30,11 +30,11 @@ pub struct Library {
     pub file: Option<String>,
     /// The framework that called it: `libtorch`.
     pub called_by: Option<String>,
-    /// What it is known to keep.
+    /// The memory that it is known to keep.
     pub known: Option<Known>,
 }
 
-/// An entry of the table of what libraries keep.
+/// An entry in the table of memory that libraries keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Known {
@@ -42,7 +42,7 @@ pub struct Known {
     pub table: u32,
     /// The entry: `cublas-handle`.
     pub row: String,
-    /// A sentence that says what is kept, how long, and what to do.
+    /// A sentence that describes the kept memory, for how long it is kept, and what to do.
     pub says: String,
 }
 

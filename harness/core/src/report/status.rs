@@ -97,7 +97,8 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: first what fails a test, then what could not be judged, then the rest.
+    /// Returns its rank: first the kinds that fail a test, then those that could not be judged,
+    /// then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Found(kind) if kind.is_failure() => (0, Some(kind)),

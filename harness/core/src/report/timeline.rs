@@ -66,10 +66,10 @@ pub struct Course {
     /// The points in the order of their calls, at most about 250. Reserved bytes have only the
     /// values that were read: before the body, at its end and after it.
     pub points: Vec<Point>,
-    /// If the run had a log, what was allocated and freed, in the order of the calls.
+    /// If the run had a log, the allocations and frees, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<LoggedAllocation>,
-    /// How many others there were: a log that is full loses the smaller half.
+    /// How many others there were: when the log is full, the smaller half is dropped.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub lost: u64,
 }
@@ -89,8 +89,9 @@ impl Course {
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);
 
-/// An allocation: `[line, bytes, allocated, freed]`. The line is an index of [`Timeline::lines`]. The
-/// calls are those that allocated and freed it, where 0 is before the run and never in it.
+/// An allocation: `[line, bytes, allocated, freed]`. The line is an index of [`Timeline::lines`].
+/// The calls are those that allocated and freed it, where 0 means before the run or never during
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct LoggedAllocation(pub usize, pub u64, pub u64, pub u64);

@@ -1,5 +1,5 @@
-//! The entries of the attribute and of the configuration file that let something stay, and what
-//! they match.
+//! The entries of the attribute and of the configuration file that let a resource stay, and the
+//! patterns they match.
 
 mod date;
 mod inlined;
@@ -38,7 +38,7 @@ pub struct Suppression {
     pub stands_in: String,
 }
 
-/// What an entry matches, with the wildcards `*` and `?`.
+/// The pattern of an entry, with the wildcards `*` and `?`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -64,7 +64,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// If there is no such kind; the message lists them.
+    /// Returns an error if there is no such kind; the message lists them.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         let kinds = [
             Self::Site,
@@ -157,7 +157,7 @@ fn is_fingerprint(text: &str) -> bool {
 }
 
 impl Suppression {
-    /// Creates an attribute's entry for what `matches`.
+    /// Creates an attribute's entry for resources that match `matches`.
     pub fn of_pattern(matches: Pattern) -> Self {
         Self {
             matches,

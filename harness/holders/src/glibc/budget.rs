@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// A time limit by the wall clock, because the search delays a report on a busy machine too. Once
-/// it is spent it stays spent.
+/// it has run out, it stays that way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     end: Duration,
@@ -25,7 +25,7 @@ impl Budget {
         }
     }
 
-    /// A limit of an eighth of the time that is left now, and of `most`.
+    /// A limit of an eighth of the remaining time, but at most `most`.
     pub(super) fn part(self, most: Duration) -> Self {
         let left = self.end.saturating_sub((self.now)());
         Self::by(self.now, most.min(left / 8))

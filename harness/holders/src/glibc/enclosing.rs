@@ -51,13 +51,14 @@ fn block_at(blocks: &[Range<u64>], address: u64) -> Option<usize> {
     blocks[at].contains(&address).then_some(at)
 }
 
-/// Returns the shortest way from `first` to a block to which none leads or, if there is none, back to itself.
+/// Returns the shortest path from `first` to a block to which no other block leads or, if there is
+/// none, back to itself.
 fn outwards(
     first: usize,
     led_to_by: &FxHashMap<usize, Vec<usize>>,
     blocks: &[Range<u64>],
 ) -> Enclosing {
-    // For each block on the way, the one that it leads to.
+    // For each block on the path, the one that it leads to.
     let mut inner: FxHashMap<usize, usize> = FxHashMap::default();
     let mut met: FxHashSet<usize> = FxHashSet::from_iter([first]);
     let mut queue = VecDeque::from([first]);

@@ -29,7 +29,7 @@ const OTHERS: u64 = 16 << 20;
 /// Where an arena is in its first region. Each of its regions is aligned to their largest size.
 const ARENA: u64 = 0x30;
 const LARGEST_OF_ARENA: u64 = 64 << 20;
-/// How many blocks with mappings of their own are looked at in a region.
+/// How many blocks with separate mappings are examined in a region.
 const MOST_MAPPED: u32 = 16;
 /// How many headers in a row must be consistent.
 const ROW: u32 = 3;
@@ -39,7 +39,7 @@ const ROW: u32 = 3;
 pub(super) struct Heap {
     /// The numbers of their pages, in order.
     regions: Vec<Range<u64>>,
-    /// What other regions may be than an allocator's, by their first pages.
+    /// The possible types of a region that is not an allocator's, judged by its first pages.
     others: FxHashMap<u64, Other>,
     /// The addresses of the main arena, if they are known: those below the program break.
     main: Option<Range<u64>>,
@@ -49,14 +49,14 @@ pub(super) struct Heap {
 #[derive(Debug)]
 struct Around {
     region: Range<u64>,
-    /// The part of it in which there are blocks without mappings of their own. Regions may be beside each other,
-    /// but a block is in one of them.
+    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but a
+    /// block is in only one of them.
     of_arena: Range<u64>,
     /// Whether that is the main arena, if it is known.
     is_main: Option<bool>,
 }
 
-/// What a region may be that has no blocks.
+/// The possible types of a region without blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Other {
     /// It continues a library's variables.
@@ -77,8 +77,8 @@ impl Heap {
         }
     }
 
-    /// The same, where the regions that begin at the pages `others` may be something else than an allocator's. They
-    /// may be both: the kernel joins neighbours.
+    /// The same, if the regions that begin at the pages `others` may not be an allocator's. They
+    /// may be both, because the kernel merges adjacent mappings.
     pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
     }
@@ -91,7 +91,8 @@ impl Heap {
         }
     }
 
-    /// Returns what a region without blocks is, judged by its size and position; `None` if it is an allocator's.
+    /// Returns the type of a region without blocks, judged by its size and position; `None` if it
+    /// is an allocator's.
     pub(super) fn other(&self, region: &Range<u64>) -> Option<Other> {
         let bytes = region.end - region.start;
         // These belong to the loader and to threads.
@@ -154,8 +155,8 @@ impl Heap {
     }
 }
 
-/// Returns the block with `address` in it if it is one of the first in its region and each has a mapping of its own:
-/// something may point far behind its header.
+/// Returns the block with `address` in it if it is one of the first in its region and each has a
+/// separate mapping: something may point far beyond its header.
 fn mapped_block<M: Memory>(
     address: u64,
     region: &Range<u64>,
@@ -172,7 +173,8 @@ fn mapped_block<M: Memory>(
     None
 }
 
-/// Whether a region begins as glibc's do: with the address of its arena, or with a block that has a mapping of its own.
+/// Whether a region begins as glibc's do: with the address of its arena, or with a block that has a
+/// separate mapping.
 pub(super) fn is_of_glibc<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
     let arena = pages.word(region.start).unwrap_or(0);
     let is_arena = arena

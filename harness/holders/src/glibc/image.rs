@@ -193,7 +193,8 @@ impl Image {
         let Some((name, _)) = path.split_once("::") else {
             return Vec::new();
         };
-        // The names of a file come from megabytes of text: all at once, because one by one is slower.
+        // The names of a file come from megabytes of text. They are read all at once, because
+        // reading them one by one is slower.
         let Ok(bytes) = usize::try_from(self.names.bytes.min(LARGEST_NAMES)) else {
             return Vec::new();
         };

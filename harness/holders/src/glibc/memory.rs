@@ -44,7 +44,7 @@ impl Memory for OwnMemory {
 /// Memory with a cache of recent pages, because a search reads many words from few pages.
 ///
 /// Everything that a search reads goes through this type, so the search ends at most one read after
-/// the limit: from then on nothing can be read, and partial knowledge leads nowhere.
+/// the limit: from then on, nothing can be read, and no conclusions are drawn from partial data.
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,

@@ -22,7 +22,8 @@ use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
 use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
-/// From this many blocks on, the way from a variable often leads through old contents of a block.
+/// From this many blocks on, the path from a variable often leads through stale contents of a
+/// block.
 const DOUBTFUL: u32 = 4;
 
 /// Like [`find`](super::find); `None` if this process may not read its own memory.
@@ -37,7 +38,7 @@ pub(super) fn find(
     let mut pages = Pages::new(OwnMemory::open()?, budget);
     let mut roots = Roots::of_this_process(program, &mut pages, budget);
     let not_sought = Targets::groups_without(&targets, groups);
-    // Groups to which something unnamed leads.
+    // Groups that are reachable from unnamed memory.
     let mut unnamed = not_sought.clone();
     let targets = Targets::new(targets);
     let driver = Driver {
@@ -92,7 +93,7 @@ pub(super) fn find(
             }
         }
     }
-    // A long way counts for nothing beside a short one, though to another target of the group.
+    // A long path is ignored if there is a short one, even to another target of the group.
     for found in &mut found {
         if found.iter().any(|it| it.blocks < DOUBTFUL) {
             found.retain(|it| it.blocks < DOUBTFUL);

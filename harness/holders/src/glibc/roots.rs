@@ -36,8 +36,8 @@ pub(super) struct Roots {
     pub(super) named: Vec<Root>,
     /// The memory of variables, statics first.
     pub(super) variables: Vec<Region>,
-    /// The memory of stack frames. A copy there is weaker evidence: what a function leaves on its
-    /// stack stays until another one overwrites it.
+    /// The memory of stack frames. A copy there is weaker evidence: a function's values stay on the
+    /// stack until another function overwrites them.
     pub(super) frames: Vec<Region>,
     /// Memory that may refer to something but has no useful name: that of Rust's own libraries, and
     /// of their functions in which a thread waits.
@@ -233,8 +233,8 @@ impl Roots {
         }
     }
 
-    /// Collects the frames of all stacks, each of which ends at its return address. What is further
-    /// out than the last known frame belongs to the thread, under no function's name.
+    /// Collects the frames of all stacks, each of which ends at its return address. Values beyond
+    /// the last known frame belong to the thread, without a function's name.
     fn stacks<M: Memory>(
         &mut self,
         threads: &[Thread],
@@ -398,7 +398,8 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // No lock is held while reading: a thread that needs the file meanwhile reads it too.
+        // No lock is held while reading: a thread that needs the file at the same time reads it
+        // too.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
@@ -447,8 +448,8 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // The stack of a thread that has ended is kept for the next one. Or it has blocks, and
-                // happens to be beside one of these.
+                // The stack of a thread that has ended is kept for the next one. Or it has blocks,
+                // and happens to be adjacent to such a stack.
                 let other = before.filter(|_| mapping.name.is_empty()).and_then(|it| {
                     let is_variables = it.file.is_some().then_some(Other::Variables);
                     is_variables.or_else(|| is_guard(it).then_some(Other::Stack))

@@ -1,4 +1,5 @@
-//! Searches from the program's own places for what it leaked.
+//! Searches for leaked resources, starting from the program's own statics, thread-locals and
+//! stacks.
 //!
 //! Breadth first, so that the nearest place is found; every word that may be the address of a block
 //! is treated as one. The search starts from the places, not from all memory: a copy in a freed
@@ -20,7 +21,7 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// How far before an address inside a block its header is searched for: a hash table is referred to
 /// by an address after its entries.
 const FAR: u64 = 64 << 10;
-/// How many bytes are looked at behind an address without a block.
+/// How many bytes are examined after an address without a block.
 const LOOKED_AT: u64 = 64;
 /// After this many addresses without a block in a region, no block is expected there.
 const ENOUGH: u32 = 32;
@@ -44,7 +45,7 @@ pub(super) struct Driver {
     pub(super) program: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
-    /// Contexts: the blocks of what belongs to a context point to it.
+    /// Contexts: the blocks of the objects in a context point to it.
     pub(super) contexts: FxHashSet<Hidden>,
     /// All known objects: their handles are addresses of its blocks.
     pub(super) handles: BTreeSet<Hidden>,
@@ -54,7 +55,7 @@ impl Driver {
     /// Whether a known object is in this block: an address of the block may be that of something
     /// else in it, such as a queue in its device.
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
-        // The order of what is hidden is the reverse.
+        // Hidden addresses are in the reverse order.
         let handles = Hidden::of(block.end - 1)..=Hidden::of(block.start);
         self.handles.range(handles).next().is_some()
     }
@@ -109,7 +110,7 @@ pub(super) struct Search<'a, M> {
     pub(super) targets: &'a Targets,
 }
 
-/// What has been followed so far.
+/// The blocks followed so far.
 #[derive(Debug, Default)]
 struct Known {
     addresses: FxHashSet<u64>,
@@ -128,7 +129,7 @@ impl Known {
     }
 }
 
-/// What the addresses in a region turned out to be.
+/// The result for the addresses in a region.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     blocks: u32,
@@ -144,7 +145,7 @@ struct PendingBlock {
     place: usize,
 }
 
-/// What was found in a range of memory.
+/// The results for a range of memory.
 #[derive(Debug, Default)]
 struct Found {
     targets: Vec<usize>,
@@ -275,7 +276,7 @@ impl<M: Memory> Search<'_, M> {
             };
             let Some(Block { addresses, in_use }) = self.heap.block(pointer, backward, self.pages)
             else {
-                // What looks like an address of zeros is not one.
+                // A value that looks like the address of zeros is not an address.
                 let begin = pointer - pointer % 8;
                 let mut words = (begin..begin + LOOKED_AT).step_by(8);
                 met.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
@@ -296,9 +297,9 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether an aligned word leads to memory that is not searched and may hold a target: that of an allocator with
-    /// another layout, or the stack of a coroutine. What is left on the stack of a thread that has ended does not
-    /// count.
+    /// Whether an aligned word leads to memory that is not searched and may hold a target: that of
+    /// an allocator with another layout, or the stack of a coroutine. Values on the stack of a
+    /// thread that has ended do not count.
     fn is_foreign(&mut self, known: &Known) -> bool {
         // Parts of two neighbours look like an address too often to mean anything.
         if self.pages.step != 8 {

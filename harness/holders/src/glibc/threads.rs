@@ -31,7 +31,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// Returns where the C library keeps what belongs to the thread: the part of its descriptor that has the
+    /// Returns where the C library keeps the thread's data: the part of its descriptor that has the
     /// data of `pthread_setspecific`, and the table of the thread-locals of libraries.
     pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
         let Some(pointer) = self.pointer else {
@@ -54,7 +54,8 @@ impl Thread {
 
     /// Returns the stack slots with return addresses and these addresses, innermost first, and
     /// whether they are complete. Other words that look like return addresses may be left over from
-    /// earlier calls. `None` if the thread has continued: what was read is a mixture of several states.
+    /// earlier calls. `None` if the thread has continued, because the data read may then mix
+    /// several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
@@ -78,9 +79,9 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process except the one that searches, and whether the list and what is
-/// known of them are complete. `region` returns the mapping that contains an address. Part of `budget` may
-/// be spent waiting for threads that run.
+/// Returns the threads of this process except the one that searches, and whether the list and the
+/// data about them are complete. `region` returns the mapping that contains an address. Part of
+/// `budget` may be spent waiting for threads that run.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
     pages: &mut Pages<M>,
@@ -105,14 +106,14 @@ pub(super) fn of_this_process<M: Memory>(
         let read = |file: &str| fs::read_to_string(task.join(file));
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let is_asking = id == Some(program.asking_thread);
-        // Whether the asking thread has got to where it waits does not matter: its frames are known, and
-        // stay as they are.
+        // The thread that requested the search need not be waiting yet: its frames are known and do
+        // not change.
         let known = program.asking_stack.first().filter(|_| is_asking);
         let call = match known {
             Some(_) => Some(String::new()),
             None => waiting_call(|| read("syscall").ok(), patience),
         };
-        // A thread that has ended meanwhile has no stack.
+        // A thread that has ended in the meantime has no stack.
         let Some(call) = call else {
             continue;
         };
@@ -163,13 +164,13 @@ pub(super) fn own_stack<M: Memory>(
     Some((top, thread_pointer(id, top, end, pages)))
 }
 
-/// How long threads that run are asked again, all together, and how often: one that is about to wait or to
-/// end may need a processor for that first.
+/// How long in total, and how often, running threads are queried again: a thread that is about to
+/// wait or to end may first need a processor for this.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns what `read` says of a thread's system call, which it is asked until the thread is in one or
-/// `patience` is spent; `None` if it has ended.
+/// Returns the result of `read` for a thread's system call, calling it until the thread is in one
+/// or `patience` has run out; `None` if it has ended.
 fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<String> {
     let mut call = read()?;
     while waits_at(&call).is_none() && !patience.is_spent() {
@@ -189,11 +190,12 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
     Some((stack, place))
 }
 
-/// How many libraries with thread-locals are looked at.
+/// How many libraries with thread-locals are examined.
 const MOST_LIBRARIES: u64 = 4096;
 
-/// Where the data of `pthread_setspecific` end in glibc's thread descriptor. Behind them is the argument of the
-/// thread's first function: the thread usually frees that block at once and gets it again for something else.
+/// Where the data of `pthread_setspecific` end in glibc's thread descriptor. After them comes the
+/// argument of the thread's first function: the thread usually frees that block immediately and
+/// reuses it for something else.
 const SPECIFIC_DATA_END: u64 = 0x610;
 
 /// Where glibc's thread descriptor has the kernel's number of the thread.
@@ -203,8 +205,8 @@ const NUMBER: u64 = 0x2d0;
 /// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
 /// address, that of its table of thread-locals, and its own address again. That of the initial
 /// thread is elsewhere. A list on the stack whose only element is its head may look the same, and a
-/// mapping may continue with the stack of another thread: the thread's number decides. Without one,
-/// the last candidate counts.
+/// mapping may continue with the stack of another thread: the thread's number decides. If it is
+/// unknown, the last candidate is used.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(
     thread: Option<u32>,
@@ -239,7 +241,7 @@ pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M
     is_from(near) || is_from(region.start)
 }
 
-/// On other machines, stacks of coroutines are not told from those of threads.
+/// On other machines, stacks of coroutines cannot be distinguished from those of threads.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages<M>) -> bool {
     true

@@ -34,7 +34,7 @@ pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u6
     None
 }
 
-/// What refers to a variable on other processors is not known here.
+/// References to a variable are not analysed on other processors.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn first(_: &[u8], _: u64, _: &Range<u64>) -> Option<u64> {
     let _ = MODE;

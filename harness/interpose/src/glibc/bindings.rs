@@ -34,8 +34,8 @@ struct Found {
     at: usize,
 }
 
-/// Not held while the loader is called, which has locks of its own and calls constructors under
-/// them.
+/// Not held while the loader is called, because the loader has its own locks and calls constructors
+/// while holding them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
         counts: (0, 0, 0),
@@ -46,8 +46,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds what is new, `dlsym` to `ours`, and reports the library, the symbol and whether it was rebound for each
-/// binding that was found after `since` or could not be rebound.
+/// Rebinds new libraries, their `dlsym` to `ours`, and reports the library, the symbol and whether
+/// it was rebound for each binding that was found after `since` or could not be rebound.
 pub(crate) fn past_us(
     ours: *const c_void,
     since: usize,
@@ -101,7 +101,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     // SAFETY: the object is loaded, and the loader stores an address here.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
-    // An object may bind what it defines to itself.
+    // An object may bind symbols that it defines to itself.
     let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(symbol);
     if !is_ours || bound.is_null() {
         return;
@@ -127,7 +127,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
             target => target,
         }
     };
-    // Reported first: another thread that asks meanwhile finds it rebound, and must know.
+    // Reported first: another thread may find it rebound at any time, and must know.
     if !is_unbound {
         tell(object, symbol, !target.is_null());
     }
@@ -136,8 +136,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     }
 }
 
-/// Returns what a symbol of an object will be bound to: it is searched in the global scope, and
-/// then in what was loaded with the object.
+/// Returns the definition that a symbol of an object will be bound to: it is searched for in the
+/// global scope, and then in the libraries loaded with the object.
 fn would_bind(handle: *mut c_void, symbol: &CStr) -> *mut c_void {
     // SAFETY: the object is loaded; the name is a C string.
     let look_up = |handle| unsafe { next::dlsym()(handle, symbol.as_ptr()) };

@@ -1,5 +1,5 @@
-//! The interposer that this copy of the crate is: its `dlsym`, which jumps to the next definition except
-//! for the names of tables, and what it does for other copies, which find it by its marker.
+//! The interposer that this copy of the crate is: its `dlsym`, which jumps to the next definition
+//! except for the names of tables, and its services for other copies, which find it by its marker.
 //!
 //! `dlsym` may be called before `main`, in constructors and while the loader works. So the code that
 //! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
@@ -93,7 +93,8 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     decision
 }
 
-/// Returns what the caller would have got without us, or what tells it that there is nothing.
+/// Returns the result that the caller would have got without us, which may be that nothing was
+/// found.
 fn real(
     next: Dlsym,
     handle: *mut c_void,
@@ -105,8 +106,8 @@ fn real(
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    // The C library searches the global scope, and then what was loaded with the caller, for which
-    // it would take us here.
+    // The C library searches the global scope, and then the libraries loaded with the caller; here
+    // it would treat us as the caller.
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
         // SAFETY: the caller's object is loaded, and its name is a C string.

@@ -71,7 +71,7 @@ pub(crate) fn is_thunk(function: *const ()) -> bool {
     (code(0)..code(COUNT)).contains(&function)
 }
 
-/// Returns what to hand out for a function whose calls are to be counted.
+/// Returns the address to hand out for a function whose calls are to be counted.
 pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
     let leads_there = |flag: &Flag| flag.target.load(Ordering::Acquire).cast_const() == real;
     let at = FLAGS.iter().position(leads_there).unwrap_or_else(|| {

@@ -1,7 +1,7 @@
-//! The program's own calls to the C library's allocator, while somebody is watching them.
-//!
-//! Meanwhile the words in which the loader stored the addresses of `malloc` and its relatives for the
-//! program lead here. Only the program's words are replaced: calls inside libraries are not seen.
+//! The program's own calls to the C library's allocator, while a watcher is installed. During this
+//! time, the words in which the loader stored the addresses of `malloc` and related functions for
+//! the program point here. Only the program's words are replaced: calls inside libraries are not
+//! seen.
 #![expect(
     unsafe_code,
     reason = "replaces functions of the C library's allocator"
@@ -19,7 +19,7 @@ use crate::interface::{CLEARED, FreedBlock, HeapWatch, function};
 /// The watcher; null if there is none.
 static WATCH: AtomicPtr<HeapWatch> = AtomicPtr::new(ptr::null_mut());
 
-/// A replaced word of the program, and what it contained.
+/// A replaced word of the program, and its original contents.
 struct Replaced {
     place: &'static AtomicPtr<c_void>,
     before: *mut c_void,
@@ -43,7 +43,7 @@ struct Real {
 
 static REAL: OnceLock<Real> = OnceLock::new();
 
-/// A name, the function that it leads to, and what replaces it.
+/// A name, the function that it resolves to, and its replacement.
 type Function = (&'static CStr, *mut c_void, *mut c_void);
 
 impl Real {
@@ -79,9 +79,9 @@ impl Real {
     }
 }
 
-/// From now on, tells `watch` about the heap blocks that the program's own code allocates and
-/// frees; `None` ends the watch. Returns whether they are seen: not if the program has another
-/// allocator, or if somebody else is watching.
+/// From now on, reports to `watch` the heap blocks that the program's own code allocates and frees;
+/// `None` ends the watch. Returns whether they can be seen: they cannot if the program has another
+/// allocator, or if there is another watcher.
 pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(watch) = watch else {
@@ -122,7 +122,8 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
         let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
         let before = place.load(Ordering::Relaxed);
         if let Some(&(_, real, by)) = function(relocation.symbol) {
-            // Otherwise another allocator, or a function that the loader binds at its first call.
+            // Otherwise it is another allocator, or a function that the loader binds at its first
+            // call.
             is_all &= before == real;
             words.extend((!by.is_null()).then_some(Replaced { place, before, by }));
         }
@@ -132,12 +133,12 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
     (is_all && !words.is_empty()).then_some(words)
 }
 
-/// Whether somebody is watching: the watch ends when the process is forked.
+/// Whether there is a watcher: the watch ends when the process is forked.
 pub fn is_heap_watched() -> bool {
     watch().is_some()
 }
 
-/// Ends the watch and writes back what the words contained.
+/// Ends the watch and restores the original contents of the words.
 fn end(replaced: &mut Vec<Replaced>) {
     WATCH.store(ptr::null_mut(), Ordering::Release);
     if let Some(program) = program() {
@@ -201,7 +202,7 @@ fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     {
         let end = usable_size(block).min(CLEARED);
         if kept < end {
-            // SAFETY: inside the block, after what the caller has in it.
+            // SAFETY: inside the block, after the caller's part of it.
             unsafe { block.byte_add(kept).write_bytes(0, end - kept) };
         }
     }

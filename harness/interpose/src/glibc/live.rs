@@ -156,7 +156,8 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     // SAFETY: the key comes from `pthread_key_create`; the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
-        // Its end will not be reported: it is better to wait for too few threads than forever.
+        // Its end would not be reported: waiting for too few threads is better than waiting
+        // forever.
         return remove(token);
     }
     if let Some(mut live) = lock()

@@ -1,4 +1,4 @@
-//! The definitions that stand before those of glibc and of the drivers.
+//! The definitions that take precedence over those of glibc and of the drivers.
 
 mod bindings;
 mod dlsym;

@@ -1,4 +1,4 @@
-//! The definitions behind ours: what the process would call without this crate.
+//! The definitions after ours, which the process would call without this crate.
 //!
 //! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and cannot
 //! panic.

@@ -107,8 +107,8 @@ const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
 const WITH_ADDRESS: [u32; 3] = [1025, 1026, 257];
 
 impl Object {
-    /// Calls `body` with a handle of the object, which stays loaded meanwhile. Does nothing if the
-    /// object is no longer there or is not a file.
+    /// Calls `body` with a handle of the object, which stays loaded during the call. Does nothing
+    /// if the object is no longer there or is not a file.
     pub(crate) fn while_loaded(&self, body: impl FnOnce(*mut c_void)) {
         // The program's own name is empty, as the loader expects.
         while_open(&self.name, |handle| {

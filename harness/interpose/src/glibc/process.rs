@@ -13,7 +13,8 @@ use crate::interface::{
     BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls, function,
 };
 
-/// The copy that serves the process, and what it intercepts, once a table was registered.
+/// The copy that serves the process, and the functions that it intercepts, once a table has been
+/// registered.
 static SERVING: OnceLock<(&Interposer, Reach)> = OnceLock::new();
 
 fn serving() -> &'static Interposer {
@@ -30,7 +31,7 @@ pub(crate) fn is_serving() -> bool {
 /// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    // Found first: whoever waits for this value may hold locks of the loader.
+    // Found first: a thread that waits for this value may hold locks of the loader.
     let found = find();
     let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
@@ -41,7 +42,7 @@ pub fn register(table: &'static Registration) -> Reach {
     }
 }
 
-/// Returns the copy that serves the process, and what it intercepts.
+/// Returns the copy that serves the process, and the functions that it intercepts.
 fn find() -> (&'static Interposer, Reach) {
     // SAFETY: looks up a C string in the global scope.
     let first = unsafe { next::of_libc()(libc::RTLD_DEFAULT, c"dlsym".as_ptr()) };
@@ -58,11 +59,11 @@ fn find() -> (&'static Interposer, Reach) {
     }
 }
 
-/// Returns what to hand out if a name stands for several functions, as in `cuGetProcAddress`: the
-/// wrapper of the row of `name` or a variant of it that is exported at `real`, in the library that
-/// contains `real`. If there is none, the row is that of `fallback`: the variant that headers give
-/// for the requested version. A function that counts calls is returned if the wrapper forwards to
-/// another function of that name, or if only variants of the name are known; otherwise `real`.
+/// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`:
+/// the wrapper of the row of `name` or a variant of it that is exported at `real`, in the library
+/// that contains `real`. If there is none, the row is that of `fallback`: the variant that headers
+/// give for the requested version. A function that counts calls is returned if the wrapper forwards
+/// to another function of that name, or if only variants of the name are known; otherwise `real`.
 ///
 /// # Safety
 ///
@@ -79,8 +80,9 @@ pub unsafe fn wrapper_by_address(
     unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
 }
 
-/// Rebinds what was loaded since the last call, so that calls to `dlsym` and to functions of a
-/// table reach us. Returns what had bypassed us since `since`, or nothing for [`usize::MAX`].
+/// Rebinds libraries loaded since the last call, so that calls to `dlsym` and to functions of a
+/// table reach us. Returns the bindings that have bypassed us since `since`, or none for
+/// [`usize::MAX`].
 ///
 /// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
 #[must_use]
@@ -108,7 +110,7 @@ pub fn unheard_calls() -> Vec<UnheardCalls> {
     reported.into_iter().map(calls).collect()
 }
 
-/// What the serving copy reports: libraries, symbols and numbers.
+/// The reports of the serving copy: libraries, symbols and numbers.
 type Reported = Vec<(String, String, u64)>;
 
 /// Adds a library, a symbol and a number to a [`Reported`].

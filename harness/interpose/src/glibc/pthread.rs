@@ -1,4 +1,5 @@
-//! `pthread_create`, which passes on the token, and `pthread_detach`, which notes where it was called.
+//! `pthread_create`, which passes on the token, and `pthread_detach`, which records where it was
+//! called.
 //!
 //! The linker resolves every call in the program to the definitions below; `RTLD_NEXT` is the one
 //! that would have been called without them.
@@ -14,7 +15,7 @@ use super::next::behind;
 use super::objects::object_of;
 use crate::threads::{TOKEN, token};
 
-/// Stands in the counts for threads of drivers; it is no thread's token.
+/// Represents the threads of drivers in the counts; no thread has it as its token.
 const OF_A_DRIVER: u64 = u64::MAX;
 
 /// The function that a thread runs. It may be unwound through, by `pthread_exit` and cancellation,
@@ -78,8 +79,8 @@ unsafe extern "C" fn pthread_create(
         counted_as,
         mark: mark(),
     }));
-    // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which is
-    // valid until `begin` takes it back, on whatever thread it runs.
+    // SAFETY: thread and attributes are passed on unchanged; `begin` expects a `Start`, which stays
+    // valid until `begin` takes ownership of it again, on any thread.
     let result = unsafe { create(thread, attributes, begin, start.cast()) };
     if result != 0 {
         // SAFETY: no thread began, so `begin` never ran and `start` still belongs to this call.
@@ -89,7 +90,7 @@ unsafe extern "C" fn pthread_create(
     result
 }
 
-/// How the files of GPU drivers begin: NVIDIA's, AMD's and Mesa's.
+/// The prefixes of the file names of GPU drivers: NVIDIA's, AMD's and Mesa's.
 const DRIVERS: [&[u8]; 7] = [
     b"libnvidia-",
     b"libcuda.so",
@@ -105,7 +106,7 @@ fn is_drivers(routine: Routine) -> bool {
     let Some(object) = object_of(routine as *const c_void) else {
         return false;
     };
-    // SAFETY: the object is loaded, for it is about to run; its name is a C string.
+    // SAFETY: the object is loaded, because its code is about to run; its name is a C string.
     let path = unsafe { CStr::from_ptr((*object).name) }.to_bytes();
     let file = path.rsplit(|letter| *letter == b'/').next();
     file.is_some_and(|file| DRIVERS.iter().any(|driver| file.starts_with(driver)))
@@ -182,8 +183,8 @@ pub fn set_token(token: u64) -> u64 {
     TOKEN.replace(token)
 }
 
-/// Makes the linker keep `pthread_create`: it takes an object out of a library only for a symbol
-/// that is missing at that moment, and the standard library, which calls it, comes later.
+/// Makes the linker keep `pthread_create`: the linker extracts an object from a library only for a
+/// symbol that is undefined at that moment, and the standard library, which calls it, comes later.
 fn link() {
     std::hint::black_box((pthread_create as Create, pthread_detach as Detach));
 }

@@ -1,4 +1,4 @@
-//! The tables of this process, and what is handed out instead of a function.
+//! The tables of this process, and the addresses handed out instead of functions.
 //!
 //! Several tables may have the same function: those of harnesses in the program, in a plugin, in a
 //! preloaded library. The wrapper of the first table is handed out. Its slot leads to the wrapper
@@ -144,15 +144,15 @@ pub(crate) fn is_wanted(name: &CStr) -> bool {
     tables().any(|table| table.variants(base_of(name)).next().is_some())
 }
 
-/// Returns what to hand out for the function with this name: the wrapper that forwards to exactly
-/// this function.
+/// Returns the address to hand out for the function with this name: the wrapper that forwards to
+/// exactly this function.
 pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     let bytes = name.to_bytes();
     let having = || tables().filter(|table| table.named(bytes).next().is_some());
     if is_ours(real) {
         return real;
     }
-    // Not collected, so that a table registered by one of these callbacks is asked as well.
+    // Not collected, so that a table registered by one of these callbacks is searched as well.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it gets the name and the function as documented.
@@ -182,7 +182,7 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// Like [`by_name`], but for a `name` that may stand for several functions: uses the one that is
+/// Like [`by_name`], but for a `name` that may refer to several functions: uses the one that is
 /// exported at the address `real` or, if there is none, the one called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     if !is_wanted(name) || is_ours(real) {

@@ -149,7 +149,7 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         let name = CStr::from_ptr(entry.name);
         process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
     };
-    // Unless a table with a wrapper was registered meanwhile.
+    // Unless a table with a wrapper has been registered in the meantime.
     let _ = entry.target.compare_exchange(
         before,
         target.cast_mut(),

@@ -5,8 +5,7 @@ use super::quantity::Quantity;
 /// Parses a duration such as `250ms` or `0.5 s` to milliseconds.
 ///
 /// # Errors
-///
-/// What to write instead.
+/// The valid form to write instead.
 pub fn milliseconds(text: &str) -> Result<u64, String> {
     let quantity = Quantity::read(text);
     let factor = match quantity.map(|quantity| quantity.unit) {

@@ -27,8 +27,7 @@ pub fn is_unit_of_size(word: &str) -> bool {
 /// Parses a size such as `1.5 MiB` to bytes; units are B, KiB, MiB and GiB.
 ///
 /// # Errors
-///
-/// What to write instead.
+/// The valid form to write instead.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let Some(quantity) = Quantity::read(text) else {
         return Err(format!(

@@ -1,6 +1,5 @@
-//! Computes the size of a CUDA array from its descriptor.
-//!
-//! The size is what the program requested, as for `cuMemAlloc`, without the driver's padding.
+//! Computes the size of a CUDA array from its descriptor. The size is the one that the program
+//! requested, as for `cuMemAlloc`, without the driver's padding.
 
 use super::foreign::{
     ArrayDescriptor, ArrayDescriptor3D, ExternalBuffer, ExternalMipmapped, Number,
@@ -12,7 +11,7 @@ mod format;
 /// is the same at each level.
 const WITH_LAYERS: u32 = 0x01 | 0x04;
 /// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program maps memory to it later,
-/// which is a resource of its own.
+/// which is a separate resource.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
 /// Returns the size of an array in bytes, with `levels` levels of half the extents each time; 0 if

@@ -1,4 +1,4 @@
-//! What a driver call does: the terms in which the rows of the [table](super::functions) are
+//! The effects of driver calls: the terms in which the rows of the [table](super::functions) are
 //! written. A value of these types is built from one call's parameters and lives as long as that
 //! call.
 
@@ -6,7 +6,7 @@ use super::foreign::{AllocationNode, Argument, In, Node, Out, Properties};
 use crate::ledger::event::{ContextEnd, Event, Key, Space};
 use crate::ledger::{Kind, Place};
 
-/// What a call does that neither [creates](Creates) a resource nor [releases](Releases) one.
+/// The effect of a call that neither [creates](Creates) a resource nor [releases](Releases) one.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
     /// Initialises the driver.
@@ -47,8 +47,8 @@ pub(super) struct Creates {
     pub(super) pool: u64,
     /// Whether the driver may return an existing object; one call frees it in any case.
     pub(super) may_answer_again: bool,
-    /// Whether it outlives the context that is current when it is created, even if others of its kind
-    /// end with theirs: what is true of a whole kind is in the table of [`Kind`].
+    /// Whether it outlives the context that is current when it is created, even if others of its
+    /// kind end with theirs: facts about a whole kind are in the table of [`Kind`].
     pub(super) outlives_context: bool,
     /// The stream whose capture ends, if the call creates the captured graph.
     pub(super) ends_capture: Option<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Creates {
 pub(super) enum Bytes {
     /// From the call's parameters.
     Stated(Argument),
-    /// Rows with a pitch that the driver chose. A failed call requested width × height.
+    /// Rows with a pitch that the driver chose. For a failed call, the size is width × height.
     Rows {
         pitch: Argument,
         width: u64,
@@ -171,7 +171,7 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
     }
 }
 
-/// Imports such memory from another API; a descriptor has its size.
+/// Imports such memory from another API; the descriptor contains its size.
 pub(super) fn imported(pointer: Out, descriptor: impl Into<Argument>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }
@@ -199,7 +199,7 @@ pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Argument>) -> 
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
-/// Creates physical memory, or what is mapped like it, that `cuMemRelease` frees. It belongs to the
+/// Creates physical memory, or memory mapped like it, that `cuMemRelease` frees. It belongs to the
 /// device, not to a context.
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {

@@ -5,8 +5,8 @@
 //! removed at its end. A context is reported to the ledger when it is first seen current, which is
 //! before anything can be created in it.
 //!
-//! A green context, once converted, can be current like any other; but what is created in it
-//! belongs to the primary context of its device and outlives the green context, except its streams.
+//! A green context, once converted, can be current like any other; but resources created in it
+//! belong to the primary context of its device and outlive the green context, except its streams.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,8 +61,8 @@ impl Context {
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
-    /// How many times a context was created or ended: what a thread remembers is valid while this is
-    /// unchanged. New contexts get their numbers from it.
+    /// How many times a context was created or ended: a thread's cached value is valid while this
+    /// is unchanged. New contexts get their numbers from it.
     changes: AtomicU32,
 }
 
@@ -200,7 +200,8 @@ impl Contexts {
     }
 
     /// Removes a context that is about to end or has ended; returns `None` if it is unknown. From
-    /// here on its handle may name another one. What a green context was converted to ends with it.
+    /// here on its handle may name another one. The context that a green context was converted to
+    /// ends with it.
     pub(super) fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
         let mut known = self.lock();
         let index = known.iter().position(which)?;

@@ -7,8 +7,9 @@
 
 pub(super) use crate::api::pointer::{In, Out, Pointer};
 
-/// What a number can be read from: an integer of any width (the oldest calls have 32-bit addresses),
-/// or a descriptor, whose number is the size in bytes of what it describes.
+/// A parameter that a number can be read from: an integer of any width (the oldest calls have
+/// 32-bit addresses), or a descriptor, whose number is the size in bytes of the object it
+/// describes.
 pub(super) trait Number: Copy {
     /// Returns the number. `levels` is the number of levels of an array whose descriptor does not
     /// say it.
@@ -66,7 +67,7 @@ impl Argument {
     pub(super) unsafe fn read(self) -> Option<u64> {
         match self {
             Self::Given(value) => Some(value),
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller promises.
             Self::Behind(at, levels, read) => unsafe { read(at, levels) },
         }
     }
@@ -99,7 +100,7 @@ pub(super) struct AllocationNode {
     pub(super) pointer: u64,
 }
 
-/// `CUgraphNodeParams`, as far as nodes that have to do with memory go.
+/// `CUgraphNodeParams`, as far as it concerns nodes that allocate or free memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Node {

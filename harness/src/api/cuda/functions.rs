@@ -3,15 +3,15 @@
 //!
 //! A row has the names of a function's variants, or of functions that do the same with the same
 //! parameters, each with the first CUDA version for which `cuGetProcAddress` returns it, the
-//! signature that they share, and what a call does. A wrapper
-//! for each name and driver, and the slot for the real function, are generated from it; a new
-//! function is a new row. Signatures are those of `cuda.h`, with every handle, and every pointer
-//! that is not read, as `u64`. A variant with different parameters has its own row: programs ask the
-//! driver for the variant of the version that they were built for.
+//! signature that they share, and the effect of a call. A wrapper for each name and driver, and the
+//! slot for the real function, are generated from it; a new function is a new row. Signatures are
+//! those of `cuda.h`, with every handle, and every pointer that is not read, as `u64`. A variant
+//! with different parameters has its own row: programs ask the driver for the variant of the
+//! version that they were built for.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
 //! NVIDIA's headers, and lists functions that create or free something and are missing here;
-//! `not_watched.toml` beside this file has the reasons for those.
+//! `not_watched.toml` in this directory has the reasons for those.
 
 #![expect(
     unsafe_code,
@@ -42,8 +42,8 @@ use crate::api::wrapper::{is_listening, name, table};
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Space};
 
-/// How many functions with the same name are told apart: the driver's, and those that a tool such
-/// as ncu puts in front of them.
+/// How many functions with the same name can be distinguished: the driver's, and those that a tool
+/// such as ncu puts in front of it.
 pub(super) const DRIVERS: usize = 2;
 
 /// The newest headers with which the table has been compared, as `CUDA_VERSION`.
@@ -89,7 +89,7 @@ macro_rules! functions {
             $(wrappers!([$($name)+] ($($parameter: $type),*), $does);)*
         }
 
-        /// What each row says about a call whose parameters are all zero.
+        /// The effect that each row describes for a call whose parameters are all zero.
         #[cfg(test)]
         fn calls() -> Vec<(&'static str, Row)> {
             let mut calls = Vec::new();
@@ -264,7 +264,7 @@ functions! {
     cuCtxCreate_v4[12050] =
         |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
     cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
-    // Long deprecated, but still there: a context ends with its last use.
+    // Deprecated for a long time, but still available: a context ends with its last use.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
@@ -311,8 +311,8 @@ functions! {
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
-    // What a graph keeps alive for the program. Its clones and executable graphs get references
-    // too, which each of them releases at its end.
+    // An object that a graph keeps alive for the program. Its clones and executable graphs get
+    // references too, which each of them releases at its end.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
         Creates { references: references.into(), ..handle(Kind::UserObject, object) },

@@ -17,7 +17,7 @@ const ALLOCATES: u32 = 10;
 /// `CU_GRAPH_NODE_TYPE_MEM_FREE`
 const FREES: u32 = 11;
 
-/// Reports what a node that was added to a graph does to memory, if anything.
+/// Reports the effect on memory, if any, of a node that was added to a graph.
 ///
 /// # Safety
 ///
@@ -25,7 +25,7 @@ const FREES: u32 = 11;
 pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: AddedNode) {
     let graph = named(Kind::GraphHandle, holder);
     let frees = |address| Some(Event::GraphFrees { graph, address });
-    // SAFETY: the caller's promise. A node's type determines which parameters follow it.
+    // SAFETY: as the caller promises. A node's type determines which parameters follow it.
     let event = unsafe {
         match node {
             AddedNode::Frees(address) => frees(address),

@@ -2,14 +2,15 @@
 //!
 //! Creations are reported after the call has returned success. Frees are reported before the call,
 //! because before it returns another thread may have got the same address; a free that fails is
-//! undone. What the end needs from the beginning is stored in the wrapper's own frame.
+//! undone. Data that the end needs from the beginning is stored in the wrapper's own frame.
 //!
 //! Nothing here waits for a device or unwinds into C. It may wait for
 //!
 //! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
-//!   shard of the ledger and the lists beside the shards. Each is held for one look-up or change;
+//!   shard of the ledger and the lists stored next to the shards. Each is held for one look-up or
+//!   change;
 //! - while recording, the lock that orders events, which comes before the ledger's own locks: a
-//!   check holds it while it reads what is left;
+//!   check holds it while it reads the live records;
 //! - in a call that destroys something, with no lock held, a [reading](crate::device::exclusion) of
 //!   that object: for as long as the work that the reading itself waits for;
 //! - in a call that retains or releases a primary context, another such call on the same device.
@@ -81,7 +82,7 @@ pub(super) fn intercept<Begun: Default>(
     )
 }
 
-/// What the end of a call that neither creates nor frees needs from its beginning.
+/// The data that the end of a call that neither creates nor frees needs from its beginning.
 #[derive(Default)]
 pub(super) struct BegunDriverCall {
     /// The ticket of a launch that was reported to the ledger.

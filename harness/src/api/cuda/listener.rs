@@ -1,4 +1,4 @@
-//! Reports calls to the ledger, with what is known of the process's contexts.
+//! Reports calls to the ledger, with the known facts about the process's contexts.
 
 #![expect(unsafe_code, reason = "queries the driver with the program's handles")]
 
@@ -10,8 +10,8 @@ use crate::device::driver::Driver;
 use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
 use crate::ledger::{Kind, Ledger, Place};
 
-/// The ledger to which a call is reported, and what can be asked about the call. Outside a capture,
-/// a call that allocates or frees memory asks the driver at most one thing, and no call waits for a
+/// The ledger to which a call is reported, and queries about the call. Outside a capture, a call
+/// that allocates or frees memory asks the driver at most one thing, and no call waits for a
 /// device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
@@ -64,7 +64,7 @@ impl Listener<'_> {
     /// Reports the end of a place's primary context, if it has ended.
     fn primary_ended(&self, place: Place, cause: ContextEnd) {
         let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
-        // A reset ends it, whoever holds it.
+        // A reset ends it, no matter who holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
             let ended = self.contexts.end(|it| it.place == place && it.is_primary);
             self.context_ended(ended.and_then(Context::reported), cause);

@@ -2,8 +2,8 @@
 //!
 //! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers of
 //! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
-//! reports it ([`intercept`]), in the terms of [`call`]. The driver is asked for what a call does not
-//! say.
+//! reports it ([`intercept`]), in the terms of [`call`]. Facts that a call does not contain are
+//! queried from the driver.
 
 mod array;
 mod call;

@@ -48,7 +48,7 @@ extern "C" fn begin() {
 /// How much of the program's use of the driver is intercepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Interception {
-    /// Nobody has initialised the driver.
+    /// The driver has not been initialised.
     Unused,
     /// All calls so far.
     Whole,
@@ -60,8 +60,9 @@ pub(crate) enum Interception {
     None,
 }
 
-/// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing, and
-/// nobody else can call it: no function of the table was looked up in this process, and none was bound.
+/// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing,
+/// and no other code can call it: no function of the table was looked up in this process, and none
+/// was bound.
 fn is_used_by_vulkan_alone() -> bool {
     vulkan::is_intercepted()
         && reach() == Reach::EveryLookup
@@ -87,7 +88,7 @@ pub(super) fn initialised() {
     INITIALISED.store(true, Ordering::Relaxed);
 }
 
-/// Prepares what the first intercepted call needs.
+/// Makes the preparations that the first intercepted call needs.
 pub(super) fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -104,18 +105,19 @@ pub(crate) struct MissedBefore {
     calls: Vec<UnheardCalls>,
 }
 
-/// What was not intercepted.
+/// The calls and bindings that were not intercepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    /// Functions that were called without a wrapper: variants of which the table has none, or more
-    /// functions of a name than it tells apart.
+    /// Functions that were called without a wrapper: variants that the table lacks, or more
+    /// functions of the same name than it can distinguish.
     pub(crate) functions: Vec<String>,
-    /// Libraries that were bound to functions past the harness; perhaps they called them.
+    /// Libraries whose bindings to functions bypassed the harness, and which may have called these
+    /// functions.
     pub(crate) libraries: Vec<String>,
 }
 
 impl MissedBefore {
-    /// Returns what has been missed since, of the functions whose names `is_meant` selects.
+    /// Returns the calls missed since then, of the functions whose names `is_meant` selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = unheard_calls().into_iter();
         let new = calls.filter(|unheard| !self.calls.contains(unheard));

@@ -1,4 +1,4 @@
-//! What a Vulkan call does: the terms in which the rows of the [table](super::functions) are
+//! The effects of Vulkan calls: the terms in which the rows of the [table](super::functions) are
 //! written. A value of these types is built from one call's parameters and lives as long as that
 //! call.
 
@@ -8,7 +8,7 @@ use super::structures::{
 use crate::api::pointer::{In, Out};
 use crate::ledger::Kind;
 
-/// What a call does.
+/// The effect of a call.
 #[derive(Clone, Copy)]
 pub(super) enum VulkanCall {
     /// Creates an instance.
@@ -25,14 +25,15 @@ pub(super) enum VulkanCall {
     EmptiesPool {
         device: u64,
         pool: u64,
-        /// What the pool is if the call destroys it.
+        /// The pool, if the call destroys it.
         destroys: Option<Kind>,
     },
     /// Closes a device.
     DestroysDevice(u64),
     /// Ends an instance.
     DestroysInstance(u64),
-    /// Binds memory to buffers or images of a device, as this kind says, and which memory to which.
+    /// Binds memory to buffers or images (depending on the kind) of a device, with the pairs of
+    /// object and memory.
     Binds(u64, Kind, Bindings),
     /// Gives an object of a device a name.
     Names(u64, In<ObjectName>),
@@ -54,14 +55,14 @@ pub(super) struct ObjectsCreated {
 pub(super) enum Created {
     /// One object.
     One,
-    /// This many. Those that could not be created have no handle, and the others are there even if
-    /// the call failed.
+    /// This many. Those that could not be created have no handle; the others exist even if the call
+    /// failed.
     Each(u32),
     /// This many, or none if the call failed.
     All(u32),
     /// One allocation of memory.
     Memory(In<AllocateMemory>),
-    /// All that this asks for, from its pool.
+    /// All that this structure requests, from its pool.
     DescriptorSets(In<DescriptorSets>),
     /// The same.
     CommandBuffers(In<CommandBuffers>),

@@ -2,14 +2,15 @@
 //! or destroy an object, and those of the extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
-//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may be missing;
-//! another function with the parameters of the second is a row of `destroys`. Every other function is
-//! a row of `calls`, with its signature and what a call does. Signatures are those of
-//! `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not read, as
-//! `u64`.
+//! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may
+//! be missing; another function with the parameters of the second is a row of `destroys`. Every
+//! other function is a row of `calls`, with its signature and the effect of a call. Signatures are
+//! those of `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not
+//! read, as `u64`.
 //!
-//! `scripts/check-watched-functions` compares both with `vk.xml` and lists what creates or destroys
-//! something and is missing here; `not_watched.toml` beside this file has the reasons for those.
+//! `scripts/check-watched-functions` compares both with `vk.xml` and lists the functions that
+//! create or destroy something and are missing here; `not_watched.toml` in this directory has the
+//! reasons for those.
 
 #![expect(
     unsafe_code,
@@ -32,9 +33,9 @@ use crate::api::wrapper::with_zeros;
 use crate::api::wrapper::{is_listening, table};
 use crate::ledger::Kind;
 
-/// How many functions with the same name are told apart: the loader's, which serves all devices,
-/// and those that drivers and layers have for their devices. Each has a wrapper of its own, which
-/// forwards to exactly that function.
+/// How many functions with the same name can be distinguished: the loader's, which serves all
+/// devices, and those that drivers and layers have for their devices. Each has its own wrapper,
+/// which forwards to exactly that function.
 pub(super) const TARGETS: usize = 4;
 
 macro_rules! functions {
@@ -67,7 +68,7 @@ macro_rules! functions {
             $(wrapper!($name, ($($parameter: $type),*), result!($($result)?), $does);)*
         }
 
-        /// What each row says about a call whose parameters are all zero.
+        /// The effect that each row describes for a call whose parameters are all zero.
         #[cfg(test)]
         pub(super) fn calls() -> Vec<(&'static str, VulkanCall)> {
             vec![
@@ -112,7 +113,7 @@ macro_rules! wrapper {
     };
 }
 
-/// What a function returns: a result, or nothing.
+/// The return type of a function: a result, or nothing.
 trait Answer {
     fn of(code: VkResult) -> Self;
     fn code(self) -> VkResult;
@@ -136,7 +137,7 @@ impl Answer for () {
     }
 }
 
-/// Creates pipelines: those that could be created are there even if the call failed.
+/// Creates pipelines: those that could be created exist even if the call failed.
 fn pipelines(device: u64, count: u32, made: Out) -> VulkanCall {
     creates_by(Created::Each(count), Kind::Pipeline, device, made)
 }
@@ -257,7 +258,7 @@ functions! {
         vkCreateShadersEXT(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
-        // Pools. What belongs to one ends with it.
+        // Pools. Objects that belong to one end with it.
         vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::DescriptorPool),
         };

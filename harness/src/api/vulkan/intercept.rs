@@ -1,8 +1,7 @@
-//! Turns an intercepted call into events, in the order that keeps the ledger correct.
-//!
-//! Objects are reported after the call that has created them, and what destroys them before the
-//! call, because before it returns another thread may have got the same handle. What the end needs
-//! from the beginning is stored in the wrapper's own frame.
+//! Turns an intercepted call into events, in the order that keeps the ledger correct. A creation is
+//! reported after the call, and a destruction before the call, because another thread may get the
+//! same handle before the destroying call returns. Data that the end needs from the beginning is
+//! stored in the wrapper's own frame.
 //!
 //! Nothing here waits for a device or unwinds into C. The locks are those of the tables of owners
 //! and pools and of the ledger, each held for one look-up or change and never while a driver is
@@ -44,7 +43,7 @@ pub(super) fn intercept(
     let reporter = || Reporter {
         ledger: ledger::live(),
     };
-    // What layers and drivers do with Vulkan inside the program's call is part of that call.
+    // Vulkan calls that layers and drivers make inside the program's call are part of that call.
     let is_one_call = || true;
     reported(
         forward,
@@ -59,7 +58,7 @@ pub(super) fn intercept(
     )
 }
 
-/// What the end of a call needs from its beginning.
+/// The data that the end of a call needs from its beginning.
 #[derive(Default)]
 struct BegunCall {
     /// The tickets of what the call destroys.
@@ -86,7 +85,7 @@ impl Reporter<'_> {
     unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
         match *call {
             VulkanCall::CreatesInstance(_) => initialises(),
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller promises.
             VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
             VulkanCall::EmptiesPool {
                 device,
@@ -140,7 +139,7 @@ impl Reporter<'_> {
             self.release_ended(ticket, error);
         }
         match *call {
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller promises.
             VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
             _ if error != 0 => {}
             VulkanCall::CreatesInstance(made) => {
@@ -199,10 +198,9 @@ impl Reporter<'_> {
     }
 
     /// # Safety
-    ///
-    /// `info` points to what a call has read, or nowhere.
+    /// `info` points to a structure that a call has read, or is null.
     unsafe fn named(&self, device: u64, info: In<ObjectName>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         let Some(info) = (unsafe { info.read() }) else {
             return;
         };
@@ -255,7 +253,7 @@ impl Reporter<'_> {
             });
         }
         let without_pool = |count| (count, 0, create.made);
-        // SAFETY: as the caller promises, what the call was given has been read, and its results are
+        // SAFETY: as the caller promises, the call's parameters have been read, and its results are
         // written if it was successful.
         let (count, pool, made) = unsafe {
             match create.how {
@@ -378,7 +376,7 @@ impl Reporter<'_> {
             }
             let bytes = match is_of_a_plane {
                 true => 0,
-                // SAFETY: the caller's promise; the caller of `bind` knows about planes.
+                // SAFETY: as the caller promises; the caller of `bind` knows about planes.
                 false => unsafe { owner.bytes_of(kind, object) },
             };
             self.tell(Event::Bound {
@@ -411,7 +409,7 @@ impl Reporter<'_> {
 /// A call has read the chain.
 unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     let mut next: In<Chained> = first.next;
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     while let Some(header) = unsafe { next.read() } {
         if structures.contains(&header.structure) {
             return true;
@@ -421,7 +419,7 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     false
 }
 
-/// Returns what a pool contains that a call destroys, or resets.
+/// Returns the contents of a pool that a call destroys or resets.
 fn child_of(destroys: Option<Kind>) -> Kind {
     match destroys {
         Some(Kind::CommandPool) => Kind::CommandBuffer,
@@ -430,8 +428,8 @@ fn child_of(destroys: Option<Kind>) -> Kind {
     }
 }
 
-/// Returns the key of an object. Objects with the same contents may have the same handle; the ledger
-/// tells them apart.
+/// Returns the key of an object. Objects with the same contents may have the same handle; the
+/// ledger distinguishes them.
 fn object_key(kind: Kind, context: ContextUid, handle: u64) -> Key {
     let space = Space::Object {
         kind,

@@ -19,7 +19,7 @@ use crate::device::exit;
 #[cfg(feature = "holders")]
 use crate::sync::{Mutex, locked};
 
-/// What look-ups found. Programs keep these addresses in their own memory.
+/// The results of look-ups. Programs keep these addresses in their own memory.
 #[cfg(feature = "holders")]
 static FOUND: Mutex<FxHashSet<u64>> = Mutex::new(FxHashSet::with_hasher(FxBuildHasher));
 
@@ -58,7 +58,7 @@ pub(super) unsafe extern "C" fn of_device<const TARGET: usize>(
 /// These are the parameters of a call to the function in the slot.
 unsafe fn forward(slot: &Slot, handle: u64, name: *const c_char) -> *const () {
     // SAFETY: the slot holds one of the two functions, and the caller's own call is forwarded
-    // unchanged. What it returns is a function with that name.
+    // unchanged. It returns a function with that name.
     unsafe {
         let real = mem::transmute::<*const (), GetAddress>(slot.real());
         let found = real(handle, name);

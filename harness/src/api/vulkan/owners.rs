@@ -1,7 +1,7 @@
-//! The instances, physical devices and devices of the process, and what is asked about them.
+//! The instances, physical devices and devices of the process, and the queries about them.
 //!
 //! Each instance and each device is a context of the ledger: handles mean something only in the one
-//! that they were created from, and what belongs to it ends with it.
+//! that they were created from, and objects that belong to it end with it.
 
 #![expect(
     unsafe_code,
@@ -31,7 +31,7 @@ type GetRequirements = unsafe extern "C" fn(u64, u64, *mut Requirements);
 /// An instance or a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Owner {
-    /// Its handle; 0 in what a thread remembers before it has seen one.
+    /// Its handle; 0 in a thread's cache before the thread has seen one.
     handle: u64,
     pub(super) uid: ContextUid,
     /// Where its bytes are and its objects are counted.
@@ -72,13 +72,13 @@ impl Owner {
     ///
     /// # Safety
     ///
-    /// The object is live, a buffer or an image as `kind` says, and its planes have no memory of their
-    /// own.
+    /// The object is live, a buffer or an image as `kind` says, and its planes have no separate
+    /// memory.
     pub(super) unsafe fn bytes_of(&self, kind: Kind, object: u64) -> u64 {
         let ask = self.requirements[usize::from(kind == Kind::Image)];
         let mut requirements = Requirements::default();
         if let Some(ask) = ask {
-            // SAFETY: the caller's promise; the functions are those of this device.
+            // SAFETY: as the caller promises; the functions are those of this device.
             unsafe { ask(self.handle, object, &raw mut requirements) };
         }
         requirements.bytes
@@ -94,7 +94,7 @@ struct Physical {
     index: usize,
 }
 
-/// What is known. There are few of each, and they change rarely.
+/// The known state. There are few of each, and they change rarely.
 #[derive(Debug)]
 struct KnownOwners {
     owners: Vec<Owner>,
@@ -107,7 +107,7 @@ static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
     physical: Vec::new(),
     names: Vec::new(),
 });
-/// How many times an owner was added or removed: what a thread remembers is valid while this is
+/// How many times an owner was added or removed: a thread's cached value is valid while this is
 /// unchanged.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
@@ -124,7 +124,7 @@ fn new_uid() -> ContextUid {
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Adds an owner; an earlier one with its handle has ended unnoticed.
+/// Adds an owner; an earlier one with its handle has ended without being seen.
 fn add(owner: Owner) -> Owner {
     let mut known = known();
     known.owners.retain(|other| other.handle != owner.handle);
@@ -227,7 +227,7 @@ pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
 }
 
 impl Owner {
-    /// Asks what is needed to know about this device.
+    /// Queries the required facts about this device.
     ///
     /// # Safety
     ///

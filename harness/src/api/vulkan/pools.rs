@@ -1,5 +1,5 @@
-//! What belongs to which pool: when a pool is destroyed or reset, its descriptor sets or command
-//! buffers end, and the call does not name them.
+//! The contents of pools: when a pool is destroyed or reset, its descriptor sets or command buffers
+//! end without being named by the call.
 
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
@@ -11,7 +11,7 @@ type Pool = (ContextUid, u64);
 static CHILDREN: Mutex<FxHashMap<Pool, FxHashSet<u64>>> =
     Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Records what was allocated from a pool.
+/// Records an object that was allocated from a pool.
 pub(super) fn allocated(pool: Pool, handles: impl Iterator<Item = u64>) {
     locked(&CHILDREN).entry(pool).or_default().extend(handles);
 }
@@ -23,7 +23,7 @@ pub(super) fn freed(pool: Pool, handle: u64) {
     }
 }
 
-/// Takes what a pool has, because it is about to end.
+/// Removes and returns the contents of a pool that is about to end.
 pub(super) fn emptied(pool: Pool) -> FxHashSet<u64> {
     locked(&CHILDREN).remove(&pool).unwrap_or_default()
 }

@@ -25,8 +25,8 @@ pub(crate) fn register() {
 ///
 /// The libraries of intercepted functions are never unloaded. So the library through which the
 /// loader opened them must stay as well: NVIDIA's has another one for its functions. The two share
-/// state that only one of them would find anew, which ends the process with a free of something
-/// that is not allocated.
+/// state that only one of them would look up again, and the process would then end with an invalid
+/// free.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
     dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");

@@ -118,8 +118,8 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
         // SAFETY: an aligned word between the stack pointer of `here`, whose function has not
         // returned (a walk ends before its caller returns), and the end of this thread's stack:
         // mapped, readable, and of no particular type. The read is atomic, because another thread
-        // may write to what a frame lent it; whatever is read is only compared with addresses,
-        // bounds and what was read before.
+        // may write to memory that a frame has lent to it; the values read are only compared with
+        // addresses, bounds and earlier values.
         Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
     };
     let (steps, rules) = caches.of(modules);

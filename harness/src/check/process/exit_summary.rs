@@ -124,8 +124,8 @@ fn tell() {
 
 inventory::submit!(BeforeFirstThread(watch_unchecked_tests));
 
-/// In a test program with checked tests, observes from the beginning what the other tests do: what
-/// runs unchecked and creates something is listed at the end and in the run file.
+/// In a test program with checked tests, observes the other tests from the beginning: those that
+/// run unchecked and create something are listed at the end and in the run file.
 fn watch_unchecked_tests() {
     if registry::cases().is_empty() || concurrency::is_isolated() {
         return;
@@ -136,8 +136,8 @@ fn watch_unchecked_tests() {
     exit::at_exit(|| Sink::global().unchecked(&unchecked_threads()));
 }
 
-/// What ran unchecked and created something. In a process that is judged as a whole, nothing is
-/// unchecked.
+/// The threads that ran unchecked and created something. In a process that is judged as a whole,
+/// nothing is unchecked.
 fn unchecked_threads() -> Vec<String> {
     match process().is_some() || registry::cases().is_empty() {
         true => Vec::new(),
@@ -156,8 +156,8 @@ fn add_those_of_other_processes(summary: &mut Summary) {
     }
 }
 
-/// Returns checks that took down their process, which cannot report them itself. The next process
-/// of the same run does, unless another one already has.
+/// Returns checks that took down their process, which therefore cannot report them. The next
+/// process of the same run reports them, unless another one already has.
 fn untold() -> Vec<Aborted> {
     let paths = Sink::global().neighbours();
     let files: Vec<RunFile> = paths

@@ -1,5 +1,5 @@
-//! Reports what is freed after the verdict. The verdict stays, but the run's summary and file say
-//! how late the free was, because a longer `settle` may be all that is needed.
+//! Reports resources that are freed after the verdict. The verdict stays, but the run's summary and
+//! file say how late the free was, because a longer `settle` may be all that is needed.
 
 use std::sync::Once;
 use std::time::Instant;
@@ -28,7 +28,7 @@ struct Leaked {
 
 static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
-/// Watches for frees of what `result` found in these scopes.
+/// Watches for frees of the resources that `result` reports in these scopes.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
     // By scope, not by the live records: one of them may be freed before it is looked up.
     ledger::live().await_release(scopes, Instant::now);
@@ -67,7 +67,7 @@ fn tell() {
     }
 }
 
-/// Returns what was freed of one check's leaks, and when the last of it was.
+/// Returns the freed leaks of one check, and the time of the last free.
 fn late(leaked: &Leaked, released: &FxHashMap<u64, Released>) -> Option<Late> {
     let of_check = leaked.records.iter().filter_map(|it| released.get(it));
     let released: Vec<&Released> = of_check.filter(|it| it.at >= leaked.at).collect();

@@ -8,12 +8,12 @@ use crate::ledger::Layer;
 use crate::report::workspace::Workspace;
 use crate::{observe, probe, registry};
 
-/// Starts intercepting the driver and taking reports from other sources. Returns what was missed
+/// Starts intercepting the driver and taking reports from other sources. Returns the calls missed
 /// before that.
 ///
 /// # Panics
 ///
-/// If more allocators have a probe than can be distinguished.
+/// Panics if more allocators have a probe than can be distinguished.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     Workspace::init(manifest_dir, file);
     // Before anything is reported, so that an allocator with a probe is always counted.

@@ -12,7 +12,7 @@ use crate::registry;
 use crate::sync::{Mutex, locked};
 
 /// The token of a warm-up's thread and of the threads that it starts. No scope has this number, so
-/// what they create belongs to none and exists before every check.
+/// their resources belong to no scope and exist before every check.
 const TOKEN: u64 = 1 << 32;
 
 /// Runs every warm-up, the first time it is called; other checks wait until that is done. It does
@@ -21,7 +21,7 @@ const TOKEN: u64 = 1 << 32;
 ///
 /// # Panics
 ///
-/// If a warm-up does: the current check fails with it.
+/// Panics if a warm-up does: the current check fails with it.
 pub(crate) fn run_hooks(subject: &Subject) {
     if threads::token() == TOKEN || is_inside_a_check() {
         return;

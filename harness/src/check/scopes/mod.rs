@@ -1,4 +1,4 @@
-//! Scopes, the threads that work in them, and the owners of what they create.
+//! Scopes, the threads that work in them, and the owners of their resources.
 
 pub(crate) mod hooks;
 pub(crate) mod open;

@@ -15,8 +15,8 @@ pub(crate) fn open_process() {
     PROCESS.get_or_init(|| Open::new(false));
 }
 
-/// Returns the scope of this process, if it is judged as a whole. Threads do not work in it, so that
-/// checks inside are not nested.
+/// Returns the scope of this process, if it is judged as a whole. Threads do not work in it, so
+/// that checks inside it are not nested.
 pub(crate) fn process() -> Option<ScopeId> {
     PROCESS.get().map(Open::scope)
 }
@@ -45,7 +45,7 @@ pub(crate) struct Open {
 
 impl Open {
     /// Opens a scope inside this thread's scope, if there is one. `confirms`: whether it is a run
-    /// that only confirms what an earlier one left.
+    /// that only confirms the leaks of an earlier one.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {
             scope: tree::open(current(), confirms),
@@ -58,7 +58,7 @@ impl Open {
         self.scope
     }
 
-    /// Closes the scope and returns what it freed that existed before it.
+    /// Closes the scope and returns the records freed by it that existed before it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)

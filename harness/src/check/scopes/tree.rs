@@ -4,7 +4,8 @@
 //! which resources may stay for a reason. Each scope has at most one parent. A resource created in
 //! a closed scope belongs to its nearest open ancestor: a finished block is no longer responsible
 //! for anything, but the test around it is. The runs of one check are linked as well: if the first
-//! run started a thread that the second one uses, what it then does belongs to the second run.
+//! run started a thread that the second one uses, the thread's later work belongs to the second
+//! run.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -31,22 +32,22 @@ struct Scopes {
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
-/// What is known of one scope.
+/// The state of one scope.
 #[derive(Debug, Default)]
 struct ScopeNode {
     parent: Option<ScopeId>,
     children: Vec<ScopeId>,
-    /// Why what is created in it may stay, if it is a part of its parent.
+    /// Why resources created in it may stay, if it is a part of its parent.
     reason: Option<&'static str>,
     /// When it closed, as an event number; `None` while it is open.
     closed: Option<u64>,
-    /// What its check is called, if it is a run of one.
+    /// The name of its check, if it is a run of one.
     subject: Option<Arc<Subject>>,
-    /// Whether it is a run that only confirms what an earlier one left.
+    /// Whether it is a run that only confirms the leaks of an earlier one.
     confirms: bool,
     /// Whether it was handed on to the next run of its check.
     is_earlier_run: bool,
-    /// What its check has settled about individual records, by sequence number.
+    /// The decisions of its check about individual records, by sequence number.
     settled: Vec<(u64, Settled)>,
     /// The sums for which its check has failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
@@ -70,11 +71,9 @@ impl FailureId {
     }
 }
 
-/// What a check has settled about one record, for the outer checks.
-///
-/// It keeps to itself only what made its test fail: a panic that the test catches fails no test. An
-/// excuse about an object travels with the object; the outer check judges everything else by its
-/// own facts.
+/// The decision of a check about one record, for the outer checks. It withholds only the leaks that
+/// made its test fail: a panic that the test catches fails no test. An excuse about an object
+/// travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
     /// The check has failed for it.
@@ -184,7 +183,7 @@ fn new_number() -> ScopeId {
     }
 }
 
-/// Closes `scope` and its parts, and returns what they freed that existed before them.
+/// Closes `scope` and its parts, and returns the records freed by them that existed before them.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = locked(&TREE);
     let mut sum = Amount::default();
@@ -210,8 +209,8 @@ pub(super) fn close(scope: ScopeId) -> Amount {
     sum
 }
 
-/// Attributes what is done in `scope`, which is closed, to `next`, the next run of the same check,
-/// from now on.
+/// From now on, attributes work in `scope`, which is closed, to `next`, the next run of the same
+/// check.
 pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     let mut tree = locked(&TREE);
     let Some(node) = tree.nodes.get_mut(&scope) else {
@@ -227,7 +226,7 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
     }
 }
 
-/// Records what the check of `scope` has settled.
+/// Records the decisions of the check of `scope`.
 pub(crate) fn settle(
     scope: ScopeId,
     records: Vec<(u64, Settled)>,
@@ -275,14 +274,14 @@ pub(crate) fn forget(scope: ScopeId) {
     }
 }
 
-/// Returns the open scope that owns what a thread with this scope does now.
+/// Returns the open scope that owns the current work of a thread with this scope.
 pub(crate) fn open_scope(scope: ScopeId) -> Option<ScopeId> {
     let tree = locked(&TREE);
     let open = tree.around(scope).find(|(_, node)| node.is_open());
     open.map(|(scope, _)| scope)
 }
 
-/// Whether `scope` is inside a run that only confirms what an earlier one left.
+/// Whether `scope` is inside a run that only confirms the leaks of an earlier one.
 pub(crate) fn is_confirming(scope: ScopeId) -> bool {
     locked(&TREE).around(scope).any(|(_, node)| node.confirms)
 }
@@ -290,12 +289,12 @@ pub(crate) fn is_confirming(scope: ScopeId) -> bool {
 /// Everything that one scope is responsible for at present.
 #[derive(Debug, Default)]
 pub(crate) struct Lineage {
-    /// The scope, its descendants, and the earlier runs of its check, each with the reason why what
-    /// was created there may stay.
+    /// The scope, its descendants, and the earlier runs of its check, each with the reason why
+    /// resources created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
     /// How many of them do not belong to earlier runs.
     of_this_run: usize,
-    /// What nested checks have settled, by sequence number.
+    /// The decisions of nested checks, by sequence number.
     settled: FxHashMap<u64, Settled>,
     /// The sums for which checks inside this run have failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
@@ -342,12 +341,12 @@ impl Lineage {
         self.scopes.contains_key(&scope)
     }
 
-    /// Returns why what was created in `scope` may stay.
+    /// Returns why resources created in `scope` may stay.
     pub(crate) fn reason(&self, scope: ScopeId) -> Option<&'static str> {
         self.scopes.get(&scope).copied().flatten()
     }
 
-    /// Returns what a nested check has settled about the record with this sequence number.
+    /// Returns the decision of a nested check about the record with this sequence number.
     pub(crate) fn settled(&self, record: u64) -> Option<&Settled> {
         self.settled.get(&record)
     }

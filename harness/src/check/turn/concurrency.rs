@@ -183,7 +183,7 @@ const LONGEST_START: Duration = Duration::from_secs(1);
 /// How long the threads are counted again while others begin and end.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
-/// What was known of the process when a run began.
+/// The state of the process when a run began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessAtBegin {
     /// Whether only threads of the check could do anything.
@@ -192,7 +192,7 @@ pub(crate) struct ProcessAtBegin {
     unowned: u64,
 }
 
-/// What is known of the threads without a scope.
+/// The known facts about threads without a scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThreadsWithoutScope {
     started: u64,
@@ -252,7 +252,7 @@ impl ProcessAtBegin {
         self.is_alone
     }
 
-    /// Returns who else was there, or may have been, until now.
+    /// Returns the other activity that there was, or may have been, until now.
     pub(crate) fn until_now(&self, turn: Option<&Turn<'_>>) -> Others {
         Others {
             checks: met_a_check(turn),
@@ -265,9 +265,9 @@ impl ProcessAtBegin {
         self.unowned
     }
 
-    /// Whether every thread that was started meanwhile waits at the gate. A thread that came to the
-    /// gate for the first time cannot be older: at the beginning there were no others, or the check
-    /// was not alone.
+    /// Whether every thread that was started in the meantime waits at the gate. A thread that came
+    /// to the gate for the first time cannot be older: at the beginning there were no others, or
+    /// the check was not alone.
     fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
         let started = now.started - self.threads.started;
@@ -280,7 +280,7 @@ impl ProcessAtBegin {
 /// Whether only the thread that runs the check and those of scopes can do anything; `None` if the
 /// threads changed while they were counted.
 fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
-    // Whatever runs there was started by this test.
+    // Any thread there was started by this test.
     if concurrency() == Concurrency::OneTest {
         return Some(true);
     }
@@ -289,7 +289,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     }
     // A test that libtest starts later changes the number of started threads.
     let runners = threads.runners_began - threads.runners_ended;
-    // This thread may have opened a scope and go on working: no other check may count it.
+    // This thread may have opened a scope and continue to work: no other check may count it.
     let own = 1 + runners + threads.waiting + u64::from(is_counted_thread());
     let with_scope = threads_with_scope();
     let Some(all) = count_threads() else {
@@ -329,8 +329,8 @@ fn count_threads() -> Option<u64> {
     None
 }
 
-/// Returns the threads of this process; `None` if one began or ended meanwhile. If one ends while
-/// the kernel lists them, the list may lack another.
+/// Returns the threads of this process; `None` if one began or ended in the meantime. If a thread
+/// ends while the kernel lists them, another may be missing from the list.
 fn list_threads() -> Option<Vec<i32>> {
     let count = count_threads();
     let entries = fs::read_dir("/proc/self/task").into_iter().flatten();
@@ -353,8 +353,8 @@ fn is_living(thread: i32) -> bool {
     flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
-/// Whether a thread has the name of one of a driver's threads, which only act on request. Nothing
-/// else identifies those that a driver starts by `thrd_create`.
+/// Whether a thread has the name of one of a driver's threads, which only act on request. The name
+/// is the only way to identify threads that a driver starts with `thrd_create`.
 fn is_drivers_own(thread: i32) -> bool {
     let name = fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
     is_drivers_name(name.trim_end())

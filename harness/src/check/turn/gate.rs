@@ -86,8 +86,8 @@ impl Gate {
         self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
     }
 
-    /// Enters without waiting: in the given manner if the gate is free and no check waits, else
-    /// beside those inside, which may be waiting for this check.
+    /// Enters without waiting: in the given manner if the gate is free and no check waits;
+    /// otherwise alongside those inside, which may be waiting for this check.
     pub(crate) fn enter_now(&self, manner: Manner) -> Turn<'_> {
         let mut state = self.state();
         let is_free = state.serving == state.next_ticket && state.has_room_for(manner);

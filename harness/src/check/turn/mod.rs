@@ -1,4 +1,4 @@
-//! Which checks may run now, and what else may be active meanwhile.
+//! Which checks may run now, and what else may be active at the same time.
 
 pub(crate) mod child;
 pub(crate) mod concurrency;

@@ -72,7 +72,7 @@ pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
     found.into_iter().min()
 }
 
-/// What to write in place of a key that its table, or the file itself, does not have.
+/// The correction for a key that its table, or the file itself, does not have.
 fn unknown(written: &str, inside: Option<&Section>, sections: &[Section]) -> String {
     let elsewhere = sections.iter().filter(|it| it.keys.contains(&written));
     let elsewhere: Vec<_> = elsewhere.map(|it| it.header).collect();

@@ -32,7 +32,7 @@ pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, Stri
 ///
 /// The library is open, and `F` is a function pointer type with the function's signature.
 pub(super) unsafe fn function<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Option<F> {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     unsafe { gpu_leak_interpose::function(real_symbol(library.as_ptr(), name).cast_mut().cast()) }
 }
 

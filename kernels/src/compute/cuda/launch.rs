@@ -26,7 +26,7 @@ pub(super) struct Grid {
     pub(super) threads: (u32, u32),
 }
 
-/// Kernels loop over what their grid does not cover, so more blocks would bring nothing.
+/// Kernels loop over elements that their grid does not cover, so more blocks would gain nothing.
 const MAX_BLOCKS: u64 = 1 << 16;
 
 impl Grid {
@@ -50,10 +50,10 @@ impl Cuda {
     /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
     ///
     /// There are as many arguments as the kernel has parameters, in the same order and sizes;
-    /// addresses are on this device and valid for the counts beside them. Each caller is a method
-    /// that takes operands, whose layouts have been checked against their storages. Storages may be
-    /// dropped right after the call, because their blocks are reused only by later work in the same
-    /// stream.
+    /// addresses are on this device and valid for the counts that follow them. Each caller is a
+    /// method that takes operands, whose layouts have been checked against their storages. Storages
+    /// may be dropped right after the call, because their blocks are reused only by later work in
+    /// the same stream.
     pub(super) fn launch<const ARGUMENTS: usize>(
         &self,
         kernel: Kernel,
@@ -67,9 +67,8 @@ impl Cuda {
         self.context().bind_to_thread()?;
         let mut pointers = arguments.map(|argument| argument.0);
         // SAFETY: the function is loaded as long as this device lives, the context is current, and
-        // the driver copies the arguments before it returns. That they fit the kernel is what this
-        // method asks of its callers, all in this directory, each beside the kernel's parameter
-        // list.
+        // the driver copies the arguments before it returns. The callers must ensure that they fit
+        // the kernel; all callers are in this directory, each next to the kernel's parameter list.
         let launched = unsafe {
             result::launch_kernel(
                 function.cu_function(),

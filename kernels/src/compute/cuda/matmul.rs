@@ -1,4 +1,4 @@
-//! Launches of `matmul.cu`, and cuBLAS for what is large.
+//! Launches `matmul.cu`, and cuBLAS for large matrices.
 #![expect(unsafe_code, reason = "hands addresses to cuBLAS")]
 
 use std::ffi::c_int;
@@ -152,7 +152,7 @@ impl Cuda {
         })
     }
 
-    /// The matrix where it is, if one of its strides is 1; else a copy, which `room` owns.
+    /// The matrix where it is, if one of its strides is 1; otherwise a copy, which `room` owns.
     fn for_blas(
         &self,
         operand: Operand<'_>,

@@ -22,8 +22,8 @@ impl BlasWorkspace {
     ///
     /// # Errors
     ///
-    /// When the device is no CUDA device, has no room, cuBLAS cannot be used, or this thread is in
-    /// a capture of the device.
+    /// Returns an error if the device is no CUDA device, has no room, cuBLAS cannot be used, or
+    /// this thread is in a capture of the device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
             device: device.to_string(),

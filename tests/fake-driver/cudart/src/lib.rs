@@ -97,7 +97,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     _values: *mut *mut c_void,
     _count: u32,
 ) -> c_int {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller promises.
     unsafe { load(library, code) }
 }
 

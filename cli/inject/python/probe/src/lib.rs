@@ -17,7 +17,7 @@ use gpu_leak_check::__bench;
 use gpu_leak_check::ledger::{self, Kind};
 use gpu_leak_check::report;
 
-/// Installs the reader, writes the result as text, and returns the length of that.
+/// Installs the reader, writes the result as text, and returns the length of the text.
 ///
 /// # Safety
 ///

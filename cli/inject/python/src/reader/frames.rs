@@ -1,8 +1,8 @@
 //! Walks the frames of a thread and reads their lines.
 //!
-//! This never changes a reference count or calls the interpreter. Everything that is read is checked
-//! before it is used: an invalid address ends the walk, and an object of an unexpected type leaves the
-//! frame out.
+//! This never changes a reference count or calls the interpreter. Everything that is read is
+//! checked before it is used: an invalid address ends the walk, and a frame with an object of an
+//! unexpected type is skipped.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -81,7 +81,7 @@ struct Frame {
     previous: Option<usize>,
     code: usize,
     instruction: usize,
-    /// Whether it is the interpreter's own, between native code and Python's.
+    /// Whether this is the interpreter's own frame between native code and Python code.
     is_interpreter: bool,
     /// Whether the frame itself shows that native code has called it.
     is_entry: bool,

@@ -31,7 +31,7 @@ pub(super) struct FrameLayout {
     pub(super) tags: usize,
     pub(super) instruction: usize,
     pub(super) unit: InstructionUnit,
-    /// What the frame belongs to.
+    /// The owner of the frame.
     pub(super) owner: Option<usize>,
     pub(super) entry: EntryMark,
 }
@@ -117,7 +117,7 @@ pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }
 
-/// A constant for each release, with what differs from an earlier one.
+/// A constant for each release, with the differences from an earlier one.
 const LAYOUTS: [Layout; 7] = [
     PYTHON_3_9,
     PYTHON_3_10,

@@ -11,7 +11,7 @@ use gpu_leak_check::__script::LineNumber;
 /// A power of two.
 const ENTRIES: usize = 128;
 
-/// The line of an instruction, and what it was read from.
+/// The line of an instruction, and the data it was read from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CachedLine {
     /// The code object's address.
@@ -20,7 +20,7 @@ pub(super) struct CachedLine {
     pub(super) offset: isize,
     /// The hash of everything that the line was read from.
     pub(super) hash: u64,
-    /// How many bytes of the table are part of that.
+    /// How many bytes of the table are part of the hash.
     pub(super) read: usize,
     pub(super) line: LineNumber,
 }
@@ -36,7 +36,7 @@ pub(super) fn find(code: usize, offset: isize) -> Option<CachedLine> {
     (entry.code == code && entry.offset == offset).then_some(entry)
 }
 
-/// Stores an entry, which replaces an older one.
+/// Stores an entry, replacing an older one.
 pub(super) fn store(entry: CachedLine) {
     CACHE.with(|cache| cache[slot(entry.code, entry.offset)].set(Some(entry)));
 }

@@ -1,5 +1,5 @@
 //! Reading the interpreter's memory: directly, or through the kernel if the memory may be unmapped
-//! meanwhile.
+//! during the read.
 
 #![expect(
     unsafe_code,
@@ -38,8 +38,7 @@ pub(super) struct Direct(());
 
 impl Direct {
     /// # Safety
-    ///
-    /// All memory that is asked for must be readable, and may only be changed atomically.
+    /// All requested memory must be readable, and may be changed only atomically.
     pub(super) unsafe fn new() -> Self {
         Self(())
     }

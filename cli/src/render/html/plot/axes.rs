@@ -112,7 +112,7 @@ impl Scale {
     }
 }
 
-/// A coordinate as SVG has it, with the precision that can be seen.
+/// A coordinate in SVG syntax, with visible precision.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! What the page's script needs to list what was live at any call of a timeline.
+//! The data with which the page's script lists what was live at any call of a timeline.
 
 use gpu_leak_check::report::check_report::{Course, LoggedAllocation, Point, Timeline};
 use gpu_leak_check::report::escape;

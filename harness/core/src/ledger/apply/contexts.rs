@@ -1,4 +1,4 @@
-//! Ends contexts, and what ends with them.
+//! Ends contexts, and the resources that end with them.
 
 use super::{Caller, Ledger, Record};
 use crate::ledger::contexts::{Ending, dies_with_context};
@@ -19,9 +19,9 @@ impl Ledger {
         }
     }
 
-    /// Removes `record` again if its context ended before it was added: then the call that created
-    /// it, or failed to free it, has returned later than the one that ended the context. A record
-    /// that is added before the search for the context's records is found by that search.
+    /// Removes `record` again if its context ended before it was added. This happens if the call
+    /// that created it, or failed to free it, returned after the call that ended the context. A
+    /// record that is added before the search for the context's records is found by that search.
     pub(super) fn end_if_too_late(&self, record: &Record) -> bool {
         let made = &record.made;
         let ending = dies_with_context(made).then(|| self.contexts.ending_of(made.context));
@@ -40,8 +40,7 @@ impl Ledger {
         if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
             return;
         }
-        // What was created before the scope that ends the context is not that scope's concern,
-        // either way.
+        // Resources created before the scope that ends the context do not concern that scope.
         let scope = record.made.caller.scope;
         if self.scopes.has(scope) || (scope == ScopeId::NONE && self.is_all_its_own()) {
             self.anomalies.push(Anomaly::EndedWithContext {

@@ -1,4 +1,4 @@
-//! Applies events about what graphs hold.
+//! Applies events about the resources that graphs hold.
 
 use crate::sync::atomic::Ordering;
 
@@ -105,7 +105,7 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The line is that of the node, but the owner is whoever launches it.
+            // The line is that of the node, but the owner is the scope that launches it.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller

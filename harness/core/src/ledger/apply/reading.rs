@@ -16,7 +16,7 @@ use crate::recursion_guard::quiet;
 use crate::sync::atomic::Ordering;
 
 impl Ledger {
-    /// Attributes what is created outside every scope to the watched program from now on.
+    /// From now on, attributes resources created outside every scope to the watched program.
     pub fn own_all(&self) {
         self.all_its_own.store(true, Ordering::Relaxed);
     }
@@ -32,9 +32,9 @@ impl Ledger {
         self.open_scope_since(scope, self.now())
     }
 
-    /// Like [`Self::open_scope`], for a child of the open scope `outer`: what existed before
-    /// `outer` counts as existing before the child, and what the child uses counts for the meter of
-    /// `outer` as well.
+    /// Like [`Self::open_scope`], for a child of the open scope `outer`: resources that existed
+    /// before `outer` count as existing before the child, and the child's usage counts for the
+    /// meter of `outer` as well.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
         let _quiet = quiet();
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
@@ -56,7 +56,7 @@ impl Ledger {
         is_opened
     }
 
-    /// Ends the count; what is still live keeps the scope's number. Returns what the scope freed
+    /// Ends the count; live records keep the scope's number. Returns the records freed by the scope
     /// that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
@@ -66,34 +66,34 @@ impl Ledger {
         self.scopes.close(scope)
     }
 
-    /// Returns what the open scopes for which `wanted` holds have created and handed over.
+    /// Returns the records that the open scopes satisfying `wanted` have created and handed over.
     #[must_use]
     pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let _quiet = quiet();
         self.scopes.all_handed_over(wanted)
     }
 
-    /// Returns the devices whose primary contexts the open scopes for which `wanted` holds have
-    /// retained more often than released, with the difference.
+    /// Returns the devices whose primary contexts the open scopes satisfying `wanted` have retained
+    /// more often than released, with the difference.
     #[must_use]
     pub fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let _quiet = quiet();
         self.scopes.primaries_kept(wanted)
     }
 
-    /// Begins to meter what the open `scope` uses in `layer`, until [`Self::metered`].
+    /// Begins to meter the usage of the open `scope` in `layer`, until [`Self::metered`].
     pub fn meter(&self, scope: ScopeId, layer: Layer) {
         let _quiet = quiet();
         self.table.figures.meters.begin(scope, layer);
     }
 
-    /// Counts what `inner` uses for the meter of `outer` as well.
+    /// Counts the usage of `inner` for the meter of `outer` as well.
     pub fn nest(&self, inner: ScopeId, outer: ScopeId) {
         let _quiet = quiet();
         self.table.figures.meters.nest(inner, outer);
     }
 
-    /// Ends the meter of `scope` and returns what it used, by place; empty if it has no meter.
+    /// Ends the meter of `scope` and returns its usage, by place; empty if it has no meter.
     pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();
         self.table.figures.meters.end(scope)
@@ -302,7 +302,7 @@ impl Ledger {
         }
     }
 
-    /// Restarts the peaks at what is live now.
+    /// Resets the peaks to the current usage.
     pub fn restart_peaks(&self) {
         let _quiet = quiet();
         let _all = self.table.lock_all();

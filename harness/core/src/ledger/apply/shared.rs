@@ -121,7 +121,7 @@ impl Ledger {
         }
     }
 
-    /// Restores what a call was to release, if that has other owners.
+    /// Restores the resource that a call was to release, if the resource has other owners.
     pub(super) fn put_back_shared(&self, ticket: Ticket) {
         self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;

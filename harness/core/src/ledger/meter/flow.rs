@@ -10,8 +10,8 @@ use super::reading::{InTurn, Lifetime, MeterReading, SiteUsage};
 use crate::ledger::event::{Record, StackId, ThreadNumber};
 use crate::ledger::{Amount, Kind, Layer, Place};
 
-/// How many lifetimes a log keeps of each layer at each place, besides what is live and what was
-/// live at the peak.
+/// How many lifetimes a log keeps for each layer at each place, besides those that are live now or
+/// were live at the peak.
 pub(super) const MAX_LIFETIMES: usize = 2048;
 /// How many different buffers are counted of each layer at each place.
 const MAX_BUFFERS: usize = 4096;
@@ -22,15 +22,16 @@ pub(super) struct Flow {
     made: Amount,
     live: u64,
     peak: u64,
-    /// The event that reached the peak; 0 if nothing has exceeded what was live at the beginning.
+    /// The event that reached the peak; 0 if the usage has never exceeded that at the beginning.
     peak_at: u64,
-    /// The number of allocations so far, and at the peak. Events of several threads may be applied in
-    /// another order than that of their numbers, so these decide what was live at the peak.
+    /// The number of allocations so far, and at the peak. Events of several threads may be applied
+    /// in an order different from that of their numbers, so these counts determine which records
+    /// were live at the peak.
     entered: u64,
     entered_at_peak: u64,
-    /// What is live, by sequence number.
+    /// The live records, by sequence number.
     held: FxHashMap<u64, Held>,
-    /// What was live at the peak and has been freed since.
+    /// The records that were live at the peak and have been freed since.
     since_peak: Vec<Lifetime>,
     sites: FxHashMap<StackId, Amount>,
     buffers: FxHashMap<Buffer, Uses>,
@@ -45,7 +46,7 @@ struct Held {
     entered: u64,
 }
 
-/// What is freed, of which the largest are kept.
+/// The freed records, of which the largest are kept.
 #[derive(Debug, Default)]
 struct LifetimeLog {
     freed: Vec<Lifetime>,
@@ -53,7 +54,8 @@ struct LifetimeLog {
     lost: u64,
 }
 
-/// What one buffer could serve: a thread's allocations of one size at one call site for one stream.
+/// Allocations that could share one buffer: those of one thread and one size at one call site for
+/// one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Buffer {
     stack: StackId,
@@ -78,7 +80,7 @@ impl Flow {
         }
     }
 
-    /// Adds what was live when the log began.
+    /// Adds the records that were live when the log began.
     pub(super) fn held_before(&mut self, record: &Record) {
         let life = Lifetime {
             stack: record.made.caller.stack,
@@ -124,7 +126,8 @@ impl Flow {
         }
     }
 
-    /// What was live when the meter of a budget began is unknown here and is not metered.
+    /// Records that were live when the meter of a budget began are unknown here and are not
+    /// metered.
     pub(super) fn lose(&mut self, record: &Record, at: u64) {
         let Some(Held { mut life, entered }) = self.held.remove(&record.sequence) else {
             return;
@@ -143,8 +146,8 @@ impl Flow {
         }
     }
 
-    /// Returns the uses of the buffer that could serve an allocation. Memory of graphs and memory
-    /// that was allocated elsewhere is not the program's to reuse.
+    /// Returns the uses of the buffer that an allocation could share. The program cannot reuse
+    /// memory of graphs or memory that was allocated elsewhere.
     fn uses(&mut self, record: &Record) -> Option<&mut Uses> {
         let made = &record.made;
         if matches!(made.kind, Kind::Graph | Kind::Registered | Kind::Imported) || made.bytes == 0 {
@@ -234,7 +237,7 @@ impl Flow {
 }
 
 impl LifetimeLog {
-    /// Adds a lifetime. A full log loses the smaller half.
+    /// Adds a lifetime. When the log is full, the smaller half is dropped.
     fn add(&mut self, life: Lifetime) {
         self.freed.push(life);
         if self.freed.len() > MAX_LIFETIMES {

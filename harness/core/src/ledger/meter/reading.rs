@@ -1,4 +1,4 @@
-//! What a meter has read.
+//! The readings of a meter.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub struct Lifetime {
     pub freed: u64,
 }
 
-/// What was used of one layer at one place.
+/// The usage of one layer at one place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MeterReading {
     /// The layer.
@@ -34,7 +34,7 @@ pub struct MeterReading {
     pub peak: u64,
     /// The event that reached the peak; 0 if it was there at the beginning.
     pub peak_at: u64,
-    /// What was live at the peak, largest first.
+    /// The contents of the peak, largest first.
     pub at_peak: Vec<SiteUsage>,
     /// All allocations by call site, the most bytes first.
     pub by_bytes: Vec<SiteUsage>,
@@ -57,8 +57,8 @@ pub struct SiteUsage {
     pub count: u64,
     /// How many bytes.
     pub bytes: u64,
-    /// The events that allocated the first and the last of what was live at the peak; 0 for what was
-    /// live when the log began.
+    /// The events that allocated the first and the last of the records live at the peak; 0 for
+    /// records that were live when the log began.
     #[serde(default)]
     pub allocated: (u64, u64),
 }
@@ -68,9 +68,9 @@ pub struct SiteUsage {
 pub struct GraphUsage {
     /// The place.
     pub place: Place,
-    /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the addresses
-    /// of an earlier one if it knows that the earlier one is freed by then; memory with addresses of its
-    /// own is held at once.
+    /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the
+    /// addresses of an earlier one if it knows that the earlier one has been freed by then; memory
+    /// with separate addresses is held at the same time.
     pub bytes: u64,
     /// The most that is allocated and not freed, in the order in which the nodes were added.
     pub in_order: u64,

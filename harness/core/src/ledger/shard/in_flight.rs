@@ -11,17 +11,17 @@ pub(in crate::ledger) struct InFlightFree {
     caller: Caller,
     target: FreeTarget,
     /// The beginning of the last free of the same address that found no record and succeeded while
-    /// this one was in flight: it freed what was created before.
+    /// this one was in flight: it freed the resource that was created before.
     freed_by: u64,
 }
 
-/// What a free in flight frees.
+/// The record that a free in flight frees.
 #[derive(Clone, Debug)]
 enum FreeTarget {
     /// The record at this position, which it removed.
     Known(Index),
-    /// A record whose key has another one by now: a driver soon uses an address again, perhaps before
-    /// the call that freed it has returned.
+    /// A record whose key now belongs to another record: drivers reuse addresses quickly, possibly
+    /// before the call that freed them has returned.
     Reused(Box<Record>),
     /// Something that had no record when it began.
     Unknown(Key),
@@ -32,19 +32,19 @@ enum FreeTarget {
 pub(in crate::ledger) enum FreeEnd {
     /// It is not in flight here.
     Elsewhere,
-    /// It freed a record for which nothing else is to be done.
+    /// It freed a record, and nothing else remains to be done.
     Done,
     /// It freed something else, or failed.
     Pending(EndedFree),
 }
 
-/// What the end of a free needs to know of it.
+/// The facts about a free that its end needs.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ledger) struct EndedFree {
     pub(in crate::ledger) key: Key,
     pub(in crate::ledger) caller: Caller,
-    /// What it freed if it succeeded, `None` for an unknown address; otherwise what is still live,
-    /// `None` if another call has freed it.
+    /// The record that it freed if it succeeded, `None` for an unknown address; otherwise the
+    /// record that is still live, `None` if another call has freed it.
     pub(in crate::ledger) record: Option<Record>,
 }
 
@@ -98,9 +98,8 @@ impl Shard {
         });
     }
 
-    /// Ends the free that `is_it` selects.
-    ///
-    /// `is_done`: whether nothing else is to be done if it has freed this record.
+    /// Ends the free that `is_it` selects. `is_done`: whether nothing else remains to be done if it
+    /// has freed this record.
     #[inline]
     pub(in crate::ledger) fn end_free(
         &mut self,
@@ -174,7 +173,8 @@ impl Shard {
         }
     }
 
-    /// Makes what a failed free had removed live again, unless another free of it succeeded meanwhile.
+    /// Restores the record that a failed free had removed, unless another free of it has succeeded
+    /// in the meantime.
     #[cold]
     fn put_back(&mut self, figures: &Figures, index: Index, freed_by: u64) -> Option<Record> {
         let record = self.entries[index as usize].record;
@@ -188,8 +188,8 @@ impl Shard {
     }
 
     /// Handles a successful free of an address that was unknown when it began. Two threads may free
-    /// an address at once: the one that removed the record fails, and the other finds nothing and
-    /// succeeds. Then the record is gone, whichever of them ends first.
+    /// an address at once: the one that removed the record fails, and the other finds no record and
+    /// succeeds. The record is then gone, whichever of them ends first.
     #[cold]
     fn freed_unknown(&mut self, figures: &Figures, began: u64, key: Key) {
         let stale = self.get(&key);

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use crate::ledger::event::ScopeId;
 
-/// The counts. That of the scope that was last looked for is beside the map, because most events of a
-/// program belong to one scope.
+/// The counts. The count of the last scope looked up is stored next to the map, because most events
+/// of a program belong to one scope.
 #[derive(Debug, Default)]
 pub(in crate::ledger) struct ScopeCounts {
     last: Option<(ScopeId, i32)>,

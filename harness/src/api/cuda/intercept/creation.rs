@@ -19,15 +19,15 @@ const AUTO_FREE: u64 = 1;
 /// end the capture.
 const WRONG_THREAD: CuResult = 908;
 
-/// What the end needs is the graph into which the call is captured.
+/// The end needs the graph into which the call is captured.
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         *captured = unsafe { listener.captured(self.stream) };
     }
 
     unsafe fn ended(&self, listener: &Listener<'_>, captured: &Option<Key>, error: CuResult) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe {
             match error {
                 0 => listener.created(self, *captured),
@@ -64,7 +64,7 @@ impl Listener<'_> {
         }
         self.report(Event::CreationFailed {
             kind: create.kind,
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller promises.
             bytes: unsafe { self.bytes(create, 0, error) },
             error,
             caller: caller(),

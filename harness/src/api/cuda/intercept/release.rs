@@ -11,7 +11,7 @@ use crate::device::exclusion::{CONTEXTS_AND_POOLS, Destruction, Exclusion, STREA
 use crate::ledger::Kind;
 use crate::ledger::event::{ContextEnd, CuResult, Event, Key, Space, StackId, Ticket};
 
-/// What the end of a free needs from its beginning.
+/// The data that the end of a free needs from its beginning.
 #[derive(Default)]
 pub(in crate::api::cuda) struct BegunRelease {
     /// The ticket of the free that was reported to the ledger.
@@ -26,7 +26,7 @@ pub(in crate::api::cuda) struct BegunRelease {
 
 impl Intercepted<BegunRelease> for Releases {
     unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         unsafe { listener.release_began(self, begun) }
     }
 
@@ -43,7 +43,7 @@ impl Listener<'_> {
         let Some(key) = key(release.space, release.value) else {
             return;
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller promises.
         begun.captured = unsafe { self.captured(release.stream) };
         begun.ticket = match release.share {
             Share::Whole if numbered::is_numbered(key) => {

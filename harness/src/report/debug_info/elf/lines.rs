@@ -38,7 +38,8 @@ impl Lines {
                 .load_sup(|id| section(supplement, Some(id.name())))
                 .ok()?;
         }
-        // The units of a program share few lists of abbreviations, which would otherwise be read once a unit.
+        // The units of a program share few lists of abbreviations, which would otherwise be read
+        // once per unit.
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let lines = without_removed_code(
             &dwarf,
