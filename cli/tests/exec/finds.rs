@@ -81,7 +81,7 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
     );
     // The help is for a program that has no attributes.
     let help = "help: if it is meant to stay: `cargo gpu-leak allow \
-                --write --reason \"…\"`, with the reason, allows what this run left";
+                --write --reason \"why it may stay\"` allows the leaks of this run";
     assert!(ran.told.stderr.contains(help), "{:?}", ran.told);
     assert!(!ran.told.stderr.contains("#["), "{:?}", ran.told);
 }

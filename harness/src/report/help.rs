@@ -36,7 +36,7 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
     if let (FindingKind::Leaked, Some(entry)) = (kind, exceeded) {
         return vec![format!(
-            "free what is new, or raise the bound of the entry at {entry}: `cargo gpu-leak allow --write`"
+            "free the new allocations, or raise the limits of the entry at {entry} with `cargo gpu-leak allow --write`"
         )];
     }
     let findings = report.findings.iter();
@@ -59,8 +59,8 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     }
     match (report.is_of_a_program(), &report.meant_to_stay) {
         (true, _) => remedies.push(format!(
-            "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"…\"`, with the reason, \
-             allows what this run left"
+            "if {stay} meant to stay: `cargo gpu-leak allow --write --reason \"why it may stay\"` \
+             allows the leaks of this run"
         )),
         (false, Some(options)) if kind == FindingKind::Leaked => remedies.push(format!(
             "if {stay} meant to stay: #[gpu_leak_check({options})]"
@@ -125,7 +125,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let here = passages.find(|it| it.what == PassageKind::ToFree);
         if let Some(Passage { frame, until, .. }) = here {
             return Some(format!(
-                "look for a way from {} that does not come to line {until}, where others were {freed}: an \
+                "look for a path from {} that does not reach line {until}, where others were {freed}: an \
                  early return, `?`, `continue`, a panic, or a value that is overwritten",
                 frame.shown()
             ));
@@ -133,22 +133,21 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let at = nearest(&of.freed_at);
         Some(match owner {
             Some(owner) => format!(
-                "{at} {freed} others but not {these}: either something had taken {it} out of {} container, or \
-                 {} still in it when it was dropped or cleared in {}",
-                if one { "its" } else { "their" },
+                "{at} {freed} others but not {these}: either {} removed from the container before, or {} still in \
+                 it when it was dropped or cleared in {}",
+                if one { "it was" } else { "they were" },
                 if one { "it was" } else { "they were" },
                 innermost(&owner.freed_at)
             ),
             None => format!(
-                "find where {these} {} removed, overwritten or skipped instead of being {freed} as others \
-                 were in {at}",
-                if one { "was" } else { "were" }
+                "find out why {these} did not reach {at}, where others were {freed}: removed, overwritten or \
+                 skipped before that, or created once too often"
             ),
         })
     };
     let dropped = || {
         Some(format!(
-            "free {it} before what held {it} is dropped or cleared in {}",
+            "free {it} before the owner is dropped or cleared in {}",
             nearest(&owner?.freed_at)
         ))
     };
@@ -180,7 +179,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         (finding.freed == 0 && !is_held).then(|| {
             format!(
                 "nothing refers to {it} any more: look for a `Drop` or a release that lacks the call or \
-                 never gets to it, or for a `forget`, `leak` or `into_raw`"
+                 does not reach it, or for a `forget`, `leak` or `into_raw`"
             )
         })
     })
@@ -211,14 +210,14 @@ fn in_general(kind: FindingKind, report: &Report, one: bool) -> String {
                       a list or a cache"
                 .to_owned()
         }
-        (_, false) => "free in each round what the round allocates".to_owned(),
+        (_, false) => "free everything that a round allocates before that round ends".to_owned(),
     }
 }
 
 fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
     let text = match kind {
         FindingKind::FailedFree if breaks_a_context(report) => {
-            "a kernel or a copy failed and broke its context, where nothing can be freed any more: \
+            "a kernel or a copy failed and broke its context, in which nothing can be freed any more: \
              find the failure with compute-sanitizer or CUDA_LAUNCH_BLOCKING=1, and fix it first"
                 .to_owned()
         }
@@ -260,7 +259,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 format!(", or allow it: #[gpu_leak_check({options})]")
             });
             format!(
-                "first use is what was created once and kept, such as a static or a library's workspace: \
+                "first use means resources that were created once and kept, such as a static or a library's workspace: \
                  this is reported, but it is a failure only with GPU_LEAK_CHECK_FIRST_USE=fail. To create \
                  it before the first check, do so in a function with \
                  #[gpu_leak_check::warmup]{entry}"

@@ -123,12 +123,14 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
         Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
     };
     let (steps, rules) = caches.of(modules);
+    let mut steps = (!modules.is_under_valgrind).then_some(steps);
     let first = FrameAddress::InstructionPointer(here.instruction);
     let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
     let caller = frame.stack_pointer as usize;
     let mut last = LastSlot::NONE;
     while frames.push(frame.address as usize) {
-        if let Some(known) = steps.caller(&mut last, frame, &mut read) {
+        let known = steps.as_mut();
+        if let Some(known) = known.and_then(|it| it.caller(&mut last, frame, &mut read)) {
             frame = known;
             continue;
         }
@@ -142,7 +144,9 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
             word
         });
         let Some(next) = next else { break };
-        steps.keep(&last, frame, &words, next);
+        if let Some(steps) = &mut steps {
+            steps.keep(&last, frame, &words, next);
+        }
         frame = next;
     }
     Some(caller)

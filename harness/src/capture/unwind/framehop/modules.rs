@@ -6,6 +6,7 @@
 //! loaded, because unloading may run code of the program. Their tables are copied while the
 //! loader's lock is held.
 
+use std::ffi::CStr;
 use std::ops::Range;
 use std::ptr;
 use std::sync::Mutex;
@@ -28,6 +29,9 @@ type ModuleBytes = &'static [u8];
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
+    /// Whether the program runs under Valgrind, which reports each comparison of a word that the program has not
+    /// written.
+    pub(super) is_under_valgrind: bool,
 }
 
 static CURRENT: AtomicPtr<UnwindModules> = AtomicPtr::new(ptr::null_mut());
@@ -66,6 +70,7 @@ fn read() -> UnwindModules {
     let mut modules = UnwindModules {
         unwinder: UnwinderNative::new(),
         changes: Changes::default(),
+        is_under_valgrind: false,
     };
     // Whether the next module was there when the program started.
     let mut from_the_start = true;
@@ -74,6 +79,10 @@ fn read() -> UnwindModules {
     let loader = unsafe { libc::getauxval(libc::AT_BASE) };
     dl::visit(|object| {
         modules.changes = (object.dlpi_adds, object.dlpi_subs);
+        let name = ptr::NonNull::new(object.dlpi_name.cast_mut());
+        // SAFETY: the loader's name of an object ends with a zero byte and is stable during the visit.
+        let name = name.map(|name| unsafe { CStr::from_ptr(name.as_ptr()) });
+        modules.is_under_valgrind |= name.is_some_and(is_of_valgrind);
         // SAFETY: the loader passes a valid entry and holds its lock during this call, so the
         // module stays loaded; one from the start stays forever.
         if let Some(module) = unsafe { module(object, from_the_start) } {
@@ -84,6 +93,14 @@ fn read() -> UnwindModules {
         true
     });
     modules
+}
+
+/// Whether this is a library that Valgrind loads into the programs that it runs.
+fn is_of_valgrind(file: &CStr) -> bool {
+    let mut parts = file.to_bytes().rsplit(|byte| *byte == b'/');
+    parts
+        .next()
+        .is_some_and(|name| name.starts_with(b"vgpreload_"))
 }
 
 /// Returns one module with its tables; `None` if it has none in the usual form.
