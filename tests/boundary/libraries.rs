@@ -160,7 +160,7 @@ fn assert_inconclusive(checked: &Checked) {
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
     assert_eq!(reason.code, Code::NoProbe, "{story}");
-    assert!(reason.what.contains("through cubecl"), "{story}");
+    assert!(reason.what.contains("memory that cubecl"), "{story}");
     let remedy = "register the probe of the crate gpu-leak-cubecl with gpu_leak_check::probe!";
     assert!(reason.remedy.contains(remedy), "{story}");
     assert!(
@@ -204,7 +204,7 @@ fn a_leak_beside_such_an_allocator_is_a_leak() {
         (report.status, &report.reason),
         (CheckStatus::Found(FindingKind::Leaked), &None)
     );
-    assert_noted_report(report, "through cubecl");
+    assert_noted_report(report, "memory that cubecl");
 }
 
 #[gpu_leak_check]

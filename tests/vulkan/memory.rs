@@ -176,5 +176,5 @@ fn a_buffer_that_a_known_allocator_hands_out_parts_of_is_inconclusive_without_a_
     assert_eq!(report.status, CheckStatus::Inconclusive, "{story}");
     assert!(report.findings.is_empty(), "{story}");
     let reason = report.reason.as_ref().expect("a reason");
-    assert!(reason.what.contains("through cubecl"), "{story}");
+    assert!(reason.what.contains("memory that cubecl"), "{story}");
 }

@@ -39,5 +39,5 @@ fn the_check_says_what_it_cannot_judge() {
         checked.story
     );
     let reason = report.reason.as_ref().map_or("", |reason| &reason.what);
-    assert!(reason.contains("through cubecl"), "{}", checked.story);
+    assert!(reason.contains("memory that cubecl"), "{}", checked.story);
 }

@@ -93,7 +93,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     let roots = finding.holders.iter().flatten().map(|holder| &holder.root);
     if let Some(started) = roots.clone().find_map(|root| root.started_in.as_ref()) {
         return Some(format!(
-            "join the thread that was started in {started} before {end}"
+            "make the thread that was started in {started} end, and join it before {end}"
         ));
     }
     if let Some(root) = roots.clone().find(|root| root.kind != HolderKind::Stack) {
