@@ -6,7 +6,9 @@ use std::time::Duration;
 use std::{fs, thread};
 
 use super::budget::Budget;
-use super::memory::{Memory, PAGE, Pages};
+#[cfg(target_arch = "x86_64")]
+use super::memory::PAGE;
+use super::memory::{Memory, Pages};
 use crate::{Program, ReturnAddresses, WaitingThread};
 
 /// The largest part of a stack that is searched.
