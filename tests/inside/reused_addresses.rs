@@ -1,5 +1,7 @@
 //! An allocator that reports an address again while it is live has not freed what was there.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{CheckStatus, Code, FindingKind};
 use gpu_leak_tests::checked::{self, Checked};
@@ -55,4 +57,44 @@ fn a_free_of_an_address_that_two_blocks_have_is_ambiguous() {
     let code = report.reason.as_ref().map(|reason| reason.code);
     assert_eq!(code, Some(Code::AmbiguousFree), "{story}");
     assert!(story.contains("different addresses"), "{story}");
+}
+
+/// Returns the address of a block that no earlier run had.
+fn new_address() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(FIRST + (1 << 20));
+    NEXT.fetch_add(1 << 20, Ordering::Relaxed)
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn frees_a_wrong_address() {
+    let address = new_address();
+    SOURCE.allocated(place(), address, 16);
+    give_back(address + 8);
+}
+
+#[gpu_leak_check]
+#[ignore = "run by another"]
+#[test]
+fn allocates_around_an_address_that_it_freed_before() {
+    let address = new_address();
+    give_back(address + 8);
+    SOURCE.allocated(place(), address, 16);
+}
+
+#[test]
+fn a_free_of_a_wrong_address_came_after_the_allocation() {
+    let says = |test| {
+        let checked = run(test);
+        let leaked = CheckStatus::Found(FindingKind::Leaked);
+        assert_eq!(checked.report().status, leaked, "{}", checked.story());
+        let story = checked.story();
+        let note = story.contains("named an address 8 bytes after the start");
+        let help = story.contains("help: free the address that the allocation returned, not");
+        (note, help)
+    };
+    assert_eq!(says("frees_a_wrong_address"), (true, true));
+    let before = says("allocates_around_an_address_that_it_freed_before");
+    assert_eq!(before, (false, false));
 }
