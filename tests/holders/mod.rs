@@ -184,7 +184,7 @@ fn where_the_block_was_freed_that_contained_a_leak_is_named() {
     }
     let told = "): its owner was dropped or cleared here\n";
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
-    let help = "help: free it before the owner is dropped or cleared in planted::discard (";
+    let help = "help: free it before its owner is dropped or cleared in planted::discard (";
     assert!(checked.child.stderr.contains(help), "{}", checked.story());
 }
 

@@ -86,7 +86,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     let mut passages = finding.shown_passages();
     if let Some(free) = passages.find(|it| it.what == PassageKind::FreesInside) {
         return Some(format!(
-            "free the address that the allocation returned, not another one as in {}",
+            "free the address that the allocation returned: {} passes a different one",
             free.frame.shown()
         ));
     }
@@ -133,9 +133,9 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
         let at = nearest(&of.freed_at);
         Some(match owner {
             Some(owner) => format!(
-                "{at} {freed} others but not {these}: either {} removed from the container before, or {} still in \
-                 it when it was dropped or cleared in {}",
-                if one { "it was" } else { "they were" },
+                "{at} {freed} others but not {these}: either {} already been removed from the container, or {} \
+                 still in it when the container was dropped or cleared in {}",
+                if one { "it had" } else { "they had" },
                 if one { "it was" } else { "they were" },
                 innermost(&owner.freed_at)
             ),
@@ -147,7 +147,8 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     };
     let dropped = || {
         Some(format!(
-            "free {it} before the owner is dropped or cleared in {}",
+            "free {it} before {} owner is dropped or cleared in {}",
+            if one { "its" } else { "their" },
             nearest(&owner?.freed_at)
         ))
     };
