@@ -22,7 +22,7 @@ pub(crate) struct Results {
     pub(crate) event: Samples,
     /// Nanoseconds per pair, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// The same without a tool, and without one but with a pause before each call.
+    /// The same without a tool: first as is, then with a pause before each call.
     pub(crate) paused: Samples,
     /// Milliseconds in addition to a body that does nothing.
     pub(crate) first_check: Samples,
