@@ -144,7 +144,7 @@ fn a_profiler_s_timer_changes_no_finding() {
     leaks_8_bytes("is_profiled", "");
 }
 
-/// A thousand times a second of processor time, with the C library's own stack walk as most profilers do it.
+/// A thousand times per second of processor time, walking the stack with the C library as most profilers do.
 fn profile() -> &'static AtomicU32 {
     static TICKS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" {

@@ -39,7 +39,7 @@ pub(crate) struct Results {
     pub(crate) first_report: Samples,
     /// By the number of findings: milliseconds per report.
     pub(crate) reports: Vec<(u64, Samples)>,
-    /// For this program, with its line tables.
+    /// The size of this program, including its line tables.
     pub(crate) binary_mib: f64,
     /// Nanoseconds per pair, by the number of threads.
     pub(crate) threads: Samples,
