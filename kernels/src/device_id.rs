@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The identity of a [`Device`](crate::Device). No two devices of a process have the same.
+/// The identity of a [`Device`](crate::Device). No two devices of a process have the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeviceId(u64);
 

@@ -24,7 +24,7 @@ const CUBLAS_NAME: &str = "libcublas.so.13";
 /// The same for the CUDA runtime.
 const CUDART_NAME: &str = "libcudart.so.13";
 
-/// The name that cargo gives to the stand-in for it.
+/// The name that cargo gives to the stand-in for the runtime.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
 /// A directory with the libraries, and the behaviour of its driver.

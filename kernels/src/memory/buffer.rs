@@ -130,7 +130,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Where the bytes are.
+    /// The device that holds the bytes.
     #[must_use]
     pub fn device(&self) -> &Device {
         match &self.memory {
