@@ -1,5 +1,5 @@
 //! A program whose global allocator reports every block: whatever the harness itself allocates and
-//! frees is reported to the harness, even while it holds a lock of the ledger.
+//! frees is reported to it, even while it holds a lock of the ledger.
 
 #![expect(unsafe_code, reason = "a global allocator")]
 

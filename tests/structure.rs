@@ -1,8 +1,8 @@
 //! ARCHITECTURE.md is correct, and so are the tables of floors at the top of the core, of a check, of the
 //! command and of the kernels: every module is in its table and imports only from below, every package is
-//! named, and every path exists. Every file is part of some program, because a test in a file that is not
-//! would never run. Every option of the attribute is documented where users look for it. The address
-//! of the repository is everywhere the one in Cargo.toml. Workspaces of their own agree with this one.
+//! named, and every path exists. Every file belongs to some program, because a test in a file that does
+//! not would never run. Every option of the attribute is documented where users look for it. The address
+//! of the repository is everywhere the one in Cargo.toml. Separate workspaces agree with this one.
 
 #[path = "structure/separate.rs"]
 mod separate;

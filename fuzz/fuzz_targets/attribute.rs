@@ -1,4 +1,4 @@
-//! The library of a procedural macro cannot be linked to: its files are compiled here once more.
+//! The library of a procedural macro cannot be linked to, so its files are compiled here again.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What a request costs that the cache can serve, and its return: needs no GPU.
+//! The cost of a request that the cache can serve, and of its free. Needs no GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench allocator
@@ -33,7 +33,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// Buffers that leave the same number of holes of different sizes between them.
+/// Buffers with the same number of holes between them, of different sizes.
 fn with_holes(device: &Device, holes: usize) -> Vec<Buffer> {
     let sizes = (0..2 * holes).map(|n| 512 * (1 + n * 7 % 100));
     let all: Vec<_> = sizes.map(|bytes| take(device, bytes)).collect();
@@ -45,7 +45,7 @@ fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     let device = Device::embedded().expect("a device");
     let _kept = with_holes(&device, holes);
     drop(take(&device, 80_000));
-    // Dropped inside, because divan would not measure the drop otherwise.
+    // Dropped in the closure, because divan would not measure the drop otherwise.
     bencher.bench_local(|| drop(take(&device, 80_000)));
 }
 
@@ -62,7 +62,7 @@ fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
         .bench_local(|| drop(sizes.map(|bytes| take(&device, bytes))));
 }
 
-/// Many in each sample, so that the threads meet throughout it.
+/// Many in each sample, so that the threads contend throughout the sample.
 #[divan::bench(threads = [1, 2, 4], sample_size = 10_000)]
 fn take_and_drop_by_threads(bencher: Bencher<'_, '_>) {
     let device = Device::embedded().expect("a device");

@@ -83,7 +83,7 @@ fn median(mut times: Vec<f64>) -> f64 {
 }
 
 struct Workload {
-    /// The name that the Python side also uses.
+    /// The name of the workload, which the Python side also uses.
     name: &'static str,
     round: Box<dyn FnMut() -> Result<()>>,
 }
@@ -191,7 +191,7 @@ impl Pytorch {
 
 impl Drop for Pytorch {
     fn drop(&mut self) {
-        // It would end by itself when its input ends, but nothing would wait for it.
+        // It would exit by itself when its input ends, but nothing would wait for that.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

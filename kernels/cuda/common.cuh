@@ -1,4 +1,4 @@
-// What every family of kernels shares; put before each source when it is compiled.
+// What every family of kernels shares. It is prepended to each source before compilation.
 //
 // Counts and offsets are 64 bits wide: a tensor may have more than 2^32 elements.
 
@@ -27,7 +27,7 @@ __device__ inline u64 index_step() {
     return gridDim.x * (u64)blockDim.x;
 }
 
-// Where the operands' elements for one row-major index lie.
+// Computes where the operands' elements for one row-major index lie.
 __device__ inline void locate(const Strided &layout, u64 index, u64 *first, u64 *second) {
     *first = 0;
     *second = 0;
@@ -51,7 +51,7 @@ __device__ inline float warp_max(float value) {
     return value;
 }
 
-// The sum over a block of whole warps, for every thread of it. May be called again at once.
+// The sum over a block of whole warps, returned to every thread. May be called again at once.
 __device__ inline float block_sum(float value) {
     __shared__ float parts[32];
     value = warp_sum(value);
@@ -67,7 +67,7 @@ __device__ inline float block_sum(float value) {
     return parts[0];
 }
 
-// As block_sum, for the largest.
+// Like block_sum, but for the largest value.
 __device__ inline float block_max(float value) {
     __shared__ float parts[32];
     value = warp_max(value);

@@ -1,4 +1,4 @@
-// Elements from one layout to another of the same shape.
+// Copies elements from one layout to another of the same shape.
 
 template <typename T>
 __device__ inline void copy(const T *from, T *to, const Strided &layout, u64 count) {

@@ -5,7 +5,7 @@ __device__ inline float squared_difference(const float *a, const float *b, u64 i
     return difference * difference;
 }
 
-// One part a block. A single block's part is the mean itself: then scale is 1 / count, else 1.
+// One part per block. A single block's part is the mean itself: then scale is 1 / count, else 1.
 extern "C" __global__ void mse_parts(const float *input, const float *target, u64 count,
                                      float scale, float *parts) {
     float sum = 0.0f;
@@ -15,7 +15,7 @@ extern "C" __global__ void mse_parts(const float *input, const float *target, u6
     if (threadIdx.x == 0) parts[blockIdx.x] = sum * scale;
 }
 
-// One block adds the parts up, the result replacing the first of them.
+// One block adds the parts up, and the result replaces the first of them.
 extern "C" __global__ void mse_total(float *parts, u32 count, float scale) {
     float sum = 0.0f;
     for (u32 i = threadIdx.x; i < count; i += blockDim.x)

@@ -1,9 +1,9 @@
 // Products of small matrices in any layout, and what follows a product.
 //
-// A block of 16 × 16 threads makes a tile of 16 × 16 results. It goes along the shared dimension
-// in steps of 64, so that every thread has eight loads under way at once, and loads the next step
-// while it computes this one: small products wait for memory, not for arithmetic. cuBLAS makes the
-// large ones.
+// A block of 16 × 16 threads computes a tile of 16 × 16 results. It walks the shared dimension in
+// steps of 64, so that every thread has eight loads in flight at once, and loads the next step
+// while it computes the current one: small products wait for memory, not for arithmetic. cuBLAS
+// computes the large ones.
 
 #define TILE 16
 #define DEPTH 64
@@ -24,8 +24,8 @@ struct Tile {
     u32 lines;
 };
 
-// Which element of a tile a thread's load is. Neighbouring threads take neighbouring elements,
-// whichever way the matrix lies.
+// Which element of a tile a thread loads. Neighbouring threads load neighbouring elements, whether
+// the matrix is stored by rows or by columns.
 __device__ inline void place(const Tile &tile, u32 load, u32 *line, u32 *k) {
     u32 element = load * TILE * TILE + threadIdx.x;
     bool along_depth = tile.depth_stride == 1;
@@ -91,7 +91,7 @@ extern "C" __global__ void matmul(Matrix a, Matrix b, const float *bias, u32 rel
     }
 }
 
-// After a product that cuBLAS made.
+// Runs after a product that cuBLAS computed.
 extern "C" __global__ void epilogue(const float *bias, u32 relu, u64 columns, u64 count,
                                     float *out) {
     for (u64 i = first_index(); i < count; i += index_step()) {

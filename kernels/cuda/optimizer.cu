@@ -1,5 +1,5 @@
 // Optimiser steps for many parameters in one launch. The table of parameters is an argument of the
-// kernel, so it takes no device memory; its size is bounded by what an argument may be (4 KiB).
+// kernel, so it takes no device memory; its size is limited to that of an argument (4 KiB).
 
 #define MAX_PARAMETERS 48
 #define CHUNK 1024

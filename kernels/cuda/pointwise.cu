@@ -1,4 +1,4 @@
-// Each element, or pair of elements, by itself. The operation is the same for a whole launch, so
+// Operations on each element or pair of elements. The operation is the same for a whole launch, so
 // the switch on it costs no divergence.
 
 // The order of the variants of `Unary` in Rust.
@@ -59,7 +59,7 @@ extern "C" __global__ void add_assign(float *target, const float *other, Strided
     }
 }
 
-// cuRAND draws from (0, 1]; a tensor's even draws lie in [0, 1).
+// cuRAND draws from (0, 1]; a tensor's uniform draws lie in [0, 1).
 extern "C" __global__ void one_to_zero(float *out, u64 count) {
     for (u64 i = first_index(); i < count; i += index_step())
         if (out[i] >= 1.0f) out[i] = 0.0f;

@@ -1,6 +1,6 @@
 // Sums over the middle of outer × size × inner.
 
-// One block a line of neighbours; inner is 1.
+// One block per line of adjacent elements; inner is 1.
 extern "C" __global__ void sum_lines(const float *in, u64 outer, u64 size, float scale,
                                      float *out) {
     for (u64 line = blockIdx.x; line < outer; line += gridDim.x) {
@@ -12,7 +12,7 @@ extern "C" __global__ void sum_lines(const float *in, u64 outer, u64 size, float
     }
 }
 
-// 32 neighbouring columns a block of 32 × 32 threads; each warp takes every 32nd row of them.
+// 32 neighbouring columns per block of 32 × 32 threads; each warp sums every 32nd row of them.
 extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64 inner,
                                        float scale, float *out) {
     __shared__ float parts[32][33];
@@ -27,14 +27,14 @@ extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64
         __syncthreads();
         parts[threadIdx.y][threadIdx.x] = sum;
         __syncthreads();
-        // Turned around, a warp holds one column's parts.
+        // After the transposition, a warp holds one column's parts.
         sum = warp_sum(parts[threadIdx.x][threadIdx.y]);
         column = tile % tiles * 32 + threadIdx.y;
         if (threadIdx.x == 0 && column < inner) out[block * inner + column] = sum * scale;
     }
 }
 
-// One part a block, for a second launch to add up.
+// One part per block; a second launch adds them up.
 extern "C" __global__ void sum_parts(const float *in, u64 count, float *parts) {
     float sum = 0.0f;
     for (u64 i = first_index(); i < count; i += index_step())

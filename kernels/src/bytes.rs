@@ -1,10 +1,10 @@
-//! Byte counts for people.
+//! Human-readable byte counts.
 
 use std::fmt;
 
 const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 
-/// Shows as `512 B`, `88.0 KiB`, `2.00 MiB`: three figures from 1 KiB on.
+/// Shown as `512 B`, `88.0 KiB`, `2.00 MiB`: with three digits from 1 KiB on.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {

@@ -1,4 +1,4 @@
-//! Whether this thread captures a graph, which everything below the graphs has to know: memory then
+//! Whether this thread captures a graph. Everything below the graphs has to know this: memory then
 //! comes from the graph's own pool, and operations that cannot be recorded are rejected.
 
 use std::cell::{Cell, RefCell};
@@ -8,7 +8,7 @@ use crate::device_id::DeviceId;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The capture of this thread. A thread without a capture pays only for reading this.
+    /// The capture of this thread. A thread without a capture has only the cost of reading this.
     static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
     /// The first error in it, even if the captured closure ignored it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
@@ -49,7 +49,7 @@ pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
 ///
 /// # Errors
 ///
-/// In a capture of the device, which fails with it.
+/// Returns an error in a capture of the device, which then fails with that error.
 pub(crate) fn forbid(device: DeviceId, what: &str, why: &str) -> Result<()> {
     match pool_for(device) {
         None => Ok(()),
@@ -61,7 +61,7 @@ pub(crate) fn forbid(device: DeviceId, what: &str, why: &str) -> Result<()> {
 ///
 /// # Errors
 ///
-/// Always, and this thread's capture fails with it.
+/// Always returns an error, and this thread's capture fails with it.
 pub(crate) fn refuse<T>(what: &str, why: &str) -> Result<T> {
     note(Err(refusal(what, why)))
 }

@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device, or the limit set for it, has no room for a request.
+    /// The device has no room for a request, or its limit does not allow it.
     OutOfMemory(Box<OutOfMemory>),
     /// Incompatible shapes.
     Shape {
@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// Work that cannot be captured into a graph.
     Capture {
-        /// What, why, and what to do.
+        /// What cannot be captured, why, and what to do.
         detail: String,
     },
     /// A device that cannot be used here.
@@ -160,7 +160,7 @@ impl fmt::Display for OutOfMemory {
         if let Some(limit) = self.limit {
             write!(out, ", under a limit of {}", bytes(limit))?;
         }
-        // The cache was emptied before giving up: only parts of segments remain in it.
+        // The cache was emptied before the request failed, so only parts of segments remain in it.
         if cached >= self.requested {
             out.write_str(
                 "; the cached parts do not form a contiguous block: \

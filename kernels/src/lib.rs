@@ -1,10 +1,10 @@
 //! A small deep-learning library in PyTorch's terms, which allocates the same bytes as PyTorch.
 //!
-//! It is the workload that leak checks are shown on. Its caching allocator follows PyTorch's
-//! documented sizes and its operations keep the same tensors as PyTorch's eager ones, so that the
-//! same program has the same allocated and reserved bytes at each step ([`programs`]). It runs on a
-//! GPU ([`Device::cuda`]) and, for machines without one, in host memory ([`Device::embedded`]). A
-//! step of training can be captured once and replayed ([`graph`]).
+//! It is the workload on which leak checks are demonstrated. Its caching allocator follows
+//! PyTorch's documented sizes and its operations keep the same tensors as PyTorch's eager ones, so
+//! that a program has the same allocated and reserved bytes at each step as in PyTorch
+//! ([`programs`]). It runs on a GPU ([`Device::cuda`]) and, for machines without one, in host
+//! memory ([`Device::embedded`]). A step of training can be captured once and replayed ([`graph`]).
 //!
 //! ```
 //! use gpu_leak_kernels::nn::Module;

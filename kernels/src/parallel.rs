@@ -5,7 +5,7 @@ use std::thread;
 /// With fewer elements per thread than this, threads cost more time than they save.
 const SHARE: usize = 1 << 18;
 
-/// Calls `work` with pieces of `out` and the index each begins at, a multiple of `unit`.
+/// Calls `work` with each piece of `out` and the index at which it begins, a multiple of `unit`.
 ///
 /// The threads end before it returns: an idle pool would outlive the operation, and a pool that
 /// uses a waiting thread for other work could run a second operation inside this one.

@@ -12,7 +12,7 @@ use crate::parallel::share_out;
 /// Where random numbers come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// Even over [0, 1).
+    /// Uniform over [0, 1).
     Uniform,
     /// Mean 0, variance 1.
     Normal,
@@ -63,7 +63,7 @@ pub(crate) fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// Integers of `low..high`.
+/// Integers from `low..high`.
 pub(crate) fn integers(seed: u64, low: i64, high: i64, count: usize) -> Vec<i64> {
     let mut generator = generator(seed);
     (0..count)

@@ -28,10 +28,10 @@ use crate::tensor::Tensor;
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
 ///
-/// The numbers are those of the same steps without a graph, bit for bit on the same device. Only if
-/// a [workspace](crate::BlasWorkspace) was lent to cuBLAS, large products may differ in their
-/// rounding, because a graph's products do not use it. The gradients that a step leaves in its
-/// parameters are memory of its pool, until [`zero_grad`](Optimizer::zero_grad) drops them.
+/// The results equal those of the same steps without a graph, bit for bit on the same device. The
+/// one exception: if a [workspace](crate::BlasWorkspace) was lent to cuBLAS, large products may be
+/// rounded differently, because a graph's products do not use it. The gradients that a step leaves
+/// in its parameters occupy its pool until [`zero_grad`](Optimizer::zero_grad) drops them.
 #[derive(Debug)]
 pub struct TrainingStep {
     graph: ExecGraph,
@@ -41,8 +41,8 @@ pub struct TrainingStep {
 }
 
 impl TrainingStep {
-    /// Performs one step as usual, which loads the kernels and allocates the optimiser's state, and
-    /// captures the next.
+    /// Performs one step as usual, which loads the kernels and allocates the optimiser's state,
+    /// then captures the next step.
     ///
     /// `loss` computes a scalar from the two tensors, whose shapes are fixed; [`Self::step`]
     /// changes their content. Learning rate, momentum and weight decay keep their current values.
@@ -89,7 +89,8 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// Returns an error if a shape, type or device differs, or as [`ExecGraph::replay`].
+    /// Returns an error if a shape, type or device differs, or if [`ExecGraph::replay`] returns
+    /// one.
     pub fn step(&mut self, inputs: &Tensor, targets: &Tensor) -> Result<()> {
         self.inputs.copy_(inputs)?;
         self.targets.copy_(targets)?;

@@ -10,7 +10,7 @@ use gpu_leak_check::observe::Source;
 /// The harness's name for the caching allocator.
 pub(crate) const NAME: &str = "gpu-leak-kernels";
 
-/// The library's own frames, which are not the lines where a user allocated memory. Excludes
+/// The library's own frames, which are never the line where a user allocated memory. Excludes
 /// `programs` and `planted`, which are users of the library.
 const OWN_SOURCES: &[&str] = &[
     "kernels/src/allocator/",
@@ -47,7 +47,7 @@ pub(crate) struct Reporter {
 }
 
 impl Reporter {
-    /// For the blocks of the caching allocator of a device.
+    /// Reports the blocks of the caching allocator of a device.
     pub(crate) fn blocks(device: &str) -> Self {
         Self {
             source: &BLOCKS,
@@ -55,7 +55,7 @@ impl Reporter {
         }
     }
 
-    /// For the segments of an embedded device.
+    /// Reports the segments of an embedded device.
     pub(crate) fn segments(device: &str) -> Self {
         Self {
             source: &EMBEDDED,
@@ -63,13 +63,13 @@ impl Reporter {
         }
     }
 
-    /// After `bytes` at `address` were handed out.
+    /// Must be called after `bytes` at `address` were handed out.
     #[inline]
     pub(crate) fn allocated(&self, address: u64, bytes: usize) {
         self.source.allocated(self.place, address, bytes as u64);
     }
 
-    /// Before `address` can be handed out again.
+    /// Must be called before `address` can be handed out again.
     #[inline]
     pub(crate) fn freed(&self, address: u64) {
         self.source.freed(address);

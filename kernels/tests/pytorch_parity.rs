@@ -1,4 +1,4 @@
-//! The programs' bytes against PyTorch's, step by step.
+//! The programs' bytes, compared with PyTorch's step by step.
 //!
 //! `reference/pytorch-2.11-h200.json` contains what PyTorch 2.11 reported on an H200, with its
 //! cuBLAS workspaces set to 0 bytes.

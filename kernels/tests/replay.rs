@@ -1,7 +1,7 @@
 //! Replayed graphs produce the numbers of the same work done step by step, bit for bit.
 //!
-//! One test after the other, in a separate program: synchronising a whole CUDA context, as the end
-//! of a device does, ends the captures of all other threads.
+//! The tests run one after the other, in a separate program: synchronising a whole CUDA context, as
+//! the end of a device does, ends the captures of all other threads.
 
 use gpu_leak_kernels::memory::{self, Buffer, Policy, Stream, allocated, empty_cache, reserved};
 use gpu_leak_kernels::nn::{Linear, Module};
@@ -115,7 +115,7 @@ fn a_step_between_replays_takes_part() -> Result<()> {
     Ok(())
 }
 
-/// One of every operation that can be recorded.
+/// Performs every operation that can be recorded, once.
 fn everything(input: &Tensor, classes: &Tensor, bias: &Tensor) -> Result<Vec<Tensor>> {
     let weight = input.transpose(0, 1)?.sin()?.requires_grad_(true)?;
     let scores = input.matmul(&weight)?.add(bias)?.relu()?;
@@ -209,7 +209,7 @@ fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
         let mut graph = graph.instantiate()?;
         drop(input);
         empty_cache(&device)?;
-        // They would take the places of both if those were free.
+        // These would take the memory of both if it were free.
         let others: Vec<_> = (0..64)
             .map(|_| Tensor::full([1000], -1.0, &device))
             .collect::<Result<_>>()?;
@@ -280,7 +280,7 @@ const REFUSED: &[Refused] = &[
     ("the capture is one of", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
-    // The driver must not be asked to empty the cache for it, which holds enough.
+    // The cache holds enough for this, but the driver must not be asked to empty it.
     ("a capture cannot empty the cache", |device, _| {
         let room = memory::device_memory(device)?.free;
         Buffer::new(device, room + 1).map(drop)
@@ -308,7 +308,7 @@ fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
                 assert!(matches!(error, Error::Capture { .. }), "{text}");
                 assert!(text.contains(&what.to_lowercase()), "{what}: {text}");
             }
-            // No capture is active, otherwise these would be refused.
+            // No capture is active, because these would be refused in one.
             device.synchronize()?;
             empty_cache(&device)?;
             assert_eq!(allocated(&device), 512, "{what}");
@@ -383,7 +383,7 @@ fn captures_of_several_threads_do_not_meet() -> Result<()> {
             for _ in 0..25 {
                 let (graph, out) = Graph::capture(&device, || input.sin())?;
                 graph.instantiate()?.replay()?;
-                // Runs beside the captures of the others.
+                // Runs while the other threads capture.
                 assert_eq!(out.to_vec::<f32>()?, input.sin()?.to_vec::<f32>()?);
             }
             Ok(())

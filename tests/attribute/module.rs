@@ -135,7 +135,7 @@ fn what_a_test_says_itself_stands_over_the_module_option_by_option() {
     assert_eq!(deepest.settle, Some(Duration::from_secs(2)));
 }
 
-/// The expansion of a macro call does not exist yet when the attribute processes the module.
+/// A macro call has not been expanded yet when the attribute processes the module.
 #[gpu_leak_check]
 mod with_macro_calls {
     macro_rules! tests {

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use gpu_leak_check::registry;
 
-/// Runs the program with this argument; none on a machine to which only the tests were copied.
+/// Runs the program with this argument. `None` on a machine to which only the tests were copied.
 fn run(what: &str, variables: &[(&str, &str)]) -> Option<Output> {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     let directory = tempfile::tempdir().expect("a temporary directory");

@@ -27,7 +27,7 @@ fn c_fails_where_it_is_told_to() {
     );
 }
 
-/// As the set-up of a library may do, even on its own threads.
+/// Behaves like the set-up of a library, which may even use its own threads.
 #[gpu_leak_check::warmup]
 fn d_checks_what_it_does_where_it_is_told_to() {
     if std::env::var_os("WARMUP_CHECKS").is_none() {

@@ -39,7 +39,7 @@ fn pair_without_stack(bencher: Bencher<'_, '_>) {
     bencher.bench(|| pair(&ledger, thread(), StackId::default()));
 }
 
-/// Includes the look-up of a stack of 24 frames, but not the stack walk.
+/// The time includes the look-up of a stack of 24 frames, but not the stack walk.
 #[divan::bench(threads = THREADS, sample_size = SAMPLE, sample_count = 48)]
 fn pair_with_stack(bencher: Bencher<'_, '_>) {
     let ledger = ledger();

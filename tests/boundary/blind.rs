@@ -208,7 +208,7 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() 
     }
 }
 
-/// Tells a child where a library with the name of another API's is.
+/// Tells a child where a library with the name of another API's library is.
 const ANOTHER_API: &str = "BLIND_ANOTHER_API";
 
 #[gpu_leak_check]

@@ -76,7 +76,7 @@ pub(super) fn release_primary() {
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// A green context with all of device 0, and the context by which it can be made current.
+/// Creates a green context with all of device 0, and the context by which it can be made current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;

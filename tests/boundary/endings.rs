@@ -130,7 +130,7 @@ fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     );
 }
 
-/// Both runs of the test leave one.
+/// Both runs of the test leave a block.
 static LEFT: Mutex<Vec<Pointer>> = Mutex::new(Vec::new());
 
 #[gpu_leak_check]

@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::run(&format!("{HERE}{test}"))
 }
 
-/// A real driver does this only when it is broken.
+/// A real driver does this only if it is broken.
 fn run_with(fault: &str, test: &str) -> Checked {
     checked::on(&Fake::new().fault(fault), &format!("{HERE}{test}"))
 }
@@ -359,7 +359,7 @@ fn goes_on_after_breaks_as_it_warms_up() {
     does_nothing();
 }
 
-/// Leaves a block, and in the second run a broken context.
+/// Leaves a block, and in the second run also a broken context.
 fn leaves_then_breaks() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     context();

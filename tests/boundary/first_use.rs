@@ -1,4 +1,4 @@
-//! What a second run of the body shows: created once and kept, or left again.
+//! What a second run of the body shows: whether something is created once and kept, or left again.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,7 +61,7 @@ fn keeps_its_last_result() {
     }
 }
 
-/// Like a library's own thread, which reaches a line from different callers.
+/// Like a library's own thread, which reaches the same line from different callers.
 #[test]
 fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
@@ -163,7 +163,7 @@ fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
     assert_eq!(told(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
-/// Three in each run: first two through one path and one through the other, then all through the
+/// Leaves three in each run: first two by one path and one by the other, then all by the
 /// other.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]

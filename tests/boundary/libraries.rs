@@ -136,7 +136,7 @@ fn loads_another_library_where_cublas_was() {
     leaks.run(|| uses_another_library(&mine));
 }
 
-/// Called from another place in the program.
+/// The same, called from another place in the program.
 #[inline(never)]
 fn uses_another_library(library: &libloading::Library) {
     let handle = create_handle(library);

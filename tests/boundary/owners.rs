@@ -214,7 +214,7 @@ fn leaks_on_an_old_thread_that_enters() {
     enters_an_old_thread();
 }
 
-/// The scope that an older thread works for.
+/// The scope for which an older thread works.
 static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
 
 fn entering_thread() -> &'static Worker {
@@ -408,7 +408,7 @@ thread_local! {
         const { std::cell::RefCell::new(None) };
 }
 
-/// On the body's own thread and on a thread that the body starts.
+/// Holds memory on the body's own thread and on a thread that the body starts.
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]

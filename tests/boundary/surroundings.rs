@@ -144,7 +144,7 @@ fn a_profiler_s_timer_changes_no_finding() {
     leaks_8_bytes("is_profiled", "");
 }
 
-/// A thousand times a second of processor time, with the C library's own stack walk as most profilers do it.
+/// A thousand times per second of processor time, walking the stack with the C library as most profilers do.
 fn profile() -> &'static AtomicU32 {
     static TICKS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" {
@@ -196,8 +196,8 @@ fn is_profiled() {
     }
 }
 
-/// Builds a program whose panics abort, as its author would: the harness too. `None` on a machine to which only
-/// the tests were copied.
+/// Builds a program whose panics abort, including those of the harness, as its author would. `None` on a
+/// machine to which only the tests were copied.
 fn program_that_aborts() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
     let harness = workspace.join("harness");
@@ -271,8 +271,8 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{story}");
 }
 
-/// The one error that Valgrind reports: what a block contained is read when it is freed, even what was never
-/// written.
+/// The one error that Valgrind reports: when a block is freed, its whole content is read, even bytes that
+/// were never written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]
@@ -303,7 +303,7 @@ fn under_valgrind_the_same_is_found_and_no_other_error() {
     let finding = only_finding(checked.report(), &story);
     let found = (finding.kind, finding.count, finding.bytes);
     assert_eq!(found, (FindingKind::Leaked, 1, 8), "{story}");
-    // That of a failed test.
+    // The exit code of a failed test.
     assert_eq!(checked.child.status.code(), Some(101), "{story}");
 }
 

@@ -129,7 +129,7 @@ fn launches() {
     stream.synchronize().expect("an end");
 }
 
-/// Only a real driver reserves local memory.
+/// Needs a real driver, because only that reserves local memory.
 #[test]
 fn the_local_memory_of_a_kernel_is_accounted_for() {
     if !gpu::is_present() {

@@ -143,7 +143,7 @@ fn named(checked: &Checked, row: &Row) -> Named {
     named
 }
 
-/// The paragraph about a finding on the terminal, which begins behind the one `before`.
+/// The paragraph about a finding on the terminal, which begins after the one at `before`.
 fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a str {
     let rest = match before.is_empty() {
         true => printed,
@@ -171,7 +171,7 @@ fn locations(text: &str) -> Vec<Location> {
 /// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
 /// place in the file of the innermost quoted line has its line alone.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
-    // A wrapper may be named behind the line.
+    // A wrapper may be named after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");
     let mut before = 0;
     for part in text.split_inclusive([' ', ')']) {

@@ -87,8 +87,8 @@ impl Allocator {
     }
 }
 
-/// The allocator's own files, which a report skips when it looks for the program's line: that of
-/// the call site is not among them.
+/// The allocator's own files, which a report skips when it looks for the program's line. The file
+/// of the call site is not among them.
 const OWN_SOURCES: &[&str] = &["composition/allocators.rs", "composition/run.rs"];
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
@@ -103,12 +103,12 @@ pub(super) fn fresh(bytes: u64) -> u64 {
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
 }
 
-/// The bytes of which only a probe knows the sum.
+/// The bytes whose sum only a probe knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Sum {
-    /// Those of an allocator that reports nothing.
+    /// The bytes of an allocator that reports nothing.
     Silent,
-    /// Those of an allocator that reports some of its blocks, in addition to these.
+    /// The bytes of an allocator that reports some of its blocks, in addition to those blocks.
     Partly,
 }
 
@@ -190,7 +190,7 @@ pub(super) fn reserve(bytes: u64) -> u64 {
     address
 }
 
-/// A place in the newest segment that has never been used by a block, if there is one.
+/// A place in the newest segment that no block has ever used, if there is one.
 pub(super) fn in_newest(bytes: u64) -> Option<u64> {
     let segment = *segments().last()?;
     let offset = USED_OF_NEWEST.fetch_add(bytes.next_multiple_of(512), Ordering::Relaxed);

@@ -70,7 +70,7 @@ fn checks_hold_however_they_are_put_together() {
 /// Runs this number of programs in a separate process, and returns its output if one of them
 /// failed.
 ///
-/// Not selected by its exact name: in a process that runs a single test, everything that runs
+/// The test is not selected by its exact name: in a process that runs a single test, everything
 /// belongs to that test.
 fn run_process(seed: u64, count: u64) -> Option<String> {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -89,7 +89,7 @@ fn run_process(seed: u64, count: u64) -> Option<String> {
         .env("COMPOSITION_DIRECTORY", directory.path())
         .env("PROGRAMS", count.to_string())
         .env("SEED", seed.to_string())
-        // The reports of all these leaks.
+        // Discards the reports of all these leaks.
         .stderr(Stdio::null())
         .output()
         .expect("a process");

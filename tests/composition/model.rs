@@ -60,7 +60,7 @@ type Class = (Allocator, u8);
 /// What a tolerance applies to: a layer in a place.
 type Layer = (&'static str, String);
 
-/// What the runs of a session left at one call site.
+/// What the runs of a session left behind at one call site.
 #[derive(Clone, Debug, Default)]
 struct Group {
     /// For each run, what was live at its end.
@@ -151,8 +151,8 @@ struct View<'a> {
     /// The increase of the pool's reserve in each run, apart from segments that contain something.
     reserve: Vec<u64>,
     is_ambiguous: bool,
-    /// Whether a thread of a surrounding check changed a sum or a reserve meanwhile: neither check
-    /// knows its owner, and the outer one judges it.
+    /// Whether a thread of a surrounding check changed a sum or a reserve meanwhile. Neither check
+    /// knows the owner of the change, and the outer one judges it.
     is_mixed: bool,
 }
 
@@ -223,7 +223,7 @@ fn is_of(finding: &Finding, (allocator, place): Class) -> bool {
     finding.layer.to_string() == allocator.layer() && finding.place == allocator.place(place)
 }
 
-/// Whether it is about this sum, which only a probe knows.
+/// Whether the finding is about this sum, which only a probe knows.
 fn is_of_sum(finding: &Finding, sum: Sum) -> bool {
     let (layer, place) = layer_of_sum(sum);
     let is_there = finding.layer.to_string() == layer && finding.place.to_string() == place;
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
         self.judged[run].began
     }
 
-    /// The judged run of this check in which it allocated a block, if it did.
+    /// The judged run of this check that allocated a block, if one did.
     fn run_of(&self, block: &Block) -> Option<usize> {
         match block.owner {
             Owner::Run(owner) => {
@@ -399,8 +399,8 @@ impl<'a> View<'a> {
     }
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
-        // What a check inside the first run moved, and failed for, is not reported again. Its report
-        // has the figure of one run, and it may have made several.
+        // What a check inside the first run changed, and failed for, is not reported again. Its
+        // report has the figure of one run, although it may have made several.
         let settled: Vec<&Session> = (self.settled_by())
             .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
             .collect();
@@ -514,9 +514,9 @@ struct Expected {
     may_fail: bool,
     /// Why it must be inconclusive unless it fails.
     inconclusive: Option<&'static str>,
-    /// The leaks there are within the tolerance, and may be omitted from the report.
+    /// Places whose leaks are within the tolerance, and may be omitted from the report.
     tolerated: BTreeSet<Layer>,
-    /// The one-time set-up there is also within the tolerance.
+    /// Places whose one-time set-up is also within the tolerance.
     tolerated_once: BTreeSet<Layer>,
     /// A leak there at one call site explains what runs left at other call sites, which may be
     /// omitted.

@@ -48,7 +48,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// Only in this execution, counted from 1.
+    /// In this execution only, counted from 1.
     Only(u32),
     /// In all but the first.
     Later,
@@ -183,7 +183,7 @@ pub(super) fn generate(seed: u64) -> Program {
     }
 }
 
-/// The context of a step, as far as it restricts what the step may be.
+/// The context of a step, so far as it restricts what the step may be.
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,

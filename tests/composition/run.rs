@@ -149,7 +149,7 @@ fn reports(directory: &Path) -> Vec<Report> {
     // So that the next program reads only its own reports.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
-    // Not deserialised as a `Record`, of which serde buffers a copy before it knows the variant.
+    // Not deserialised as a `Record`: serde would buffer a copy before it knows the variant.
     let verdicts = lines
         .lines()
         .filter(|line| line.contains(r#""record":"verdict""#));
@@ -237,7 +237,7 @@ impl Execution {
             }
             run
         };
-        // Report something, otherwise nothing would be measured.
+        // Report something, because otherwise nothing would be measured.
         let address = allocators::fresh(1);
         Allocator::Second.allocated(0, address, 1);
         Allocator::Second.freed(0, address, 1);
@@ -529,7 +529,7 @@ impl Execution {
             self.free(blocks[0]);
             return;
         }
-        // It is not known which of them that was.
+        // It is not known which of them was freed.
         allocator.freed(0, address, bytes);
         let mut trace = self.trace();
         let now = trace.tick();

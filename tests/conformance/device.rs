@@ -96,7 +96,7 @@ fn fresh_memory_is_zero_and_keeps_what_is_written() {
 
 #[test]
 fn memory_that_is_not_touched_costs_the_host_nothing() {
-    // More than most machines have.
+    // More memory than most machines have.
     let device = device(EmbeddedConfig {
         capacity: 4096 * GIB,
         ..EmbeddedConfig::default()

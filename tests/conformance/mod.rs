@@ -26,7 +26,7 @@ fn embedded(policy: Policy) -> Device {
     .expect("an embedded device")
 }
 
-/// None on a machine without a GPU.
+/// `None` on a machine without a GPU.
 fn cuda(policy: Policy) -> Option<Device> {
     Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
 }
@@ -49,8 +49,8 @@ fn alone(test: &str) {
     assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
 }
 
-/// The suite, once for each allocator and storage. What has a cache is checked, because checks take
-/// turns: the end of one beside it would empty the cache.
+/// The suite, once for each allocator and storage. Tests with a cache are checked, so that they
+/// take turns: the end of another check would empty the cache.
 macro_rules! conformance {
     ($($test:ident),* $(,)?) => {
         mod embedded_caching {

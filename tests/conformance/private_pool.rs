@@ -29,7 +29,7 @@ fn pool_of(device: &Device, address: u64) -> Option<PoolId> {
         .private_pool
 }
 
-/// The shared pool has room for all of it, but does not provide it.
+/// The shared pool has room for all of the requests, but does not serve them.
 pub(super) fn a_capture_takes_from_segments_of_its_own(device: &Device) {
     let shared = take(device, 1000);
     let (graph, (small, large)) = capture(device, || {
@@ -62,7 +62,7 @@ pub(super) fn what_a_capture_drops_serves_it_again_and_nobody_else(device: &Devi
     assert_ne!(outside.address(), first);
     assert_eq!(pool_of(device, outside.address()), None);
     drop(graph);
-    // Not even after its graph is gone.
+    // The host has no access even after the graph is gone.
     let later = take(device, 5000);
     assert_eq!(pool_of(device, later.address()), None);
 }

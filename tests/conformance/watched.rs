@@ -210,7 +210,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
     assert_eq!(finding.layer.to_string(), LAYER, "{story}");
     assert_eq!(finding.place.to_string(), "embedded:3", "{story}");
     assert_eq!(finding.resource, Some(Kind::Block), "{story}");
-    // Blocks of 1024 bytes for 1000: what the allocator counts as allocated.
+    // Blocks of 1024 bytes for requests of 1000: what the allocator counts as allocated.
     assert_eq!((finding.count, finding.bytes), (2, 2048), "{story}");
     let user = &finding.site.frames[finding.site.user.expect("the line that took them")];
     assert_eq!(

@@ -100,7 +100,7 @@ pub(super) fn disable_peer_access(device: usize) {
     done.result().expect("it was enabled");
 }
 
-/// Both from device 0 to device 1, and with this number of bytes.
+/// A copy from device 0 to device 1 of this number of bytes.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
     // SAFETY: as the caller promises.

@@ -1,6 +1,6 @@
 //! Several devices: an allocation belongs to the device that holds it, whichever device the test
-//! names, and no device is touched that the test does not use. Runs on the GPUs of a machine with
-//! two, otherwise on two stand-ins.
+//! names, and devices that the test does not use are not touched. Runs on the GPUs of a machine
+//! with two, otherwise on two stand-ins.
 
 mod calls;
 

@@ -1,5 +1,5 @@
-// 2,500 times memory, a launch in it, and back: what a checker costs shows here. Prints the loop's
-// seconds.
+// Allocates memory, launches a kernel in it and frees it, 2,500 times, to show what a checker
+// costs. Prints the loop's seconds.
 #include <chrono>
 #include <cstdio>
 #include <cuda_runtime.h>

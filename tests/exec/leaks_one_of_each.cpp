@@ -1,4 +1,4 @@
-// Leaves one of each kind behind, through the CUDA runtime. `on-a-gpu` compiles and runs it.
+// Leaks one resource of each kind through the CUDA runtime. `on-a-gpu` compiles and runs it.
 #include <cstdio>
 #include <cstdlib>
 #include <cuda_runtime.h>

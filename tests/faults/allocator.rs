@@ -170,7 +170,7 @@ fn each_function_of_the_driver_below_the_allocator_fails() {
                     control.set_fault(&fault);
                     let _ = take_and_drop(&device);
                     control.clear_faults();
-                    // What could not be returned has yet to be returned.
+                    // Returns what the failed call could not return.
                     let _ = device.synchronize();
                     let _ = empty_cache(&device);
                     take_and_drop(&device).unwrap_or_else(|why| panic!("{fault}: {why}"));

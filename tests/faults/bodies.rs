@@ -1,4 +1,4 @@
-//! Bodies that are checked while something fails: they use a little of everything that the harness
+//! Bodies that are checked while something fails. They use a little of everything that the harness
 //! reads.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]

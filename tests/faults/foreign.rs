@@ -1,5 +1,5 @@
-//! The driver's functions: each one that the harness calls fails at its first call, at later calls,
-//! and then always.
+//! Each driver function that the harness calls fails: at its first call, at later calls, and then
+//! at every call.
 
 use gpu_leak_tests::checked;
 use gpu_leak_tests::fake::Fake;
@@ -44,7 +44,7 @@ fn try_all(names: &[&str], code: &str, which: &[&str]) -> usize {
     tried
 }
 
-/// In two halves, for two threads.
+/// Split in two halves, for two threads.
 fn half(names: Vec<&str>, which: usize) -> Vec<&str> {
     let (first, second) = names.split_at(names.len() / 2);
     [first, second][which].to_vec()

@@ -1,6 +1,6 @@
-//! All foreign calls fail, each in turn: the driver functions that the harness calls, and its
-//! requests to the operating system. A planted leak is then found or the check says why it cannot
-//! know, a body without a leak is never blamed, and nothing ends the process.
+//! All foreign calls fail, one after the other: the driver functions that the harness calls, and
+//! its requests to the operating system. A planted leak is then found, or the check says why it
+//! cannot know; a body without a leak is never blamed; and nothing ends the process.
 
 mod allocator;
 mod bodies;
@@ -27,7 +27,7 @@ fn assert_survived(checked: &Checked, fault: &str) {
     assert_eq!(checked.aborted, [""; 0], "{fault}: {story}");
 }
 
-/// With an exit code, not by a signal.
+/// It ended with an exit code, not by a signal.
 fn ended_by_itself(status: ExitStatus) -> bool {
     status.code().is_some()
 }

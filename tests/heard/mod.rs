@@ -88,7 +88,7 @@ fn base(name: &str) -> (&str, bool) {
     (base.map_or(name, |(base, _)| base), per_thread)
 }
 
-/// The driver as a program has it, and what has been called.
+/// The driver as a program sees it, and what has been called.
 struct Driver<'a> {
     library: *mut c_void,
     control: &'a Control,

@@ -19,7 +19,7 @@ fn run_for(time: &str, test: &str) -> Checked {
     run_with(time, &format!("planted::{test}"), |run| run)
 }
 
-/// The same for a test of any module, prepared further.
+/// The same for a test of any module, with further preparation.
 fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let test = format!("holders::{test}");
     let fake = Fake::new();
@@ -232,9 +232,9 @@ fn a_thread_local_is_named_with_its_thread() {
     assert_eq!(name, Some("main::holders::planted::LOCAL"));
 }
 
-/// Fails if anything is reported to hold what such a test leaves, or if there was no search: what
-/// the same test keeps in a static must be found. The report may also have to say that nothing
-/// holds it.
+/// Fails if anything is reported to hold what such a test leaves, or if there was no search,
+/// because what the same test keeps in a static must be found. The report may also have to say that
+/// nothing holds it.
 fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     let checked = run(test);
     let (kept, others): (Vec<_>, Vec<_>) = checked
@@ -338,6 +338,6 @@ fn a_large_heap_is_looked_through_up_to_a_bound() {
     assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     let (_, read) = checked.child.stdout.split_once("bytes read: ").unwrap();
     let read: u64 = read.lines().next().unwrap().parse().expect("a number");
-    // In addition, the symbols of this program are read.
+    // The symbols of this program are read in addition.
     assert!((512 * MIB..1024 * MIB).contains(&read), "{read}");
 }

@@ -1,4 +1,4 @@
-//! Leaks that something in the program still leads to, or nothing.
+//! Leaks to which something in the program still leads, and leaks to which nothing does.
 //!
 //! All are ignored: [`super`] runs them in separate processes.
 

@@ -1,5 +1,5 @@
 //! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that cannot be
-//! searched is not named, but then it is not said either that nothing holds the leak.
+//! searched is not named, but then the report does not say that nothing holds the leak, either.
 
 #![expect(
     unsafe_code,
@@ -40,8 +40,8 @@ fn run_with(test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     checked::finish(prepared(run.env("GPU_LEAK_CHECK_HELD_BY", "600s")))
 }
 
-/// What the check reports beside the leak of [`keep`], for which it must name the static: so there was a
-/// search.
+/// What the check reports besides the leak of [`keep`]. For that leak it must name the static, which
+/// shows that there was a search.
 fn beside_the_static(checked: &Checked) -> &Finding {
     let leaks = checked.report().findings.iter();
     let leaks = leaks.filter(|finding| finding.kind == FindingKind::Leaked);
@@ -63,8 +63,8 @@ fn beside_the_static(checked: &Checked) -> &Finding {
     other
 }
 
-/// Why nothing is said of what holds the other leak: something without a name does, or it has not been
-/// searched, as the stack of a thread that was running.
+/// Why the report does not say what holds the other leak: the holder has no name, or was not searched,
+/// such as the stack of a running thread.
 const REASONS: [&str; 2] = [
     "it is referenced only by unnamed memory, or through more than 6 heap blocks",
     "some memory could not be searched",
@@ -197,8 +197,8 @@ fn of_data_for_pthread_getspecific_nothing_is_said() {
     assert_nothing_is_said(&run("kept_as_the_fortieth_specific_data"));
 }
 
-/// Keeps what it allocates as this thread's data of the last of so many keys. glibc has the first 32 in the
-/// thread's descriptor.
+/// Keeps what it allocates as this thread's data for the last of this many keys. glibc stores the first 32
+/// in the thread's descriptor.
 #[inline(never)]
 fn keep_as_specific_data(keys: usize) {
     let mut key = 0;
@@ -243,7 +243,7 @@ fn kept_as_the_fortieth_specific_data() {
     });
 }
 
-/// glibc keeps the argument that a thread began with, whose block is something else's by then.
+/// glibc keeps the argument with which a thread began, whose block has been reused by then.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_argument_that_a_thread_began_with_holds_nothing() {
@@ -252,11 +252,11 @@ fn the_argument_that_a_thread_began_with_holds_nothing() {
     assert_eq!(holders, Some(&[][..]), "{}", checked.story());
 }
 
-/// Gets the block again that this thread has freed when it began, and forgets it.
+/// Allocates again the block that this thread freed when it began, and forgets it.
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn forget_in_new_blocks() {
-    // Whatever allocates first gets it.
+    // The first allocation gets that block.
     let mut blocks = std::array::from_fn::<_, 4, _>(|_| Box::new([0; 5]));
     let pointer = taken();
     blocks.iter_mut().for_each(|block| block.fill(pointer));
@@ -517,7 +517,7 @@ fn kept_while_signals_arrive() {
                     // SAFETY: sends a signal that has a handler.
                     unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), id, libc::SIGUSR1) };
                 }
-                // A search that is interrupted all the time never ends.
+                // A search that is interrupted continuously never ends.
                 thread::sleep(Duration::from_millis(1));
             }
         });

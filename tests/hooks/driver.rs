@@ -1,4 +1,4 @@
-//! The same for what the CUDA driver allocates.
+//! What the code under test declares about memory of the CUDA driver.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 

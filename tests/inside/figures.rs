@@ -1,4 +1,4 @@
-//! Functions that return what is held now.
+//! Functions that return how much is held now.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::{

@@ -1,4 +1,4 @@
-//! What the code under test registers to be done before its check looks.
+//! Functions that the code under test registers, to be called before its check looks for leaks.
 
 use std::future::Future as _;
 use std::pin::pin;

@@ -12,7 +12,7 @@ use gpu_leak_tests::checked::{self, Checked};
 use gpu_leak_tests::child::Run;
 use gpu_leak_tests::fake::Fake;
 
-/// Three tests on two threads: when the last of them begins, one of the others has ended.
+/// Three tests on two threads: when the last one begins, one of the others has ended.
 mod suite {
     use std::sync::Barrier;
 

@@ -242,7 +242,7 @@ fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
     let child = of("starts_another_checked_program").run();
     assert!(child.status.success(), "{child:#?}");
     assert!(child.stdout.contains("marked: false"), "{child:#?}");
-    // The other program's tests are isolated again: the variable is not for them.
+    // The other program's tests are isolated again, because the variable does not apply to them.
     assert_eq!(
         child.stdout.matches("running 1 test").count(),
         2,

@@ -133,7 +133,7 @@ fn runtime() -> &'static Runtime {
     })
 }
 
-/// Runs a check in a process that has had both for a long time.
+/// Runs a check in a process that has had the pool and the runtime for a long time.
 fn with_old_pools(check: fn() -> ExitCode) {
     // The first check starts the interception.
     has_nothing();
@@ -202,7 +202,7 @@ fn takes_its_scope_to_an_old_runtime() {
     let other = runtime().spawn(async { take(1000) }.in_current_scope());
     runtime().block_on(async {
         other.await.unwrap();
-        // Until it has allocated everything and waits for ever.
+        // Waits until the task has allocated everything, after which it waits for ever.
         while gpu_leak_check::ledger::live().live_in(scope_of_this_test()) < 5 {
             tokio::task::yield_now().await;
         }

@@ -199,8 +199,8 @@ fn is_found(name: &str) {
     }
 }
 
-/// What is said of the whole device has to be what it took, and no part more than that unless other processes
-/// use it.
+/// The parts and the unexplained rest must add up to the change of the whole device. The rest may be negative
+/// only if other processes use the device.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };

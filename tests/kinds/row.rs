@@ -120,7 +120,7 @@ impl Row {
         Self { prepare, ..self }
     }
 
-    /// For what has to be released even if the rest is forgotten.
+    /// For rows that must release something even if the rest is forgotten.
     pub(super) const fn leaving(self, leak: fn()) -> Self {
         Self { leak, ..self }
     }

@@ -1,5 +1,5 @@
 //! What is not seen: [`docs/limits.md`](../../docs/limits.md) has a line for each blind spot, and
-//! names the test that proves it. Those that prove nothing else are here.
+//! names the test that proves it. Tests that prove nothing else are here.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -83,7 +83,7 @@ fn a_reference_more_to_physical_memory_from_before_is_not_seen() {
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());
 }
 
-/// Where it is mapped, for the second check.
+/// Where the memory is mapped, for the second check.
 static MAPPED: Mutex<Option<Pointer>> = Mutex::new(None);
 
 #[test]

@@ -1,4 +1,4 @@
-//! The book of the pages in `docs`. GitHub shows the same pages, so each of them must work in both.
+//! The book of the pages in `docs`. GitHub shows the same pages, so each page must work in both.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{find_pages, links, root, without_code};
 
-/// The most words of the parts that a new user reads.
+/// The maximum number of words in the parts that a new user reads.
 const WORDS_OF_A_BEGINNING: usize = 4_000;
 
 fn docs() -> PathBuf {

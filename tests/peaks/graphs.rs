@@ -1,4 +1,4 @@
-//! What a graph's allocations hold at once though they follow one another.
+//! What a graph's allocations hold at once although they follow one another.
 //! <https://github.com/NVIDIA/warp/issues/1157>
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
@@ -39,7 +39,7 @@ fn a_graph_holds_at_once_what_follows_one_another() {
     assert!(graph.sentence().contains(text), "{}", graph.sentence());
 }
 
-/// What a graph needs at once anyway is no statement.
+/// No statement is made about what a graph needs at once anyway.
 #[test]
 fn a_graph_that_needs_all_of_its_memory_at_once_is_not_told() {
     let checked = checked::run("peaks::graphs::adds_overlapping_allocations");

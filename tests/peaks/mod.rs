@@ -1,4 +1,4 @@
-//! What made a peak: the lines that are told add up to it, and what could be reused can be.
+//! What made a peak: the reported lines add up to it, and what is said to be reusable is.
 
 mod budgets;
 mod graphs;
@@ -13,7 +13,7 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 /// The layer of the workloads' blocks.
 const BLOCKS: &str = "allocator:gpu-leak-kernels";
 
-/// Fails unless the report has a peak, and each adds up to it by its lines and is that of the tables.
+/// Fails unless the report has a peak, and the lines of each peak add up to it and match the tables.
 #[track_caller]
 fn assert_lines_add_up(report: &Report) {
     let test = &report.test;
@@ -35,7 +35,7 @@ fn assert_lines_add_up(report: &Report) {
     }
 }
 
-/// The same, and each peak adds up to it by the timeline's log.
+/// The same, and the timeline's log adds up to each peak.
 #[track_caller]
 fn assert_adds_up(report: &Report) {
     assert_lines_add_up(report);

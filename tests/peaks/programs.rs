@@ -1,4 +1,4 @@
-//! Whole programs of the workloads: what is told of their peaks adds up to them, to the byte.
+//! Whole programs of the workloads: what is reported of their peaks adds up to them, to the byte.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::CheckStatus;
@@ -24,7 +24,7 @@ fn the_lines_at_the_peak_of_a_program_add_up_to_it() {
     }
 }
 
-/// At every call, not only at the peak: this is what the page lists for a click.
+/// At every call, not only at the peak, because the page lists this for each click.
 #[test]
 fn the_log_adds_up_to_the_curve_at_every_call() {
     let checked = checked::finish(Run::of("peaks::programs::training_step_in_a_graph"));
@@ -46,7 +46,7 @@ fn the_log_adds_up_to_the_curve_at_every_call() {
     assert!(compared > 10, "{compared} points");
 }
 
-/// What was there before a check is told as such, and counts.
+/// What was there before a check is reported as such, and counts.
 #[test]
 fn what_was_allocated_before_the_check_is_part_of_its_peak() {
     let checked = checked::finish(Run::of("peaks::checks_beside_a_model"));
@@ -75,7 +75,7 @@ fn the_lines_add_up_whatever_threads_do() {
     }
 }
 
-/// Without the option, nothing of this is in a report.
+/// Without the option, none of this is in a report.
 #[test]
 fn a_check_that_does_not_ask_has_no_log() {
     let checked = checked::finish(Run::of("peaks::does_not_ask"));

@@ -1,5 +1,5 @@
-//! What one buffer could serve: each such statement is shown to be right by a twin of the program that
-//! reuses the buffer, and has as many allocations fewer as was said.
+//! Which allocations one buffer could serve. A twin of the program that reuses the buffer proves each
+//! such statement: it allocates as many blocks fewer as was stated.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{Report, Reusable};
@@ -92,7 +92,7 @@ fn a_buffer_in_a_function_that_a_loop_calls() {
     );
 }
 
-/// Overlapping lifetimes, other sizes and other streams need buffers of their own.
+/// Overlapping lifetimes, other sizes and other streams need separate buffers.
 #[test]
 fn what_one_buffer_cannot_serve_is_not_told() {
     for program in ["keeps_the_previous", "grows_in_a_loop"] {

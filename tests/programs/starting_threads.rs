@@ -2,7 +2,7 @@
 //! not assume that it is alone, and fails no test for it. One such thread is being started while
 //! the check takes its baseline; another exists from the beginning, beside a thread that the driver
 //! started inside a check; a third is started while the check reads what is left. A thread that the
-//! check itself starts is no such thread, however long it takes until it runs.
+//! check itself starts does not count as one, however long it takes until it runs.
 //!
 //! Without libtest, because the thread that starts others must be the first one: any other counts
 //! as one that may be working.
@@ -99,7 +99,7 @@ fn beside_a_thread_that_starts() {
     let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {
         wait_for(round, &BEGINS);
-        // Varies the moment in the check's beginning at which the thread starts.
+        // Varies the moment at which the thread starts while the check begins.
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
@@ -133,8 +133,8 @@ fn beside_a_thread_and_the_drivers() {
     stranger.join().expect("no panic");
 }
 
-/// The check reads the sum when its body has ended, when it looks what is left, and once more because
-/// something is. It has seen that it is alone before each reading.
+/// The check reads the sum when its body has ended, when it looks for what is left, and once more
+/// because something is. Before each reading, it has seen that it is alone.
 fn beside_a_thread_that_starts_during_reading() {
     let checks = || {
         Check::new("reads_beside_a_new_thread").run_once(|| {
@@ -148,8 +148,8 @@ fn beside_a_thread_that_starts_during_reading() {
     assert!(readings_left <= 0, "the sum was read three times");
 }
 
-/// Delays the next thread that is new, if [`DELAYS`] is set. A new thread frees the argument of its
-/// start before it is known that it runs.
+/// Delays the next new thread, if [`DELAYS`] is set. A new thread frees its start argument before
+/// it is known to be running.
 struct DelayingAllocator;
 
 static DELAYS: AtomicBool = AtomicBool::new(false);

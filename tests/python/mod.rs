@@ -139,7 +139,7 @@ fn what_no_variable_holds_at_the_end_is_leaked() {
 #[test]
 fn what_grew_until_the_program_shut_down_has_grown() {
     let grown = [(FindingKind::Grew, 40, 40 << 20)];
-    // On a busy machine the program may stand still between two snapshots.
+    // On a busy machine the program may make no progress between two snapshots.
     for _ in 0..5 {
         let Some(found) = findings_of("growth", r#"{"every_ms":200}"#) else {
             return;

@@ -1,4 +1,4 @@
-//! A model's forward pass, in a hundred checks one after the other.
+//! A model's forward pass, in a hundred consecutive checks.
 
 use std::sync::OnceLock;
 

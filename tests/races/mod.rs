@@ -1,6 +1,6 @@
 //! Threads that exchange one address. The driver may hand out an address again before the call that
 //! freed it has returned. A ledger that removes records too late loses the record of the new owner,
-//! and one that restores them too eagerly invents some.
+//! and one that restores records too eagerly invents some.
 
 use std::collections::HashSet;
 use std::sync::mpsc;

@@ -83,7 +83,7 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// A summary for people, one line for each fact.
+/// A readable summary, with one line for each fact.
 fn told(replay: &Replay) -> String {
     let mut text = String::new();
     let header = &replay.header;

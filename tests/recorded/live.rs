@@ -116,8 +116,8 @@ fn every_program_is_judged_again_as_it_was() {
 }
 
 /// Excluded tests: those whose attribute says what may stay, which is not recorded; those in whose
-/// processes another harness records into the same file; one of scopes, whose reports are in no run
-/// file; and two with a warm-up that fails, which is never judged.
+/// process another harness records into the same file; one about scopes, whose reports are in no
+/// run file; and two whose warm-up fails, which is never judged.
 const NOT_JUDGED_ALIKE: [&str; 7] = [
     "boundary::blind::one_scope_after_another",
     "boundary::copies::comes_after_its_plugin",

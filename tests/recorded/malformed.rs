@@ -1,5 +1,5 @@
-//! Files that are not or no longer recordings: the result is one error with file and line, and no
-//! panic.
+//! Files that are not, or are no longer, recordings: the result is one error with file and line,
+//! and no panic.
 
 use std::fs;
 use std::path::Path;
@@ -75,7 +75,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
         let mut places = Vec::new();
         leaves(&lines[number], String::new(), &mut places);
         for (index, place) in places.iter().enumerate() {
-            // A few for each value: the only requirement is that nothing panics.
+            // A few replacements for each value. The only requirement is that nothing panics.
             let other = &strange[(number + index) % strange.len()];
             let mut changed = lines.clone();
             *changed[number].pointer_mut(place).expect("a value") = other.clone();

@@ -51,8 +51,8 @@ fn unregisters_something_else() {
     memory::free(device);
 }
 
-/// `cudaFreeHost` inside a stream's callback is forbidden; unchecked, each call leaves its memory pinned.
-/// <https://github.com/sonots/cumo/pull/176>
+/// `cudaFreeHost` inside a stream's callback is forbidden. If its result is not checked, each call leaves
+/// its memory pinned. <https://github.com/sonots/cumo/pull/176>
 #[test]
 fn cumo_176_freed_in_a_callback() {
     let checked = if gpu::is_present() {
@@ -86,8 +86,8 @@ fn frees_in_a_callback() {
     unsafe { stream::synchronize(stream::null()) }.expect("an end");
 }
 
-/// The address of the pointer is registered instead of what it points to, and unregistered by the
-/// right one: that fails, and the range stays pinned.
+/// The address of the pointer is registered instead of what it points to. Unregistering what it
+/// points to fails, and the range stays pinned.
 /// <https://github.com/nlesc-recruit/cudawrappers/issues/247>
 #[test]
 fn cudawrappers_247_the_address_of_the_pointer_is_registered() {

@@ -1,4 +1,4 @@
-//! What each round of some work leaves more of, and a cache that only fills.
+//! Resources of which each round of work leaves more, and a cache that only fills up.
 
 use std::sync::Mutex;
 
@@ -96,7 +96,7 @@ fn times_a_launch() {
     }
 }
 
-/// A fused layer keeps two tensors of each call, although nothing will ask for gradients.
+/// A fused layer keeps two tensors per call, although nothing will ask for gradients.
 /// <https://github.com/NVIDIA/apex/issues/1999>
 #[test]
 fn apex_1999_two_tensors_for_each_call() {

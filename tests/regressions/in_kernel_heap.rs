@@ -1,4 +1,4 @@
-//! The heap that kernels allocate from: a limit of this tool, and the proof of it.
+//! The heap from which kernels allocate: a limit of this tool, and its proof.
 
 use std::ptr;
 use std::sync::OnceLock;

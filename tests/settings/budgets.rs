@@ -80,7 +80,7 @@ fn takes_too_often() {
     (0..5).for_each(|_| borrow(1));
 }
 
-/// What was freed again counts, too: it is the cost of allocating that is limited, not the peak.
+/// What was freed again also counts: the budget limits the cost of allocating, not the peak.
 #[test]
 fn more_bytes_in_total_than_the_budget_fail_with_who_allocated_most() {
     let checked = run("budgets::takes_much_in_total");

@@ -91,7 +91,7 @@ impl Probe for Sum {
         self.name
     }
 
-    /// It has no place before its first use, because every test of this program reads it.
+    /// It has no place before its first use, because every test in this program reads it.
     fn places(&self) -> Vec<Place> {
         match self.allocated.load(Ordering::Relaxed) {
             0 => Vec::new(),

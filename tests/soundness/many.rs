@@ -6,7 +6,7 @@ use gpu_leak_check::{Scope, gpu_leak_check};
 use super::allocators::{Block, take};
 use super::{assert_verdict, run};
 
-/// The number of paths to an allocation is that of the values of a number with this many bits.
+/// There are as many paths to an allocation as there are values of a number with this many bits.
 const BITS: u32 = 12;
 
 #[inline(never)]
@@ -42,7 +42,7 @@ fn leaks_by_thousands_of_ways() {
     }
 }
 
-/// When the effort was cubic in their number, these would have taken most of an hour.
+/// With the former effort, which was cubic in their number, these would have taken most of an hour.
 #[test]
 fn thousands_of_call_sites_are_told_apart() {
     let test = "leaks_by_thousands_of_ways";
@@ -75,7 +75,7 @@ fn has_thousands_of_scopes_open() {
     }
 }
 
-/// The 4,097th waited for ever.
+/// Earlier, the 4,097th waited for ever.
 #[test]
 fn thousands_of_scopes_are_open_at_once() {
     let test = "has_thousands_of_scopes_open";

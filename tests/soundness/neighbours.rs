@@ -78,7 +78,7 @@ impl Neighbour {
         }
     }
 
-    /// There is no more work.
+    /// Tells the other test that there is no more work.
     pub(super) fn dismiss(&self) {
         self.change(|state| state.over = true);
     }

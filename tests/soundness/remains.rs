@@ -92,7 +92,7 @@ pub(super) fn failed_free() {
     driver::free_in_vain(pointer);
 }
 
-/// By its name.
+/// Every kind of remains, by its name.
 pub(super) const ALL: [(&str, fn()); 11] = [
     ("allowed", allowed),
     ("by_turns", by_turns),

@@ -295,7 +295,7 @@ fn other_way() {
     take(40);
 }
 
-/// Two blocks of 40 B in the first run, and in each of the others one of 60 B.
+/// Two blocks of 40 B in the first run, and one of 60 B in each of the others.
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]

@@ -244,7 +244,7 @@ fn a_failed_free_of_pinned_memory_is_one_on_the_host() {
 #[ignore = "leaks on purpose"]
 #[test]
 fn loses_blocks_on_two_threads_while_a_third_one_runs() {
-    // Until the process ends.
+    // This thread runs until the process ends.
     thread::spawn(|| {
         loop {
             thread::park();

@@ -1,5 +1,5 @@
-//! The workspaces of their own, which `cargo test` does not compile: their lock files have what this project's
-//! packages depend on, and the fuzz target of the renderers compiles all that they use.
+//! The separate workspaces, which `cargo test` does not compile: their lock files contain what this project's
+//! packages depend on, and the fuzz target of the renderers compiles everything that they use.
 
 use std::collections::BTreeSet;
 use std::fs;

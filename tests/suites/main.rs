@@ -1,4 +1,4 @@
-//! Whole test suites in one process: many checks at once, checked tests beside unchecked ones,
+//! Whole test suites in one process: many checks at once, checked tests beside unchecked ones, and
 //! tests that share what they create once.
 //!
 //! The suites are ignored. Tests beside them run each in a separate process, on the embedded device

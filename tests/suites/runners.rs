@@ -82,7 +82,7 @@ fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
         let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
         let attempts = if code == FAILED { 2 } else { 1 };
         assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
-        // The other nine, and the attempt that did not leak.
+        // These are the other nine, and the attempt that did not leak.
         assert_eq!(checked.reports.len(), 11, "{story}");
     }
 }

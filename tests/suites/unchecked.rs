@@ -15,7 +15,7 @@ use super::{BLOCK, devices, report, run_warm, runs, take};
 static BODIES: AtomicU64 = AtomicU64::new(0);
 /// Runs of tests with a leak, which are confirmed by a second run, and of the others.
 const ALL_BODIES: u64 = 2 * LEAKING.len() as u64 + CLEAN.len() as u64;
-/// By then the others have failed, and there is nothing to wait for.
+/// By then the other tests have failed, and there is nothing to wait for.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 const CLEAN: [&str; 3] = ["takes_and_frees", "frees_on_a_thread", "uses_a_pool"];

@@ -24,10 +24,10 @@ const CUBLAS_NAME: &str = "libcublas.so.13";
 /// The same for the CUDA runtime.
 const CUDART_NAME: &str = "libcudart.so.13";
 
-/// The name that cargo gives to the stand-in for it.
+/// The name that cargo gives to the stand-in for the runtime.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
-/// A directory with the libraries, and the behaviour of the driver in it.
+/// A directory with the libraries, and the behaviour of its driver.
 #[derive(Debug)]
 pub struct Fake {
     directory: TempDir,
@@ -68,8 +68,8 @@ impl Fake {
         self
     }
 
-    /// A machine with the CUDA runtime as a shared library, as programs find it that are not
-    /// statically linked to it.
+    /// A machine with the CUDA runtime as a shared library, for programs that are not statically
+    /// linked to it.
     #[must_use]
     pub fn with_cudart(self) -> Self {
         link(
@@ -79,7 +79,7 @@ impl Fake {
         self
     }
 
-    /// This many devices; with none, `cuInit` says that there is no device.
+    /// Sets the number of devices; if it is 0, `cuInit` reports that there is no device.
     #[must_use]
     pub fn devices(mut self, count: usize) -> Self {
         self.devices = count;

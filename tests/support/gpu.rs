@@ -12,7 +12,7 @@ pub fn is_present() -> bool {
     count() > 0
 }
 
-/// Whether no other process was seen to use CUDA when this was measured.
+/// Whether no other process was seen using CUDA when this was measured.
 #[must_use]
 pub fn is_alone(whole: &WholeDevice) -> bool {
     !whole.hints.iter().any(|hint| hint.contains("CUDA"))

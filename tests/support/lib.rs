@@ -13,7 +13,7 @@ pub mod nextest;
 pub mod published;
 pub mod random;
 
-/// Says that something was not tested and why, even if the test passes.
+/// Prints that something was not tested and why, even if the test passes.
 ///
 /// # Panics
 ///

@@ -1,4 +1,4 @@
-//! Vulkan on a machine with CUDA, whose driver Vulkan's may use for itself.
+//! Vulkan on a machine with CUDA, whose driver the Vulkan driver may use for itself.
 
 use std::ffi::c_uint;
 use std::mem;
@@ -20,8 +20,8 @@ fn cuda() -> Library {
     unsafe { Library::new("libcuda.so.1") }.expect("the stand-in")
 }
 
-/// Initialises CUDA's driver as NVIDIA's for Vulkan does for ray tracing: by no function that could be
-/// looked up.
+/// Initialises CUDA's driver as NVIDIA's Vulkan driver does for ray tracing: through a function that
+/// cannot be looked up.
 fn initialises_cuda_in_private() {
     let library = UnixLibrary::from(cuda()).into_raw();
     // SAFETY: the library stays open, and the function has this type and no conditions.

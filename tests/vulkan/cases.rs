@@ -144,8 +144,8 @@ fn drops_an_allocator_with_a_block() {
     uses_an_allocator(Program::AsReported);
 }
 
-/// An allocator did not join the last free range of a block with the others. So the block never was
-/// free as a whole, and the device was destroyed before its memory.
+/// An allocator did not join the last free range of a block with the others. Therefore the block
+/// never was free as a whole, and the device was destroyed before its memory.
 /// <https://github.com/gfx-rs/wgpu/issues/1404>, <https://github.com/zakarumych/gpu-alloc/issues/48>
 #[test]
 fn wgpu_1404_a_block_that_its_allocator_takes_for_used() {
@@ -211,7 +211,7 @@ fn check_bounds(origin: u32) -> Result<(), OutOfBounds> {
     }
 }
 
-/// Writes a texture's size of texels from `origin` on. What the copy itself would do is left out.
+/// Writes a texture's worth of texels, beginning at `origin`. The copy itself is omitted.
 fn write_texture(gpu: &Gpu, origin: u32, program: Program) -> Result<(), OutOfBounds> {
     if program == Program::Corrected {
         check_bounds(origin)?;
@@ -246,7 +246,7 @@ fn wgpu_2961_a_staging_buffer_on_an_error_path() {
     let Some(checked) = found_at(test, &expected) else {
         return;
     };
-    // The write within the bounds freed the other one.
+    // The write within the bounds freed the other buffer.
     let finding = &checked.report().findings[0];
     let amounts = (finding.allocated, finding.freed);
     assert_eq!(amounts, (2, 1), "{}", checked.story());
@@ -320,7 +320,7 @@ impl Drop for CommandBuffer {
     }
 }
 
-/// Runs something on a device of its own, and releases the device.
+/// Runs something on a separate device, and releases that device.
 fn runs_a_module(instance: &ash::Instance, physical: vk::PhysicalDevice, program: Program) {
     let device = SharedDevice::open(instance, physical);
     let commands = CommandBuffer::new(&device);
@@ -339,8 +339,8 @@ fn leaves_a_command_buffer() {
     runs_a_module(&gpu().instance, gpu().physical, Program::AsReported);
 }
 
-/// At the end of a program, a command buffer was alive and, because it keeps it, its device.
-/// <https://github.com/iree-org/iree/issues/10505>
+/// At the end of a program, a command buffer was alive and, because it keeps its device, so was the
+/// device. <https://github.com/iree-org/iree/issues/10505>
 #[test]
 fn iree_10505_a_command_buffer_and_its_device() {
     let expected = [
@@ -358,7 +358,7 @@ const COMMAND_BUFFER: Code = (
     "let made = unsafe { of.device.allocate_command_buffers(",
 );
 
-/// The whole program, with an instance of its own.
+/// The whole program, with its own instance.
 fn runs_a_module_and_exits(program: Program) {
     let instance = gpu_leak_vulkan_tests::instance(&gpu().entry).expect(WORKS);
     // SAFETY: against the rules if the device is alive, as in the report.
@@ -376,12 +376,12 @@ fn exits_with_a_command_buffer() {
     runs_a_module_and_exits(Program::AsReported);
 }
 
-/// The same if the instance is destroyed, as in the report. The command buffer is no finding of its
-/// own, because the end of its pool would have freed it.
+/// The same if the instance is destroyed, as in the report. The command buffer is not a separate
+/// finding, because the end of its pool would have freed it.
 #[test]
 fn iree_10505_a_device_at_the_end_of_its_instance() {
     if is_present() && gpu().is_nvidias() {
-        // Its driver crashes in `vkDestroyInstance` while a device is alive, without us too.
+        // NVIDIA's driver crashes in `vkDestroyInstance` while a device is alive, even without us.
         return;
     }
     let expected = [

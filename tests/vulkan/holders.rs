@@ -1,4 +1,4 @@
-//! What still leads to a leak: the driver's own memory is no answer.
+//! What still leads to a leak. The driver's own memory is not a valid answer.
 
 use std::sync::OnceLock;
 

@@ -166,7 +166,7 @@ fn takes_a_page_through_cubecl() {
     cubecl_runtime::memory_management::reserve();
 }
 
-/// burn's backends on wgpu allocate so: a page is a buffer.
+/// This is how burn's backends on wgpu allocate: a page is a buffer.
 #[test]
 fn a_buffer_that_a_known_allocator_hands_out_parts_of_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {

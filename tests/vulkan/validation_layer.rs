@@ -1,4 +1,4 @@
-//! What Khronos's validation layer says of the same leaks, and when.
+//! What Khronos's validation layer says about the same leaks, and when.
 //!
 //! The layer prints to standard output unless the program has a messenger, so none is planted.
 
@@ -34,7 +34,7 @@ fn leaks_one_of_each() {
     }
 }
 
-/// Destroys everything but the leaks and their instance and device, then these.
+/// Destroys everything but the leaks, their instance and their device, then those two.
 #[test]
 #[ignore = "leaks on purpose"]
 fn child_that_destroys_the_device() {
@@ -68,8 +68,8 @@ fn layer_version() -> Option<u32> {
     version
 }
 
-/// The leaks that the layer named in its output, as type and handle, each with the call in which it
-/// did.
+/// The leaks that the layer named in its output, as type and handle, each with the call that made
+/// it do so.
 fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
     let parts = output.split_inclusive(LEAKED);
     let objects = parts.filter_map(|text| text.strip_suffix(LEAKED));
@@ -91,7 +91,7 @@ fn run_under_the_layer(test: &str) -> Option<Checked> {
     run_with(test, &[("VK_INSTANCE_LAYERS", LAYER)])
 }
 
-/// A program that ends without destroying its device hears nothing from the layer.
+/// The layer reports nothing for a program that ends without destroying its device.
 #[test]
 fn the_layer_says_nothing_of_a_device_that_is_never_destroyed() {
     if layer_version().is_none() {
@@ -129,7 +129,7 @@ fn the_layer_names_handles_when_the_device_is_destroyed() {
     assert!(!named.is_empty() && !output.contains(".rs"), "{story}");
     let is_a_handle = |(_, handle, _): &(_, &str, _)| handle.starts_with("0x");
     assert!(named.iter().all(is_a_handle), "{story}");
-    // Another version may name others.
+    // Another version of the layer may name others.
     if version == DOCUMENTED {
         assert_documented(&named, &story);
     }

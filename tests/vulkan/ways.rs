@@ -1,5 +1,5 @@
-//! The ways to Vulkan's functions: whatever lies between the program and the driver, each object
-//! counts once.
+//! The ways to reach Vulkan's functions: whatever lies between the program and the driver, each
+//! object counts once.
 
 use std::path::Path;
 use std::process::Command;

@@ -45,7 +45,7 @@ pub(crate) struct Block {
     /// The neighbours in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out. Boxed, because few blocks have any.
+    /// Other streams that use it while it is handed out. Boxed, because few blocks have one.
     pub(crate) users: Option<Box<Users>>,
     /// The events in those streams that it waits for.
     pub(crate) events: u32,
@@ -74,7 +74,7 @@ impl Block {
         }
     }
 
-    /// Its number and bytes as a cached part of a segment: none if it is a whole segment.
+    /// Its count and bytes as a cached part of a segment: zero if it is a whole segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {

@@ -16,7 +16,7 @@ use super::tally::{StatFamily, Tallies};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
-/// One allocator's state, for one thread at a time.
+/// One allocator's state, used by one thread at a time.
 #[derive(Debug)]
 pub(crate) struct Caching {
     source: Box<dyn SegmentSource>,
@@ -51,9 +51,9 @@ impl Caching {
         }
     }
 
-    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`: from a
-    /// private pool while work for its graph is captured. During a capture the driver can neither
-    /// query events nor free a segment.
+    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`. While a
+    /// graph is captured, the block comes from its private pool. During a capture the driver can
+    /// neither query events nor free a segment.
     #[inline]
     pub(crate) fn allocate(
         &mut self,
@@ -170,7 +170,7 @@ impl Caching {
         }
     }
 
-    /// Records the end of the users' work so far, if there is anything to wait for.
+    /// Makes a block wait for the work in the streams that use it, if there is any.
     #[cold]
     fn wait_for(&mut self, id: BlockId, users: &[Stream]) {
         for stream in users {
@@ -239,7 +239,7 @@ impl Caching {
         }
         self.tallies.retired(kind, size, requested);
 
-        // Where a neighbour was cached.
+        // Where a neighbour was cached, which the merged block replaces.
         let mut place = None;
         let mut joined = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
@@ -362,7 +362,7 @@ impl Drop for Caching {
         let heads: Vec<_> = segments.map(|(id, _)| id).collect();
         for head in heads {
             let bytes = self.blocks.chain(head).map(|block| block.size).sum();
-            // A destructor cannot return an error. The driver frees the rest with its context.
+            // A destructor cannot return an error. The driver frees the rest with the context.
             let _ = self.source.free(self.blocks[head].address, bytes);
         }
     }

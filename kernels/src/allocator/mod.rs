@@ -1,6 +1,6 @@
 //! The caching allocator of a device, like PyTorch's: it allocates segments from the layer below,
-//! splits them into blocks, and keeps freed blocks for later requests. It handles streams, but no
-//! device.
+//! splits them into blocks, and keeps freed blocks for later requests. It handles streams, but
+//! knows nothing of devices.
 
 /// Implements `part = whole[index]`, for reading and for writing.
 macro_rules! indexed {

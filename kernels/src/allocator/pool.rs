@@ -93,7 +93,7 @@ impl Pool {
         self.place(block.size, block.address)
     }
 
-    /// Where a block is or would be.
+    /// Where a block is in the sorted bins, or would be.
     #[inline]
     fn place(&self, size: usize, address: u64) -> Place {
         let bin = bin_of(size);
@@ -139,7 +139,7 @@ impl Pool {
         }
     }
 
-    /// All of them.
+    /// All cached blocks of the pool.
     pub(crate) fn ids(&self) -> impl Iterator<Item = BlockId> {
         self.bins.iter().flatten().map(|entry| entry.block)
     }

@@ -9,7 +9,7 @@ use crate::stream::StreamId;
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// Those of a forgotten private pool are used again.
+    /// The entries of a forgotten private pool are used again.
     all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.
@@ -52,7 +52,7 @@ impl Pools {
         self.forget_empty(id);
     }
 
-    /// The pool that serves these requests, of a private pool or of the shared one.
+    /// The pool for requests of this kind, within a private pool or the shared one.
     #[inline]
     pub(crate) fn serving(
         &mut self,
@@ -98,8 +98,8 @@ impl Pools {
         }
     }
 
-    /// The cached blocks that no graph relies on: the shared pool's first, and the large ones of
-    /// each first.
+    /// The cached blocks that no graph relies on: those of the shared pool first, and within each
+    /// pool the large ones first.
     pub(crate) fn releasable(&self) -> Vec<BlockId> {
         let in_use = |id| self.private.iter().any(|pool| pool.id == id && pool.in_use);
         let pools = self.all.iter();

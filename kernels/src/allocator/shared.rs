@@ -17,10 +17,10 @@ pub(crate) struct Allocator {
     policy: Policy,
     /// None without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
-    /// Spins before it sleeps: a hit holds it for less time than a thread takes to go to sleep and
-    /// be woken, as each of several threads would with `std`'s lock. It spins for a long time,
-    /// because a hit changes so many cache lines that moving them to another processor takes longer
-    /// than the hit.
+    /// Spins before it sleeps: a cache hit holds it for less time than a thread takes to go to
+    /// sleep and be woken, as threads would with `std`'s lock. It spins for a long time, because a
+    /// hit changes so many cache lines that moving them to another processor takes longer than the
+    /// hit.
     caching: Lock<Caching, 256>,
 }
 
@@ -56,7 +56,7 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// In a capture also if emptying the cache would have made room.
+    /// In a capture, also returns one if emptying the cache would have made room.
     #[inline]
     pub(crate) fn allocate(
         &self,

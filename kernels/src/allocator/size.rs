@@ -58,8 +58,8 @@ pub enum Policy {
     /// Requests share segments, and freed memory waits for the next request.
     #[default]
     Caching,
-    /// Each request is passed to the layer below, and freed there: this is slow, and every tensor
-    /// is visible below. It corresponds to PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
+    /// Each request is passed to the layer below, and freed there. This is slow, but the layer
+    /// below sees every tensor. It corresponds to PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
     Direct,
 }
 

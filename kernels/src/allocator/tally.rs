@@ -22,8 +22,8 @@ pub(crate) enum StatFamily {
 
 const FAMILIES: usize = 1 + StatFamily::Segment as usize;
 
-/// A value of each family. Threads that take turns at the allocator wait for the cache lines that
-/// the one before has written, so values that are written together are stored together.
+/// A value of each family. A thread that locks the allocator waits for the cache lines that the
+/// previous one has written, so values that are written together are stored together.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct StatRow([u64; FAMILIES]);
@@ -44,10 +44,10 @@ struct Part {
 pub(crate) struct Tallies {
     /// By [`PoolKind`].
     parts: [Part; 2],
-    /// Of both together. Only this cannot be derived from the parts.
+    /// Of both together: the peaks, which cannot be derived from those of the parts.
     peak: StatRow,
     /// Whether the families of active blocks are counted. Until a block may outlive its free, they
-    /// are those of allocated blocks.
+    /// equal those of allocated blocks.
     counts_active: bool,
     pub(crate) num_alloc_retries: u64,
     pub(crate) num_ooms: u64,

@@ -11,11 +11,11 @@ use crate::error::Result;
 /// Operations whose result has a gradient, by sequence number.
 type PendingGradients = BTreeMap<u64, (Arc<Node>, Array)>;
 
-/// Takes a gradient through the graph behind `root` to its leaves. With `keep`, the graph keeps its
-/// saved tensors for another pass.
+/// Propagates a gradient through the graph behind `root` to its leaves. With `keep`, the graph
+/// keeps its saved tensors for another pass.
 ///
-/// # Errors
-/// If an operation has already been passed, or a tensor that it saved was changed.
+/// # Errors If a backward pass has already used an operation, or a tensor that it saved was
+/// changed.
 pub(crate) fn backward(root: &Edge, gradient: Array, keep: bool) -> Result<()> {
     let mut pending = PendingGradients::new();
     pass(root, gradient, &mut pending)?;

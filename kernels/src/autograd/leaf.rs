@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::array::Array;
 use crate::error::Result;
 
-/// A leaf of graphs, as PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
+/// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
 /// as a graph leads to it, and the gradient that backward passes have left for it.
 #[derive(Debug)]
 pub(crate) struct Leaf {
@@ -30,7 +30,7 @@ impl Leaf {
     }
 
     pub(crate) fn replace_gradient(&self, gradient: Option<Array>) {
-        // The old one is dropped after the lock is free again.
+        // The old gradient is dropped after the lock is released.
         let _old = std::mem::replace(&mut *self.lock(), gradient);
     }
 

@@ -27,7 +27,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
     /// The operation, as messages name it.
     fn name(&self) -> &'static str;
 
-    /// Runs the rule and drops its saved tensors, at the latest when it returns.
+    /// Runs the rule and drops its saved tensors no later than when it returns.
     fn apply(self: Box<Self>, gradient: Array, needs: Needs) -> Result<OperandGradients>;
 }
 
@@ -47,9 +47,9 @@ impl<R: Rule + Clone + 'static> Duplicate for R {
 pub(crate) enum Edge {
     /// The operand needs none.
     Nowhere,
-    /// On through the operation that made it.
+    /// To the operation that computed it.
     Node(Arc<Node>),
-    /// Into the gradient of a leaf.
+    /// To the gradient of a leaf.
     Leaf(Arc<Leaf>),
 }
 

@@ -19,7 +19,7 @@ impl Saved {
         }
     }
 
-    /// Gives the content back.
+    /// Returns the content.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ impl DType {
     }
 }
 
-/// `f32`, `i64`.
+/// The name of the type: `f32` or `i64`.
 impl fmt::Display for DType {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {

@@ -43,7 +43,7 @@ pub(crate) enum Binary {
     SinBackward,
 }
 
-/// What happens to each element of a product before it is stored.
+/// What is done to each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
     /// Added to each row; contiguous, with as many elements as a row.
@@ -59,14 +59,14 @@ pub(crate) enum SoftmaxKind {
     LogSoftmax,
 }
 
-/// One parameter of an optimiser step: all contiguous, of one length.
+/// One parameter of an optimiser step. All operands are contiguous and of one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SgdParameter<'a> {
     pub(crate) value: Operand<'a>,
     pub(crate) gradient: Operand<'a>,
     /// None without momentum.
     pub(crate) momentum: Option<Operand<'a>>,
-    /// The momentum has no content yet and becomes the gradient.
+    /// Whether the momentum has no content yet, and becomes the gradient.
     pub(crate) first: bool,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct SgdStep {
     pub(crate) weight_decay: f32,
 }
 
-/// One parameter of an Adam step: all contiguous, of one length.
+/// One parameter of an Adam step. All operands are contiguous and of one length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamParameter<'a> {
     pub(crate) value: Operand<'a>,
@@ -129,7 +129,7 @@ impl<T> Kernels for T where
 
 /// Moves bytes to, from and within a device.
 pub(crate) trait TransferKernels {
-    /// Copies host bytes to the start of a storage. When it returns, they may be overwritten.
+    /// Copies host bytes to the start of a storage. When it returns, the caller may overwrite them.
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()>;
 
     /// Copies bytes of a storage, from `offset` on, to the host, and waits until they are there.
@@ -153,10 +153,10 @@ pub(crate) trait RandomKernels {
 
 /// Element-wise operations.
 pub(crate) trait PointwiseKernels {
-    /// Any layout to a contiguous output of its shape.
+    /// From any layout to a contiguous output of its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
 
-    /// Two layouts of the output's shape; the output is contiguous.
+    /// From two layouts of the output's shape; the output is contiguous.
     fn binary(
         &self,
         op: Binary,

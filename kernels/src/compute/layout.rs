@@ -100,7 +100,7 @@ impl Layout {
         Ok(Self::dense(shape))
     }
 
-    /// As [`Self::contiguous`], for a shape that some layout already has.
+    /// Like [`Self::contiguous`], without its checks, for the shape of an existing layout.
     pub(crate) fn dense(shape: Dims) -> Self {
         let mut strides = Dims::filled(shape.len(), 1);
         for dim in (1..shape.len()).rev() {

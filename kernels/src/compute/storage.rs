@@ -52,7 +52,7 @@ impl Storage {
         &self.device
     }
 
-    /// The private pool that it comes from, if a capture took it.
+    /// The private pool that it comes from, if it was allocated in a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -74,7 +74,7 @@ impl Storage {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A panic in an operation leaves numbers half written, but never breaks an invariant.
+    /// A panic in an operation may leave numbers half written, but never breaks an invariant.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Buffer> {
         self.buffer.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,13 +18,13 @@ use crate::stream::StreamId;
 /// Which CUDA device, and how its memory is managed.
 #[derive(Clone, Debug, Default)]
 pub struct CudaConfig {
-    /// Its number, as the driver counts: the `0` of `cuda:0`.
+    /// Its number as the driver counts it: the `0` of `cuda:0`.
     pub ordinal: usize,
     /// Whether its allocator caches freed memory.
     pub policy: Policy,
 }
 
-/// A CUDA device by its primary context, with the one stream that all its work is ordered on.
+/// A CUDA device with its primary context, and the one stream that orders all its work.
 #[derive(Debug)]
 pub struct Cuda {
     // Fields are dropped in this order: the context last, because the others use it.
@@ -76,7 +76,7 @@ impl Cuda {
         graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
     }
 
-    /// The kernel, loaded if this is its first use.
+    /// The kernel, which is loaded at its first use.
     pub(crate) fn function(&self, kernel: Kernel) -> Result<&CudaFunction> {
         self.engines.modules.function(kernel, &self.context)
     }

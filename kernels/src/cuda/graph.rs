@@ -12,7 +12,7 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 use crate::error::{Error, Result};
 
 /// A thread's potentially unsafe calls fail only in its own captures, so another thread's request
-/// for memory does no harm
+/// for memory does not disturb them
 /// (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html>).
 const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
@@ -31,7 +31,7 @@ pub(super) fn redirected() -> Option<sys::CUstream> {
 ///
 /// # Errors
 ///
-/// In a capture.
+/// Returns an error in a capture.
 pub(super) fn expect_warm(what: &str) -> Result<()> {
     if redirected().is_none() {
         return Ok(());
@@ -48,9 +48,9 @@ pub(crate) struct StreamCapture(Arc<DriverHandle<sys::CUstream>>);
 impl StreamCapture {
     pub(crate) fn begin(context: &Arc<CudaContext>) -> Result<Self> {
         context.bind_to_thread()?;
-        // Not cudarc's stream, which waits for the context when it makes the second stream: that
-        // would break a capture of another thread. This one does not synchronise with the default
-        // stream.
+        // Not a stream of cudarc, which waits for the context when it creates the second stream:
+        // that would break a capture of another thread. This one does not synchronise with the
+        // default stream.
         let stream = DriverHandle {
             handle: result::stream::create(StreamKind::NonBlocking)?,
             destroy: result::stream::destroy,
@@ -63,7 +63,7 @@ impl StreamCapture {
 
     /// Redirects the work that `act` launches into the graph.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
-        /// Restores the queue, even when a panic passes through.
+        /// Restores the queue, even if the stack unwinds.
         struct RestoreQueue(sys::CUstream);
 
         impl Drop for RestoreQueue {
@@ -157,7 +157,7 @@ impl ExecutableGraph {
     }
 }
 
-/// While it lives, this thread may ask the driver for memory in the middle of a capture: such
+/// While this lives, this thread may ask the driver for memory in the middle of a capture. Such
 /// memory is not part of the graph, and remains allocated.
 #[derive(Debug)]
 pub(super) struct RelaxedMode(CUstreamCaptureMode);

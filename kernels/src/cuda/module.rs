@@ -98,7 +98,7 @@ impl Default for Modules {
 }
 
 impl Modules {
-    /// The kernel in a device's context, loaded if this is its first use.
+    /// The kernel in a device's context, which is loaded at its first use.
     pub(super) fn function(
         &self,
         kernel: Kernel,

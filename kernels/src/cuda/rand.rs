@@ -38,8 +38,8 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Draws `count` numbers, an even count of them for a normal distribution. Even draws lie in
-    /// (0, 1].
+    /// Draws `count` numbers; for a normal distribution, `count` is even. Uniform draws lie in (0,
+    /// 1].
     ///
     /// # Safety
     ///

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::tensor::HostTensor;
 
-/// Numbered samples, of which several together are a batch of type `B`.
+/// Numbered samples, several of which make up a batch of type `B`.
 pub trait Dataset<B> {
     /// How many samples there are.
     fn len(&self) -> usize;
@@ -33,7 +33,7 @@ impl<const TENSORS: usize> TensorDataset<TENSORS> {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are none, one is a scalar, or they differ in their number of rows.
+    /// Returns an error if there are no tensors, one is a scalar, or their numbers of rows differ.
     pub fn new(tensors: [HostTensor; TENSORS]) -> Result<Self> {
         let shapes = || tensors.iter().map(HostTensor::shape).collect::<Vec<_>>();
         let mut rows = tensors.iter().map(|tensor| tensor.shape().first());

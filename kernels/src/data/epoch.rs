@@ -23,7 +23,7 @@ enum Source<B> {
         batches: IntoIter<Vec<usize>>,
     },
     Ahead {
-        /// Dropped first, to tell the thread that nothing waits for batches any more.
+        /// Dropped first, which tells the thread that nothing waits for batches any more.
         batches: Option<Receiver<Result<B>>>,
         worker: Option<JoinHandle<()>>,
     },
@@ -42,7 +42,7 @@ impl<B: Send + 'static> Epoch<B> {
                 batches: batches.into_iter(),
             }
         } else {
-            // The thread holds one more batch while it waits for room.
+            // The thread itself holds one more batch while it waits for room in the channel.
             let (sender, receiver) = sync_channel(prefetch - 1);
             let worker = thread::spawn(move || {
                 for indices in batches {

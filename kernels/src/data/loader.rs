@@ -12,7 +12,7 @@ use super::epoch::Epoch;
 /// A data set that a loader shares with its epochs.
 pub(super) type SharedDataset<B> = Arc<dyn Dataset<B> + Send + Sync>;
 
-/// Divides a data set into batches of type `B`, again for each epoch.
+/// Divides a data set into batches of type `B`, anew for each epoch.
 ///
 /// ```
 /// use gpu_leak_kernels::HostTensor;
@@ -36,7 +36,7 @@ pub struct DataLoader<B> {
 }
 
 impl<B> DataLoader<B> {
-    /// In order, with a smaller last batch if need be, and each batch made when it is requested.
+    /// In order, with a smaller last batch if necessary, and with each batch made on request.
     ///
     /// # Errors
     ///
@@ -60,14 +60,14 @@ impl<B> DataLoader<B> {
         })
     }
 
-    /// In a random order, which depends on the seed and the epoch's number.
+    /// Uses a random order, which depends on the seed and the epoch's number.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.shuffle = Some(seed);
         self
     }
 
-    /// Without a last batch that is smaller than the others.
+    /// Omits a last batch that is smaller than the others.
     #[must_use]
     pub fn drop_last(mut self) -> Self {
         self.drop_last = true;
@@ -104,7 +104,7 @@ impl<B> DataLoader<B> {
         B: Send + 'static,
     {
         let order = match self.shuffle {
-            // The seeds are spread out, so that seeds 1, 2, 3 do not share epochs.
+            // The seeds are spread out, so that seeds 1, 2 and 3 share no orders.
             Some(seed) => permutation(seed.rotate_left(32) ^ number, self.dataset.len()),
             None => (0..self.dataset.len()).collect(),
         };

@@ -1,8 +1,8 @@
-//! How long a device lives: for as long as there is a handle of it, or a block of its memory that is
-//! handed out.
+//! How long a device lives: as long as there is a handle to it, or a block of its memory is handed
+//! out.
 //!
 //! Handles are counted here. Blocks are counted by the allocator anyway, under its lock: if each
-//! also had a handle, that would cost as much as the lock, and more when several threads do it.
+//! also had a handle, counting it would cost as much as the lock, and more with several threads.
 #![expect(
     unsafe_code,
     reason = "shares a value between two kinds of owners, of which it counts one"
@@ -17,11 +17,11 @@ use crate::allocator::{Allocation, Caching, PoolId};
 use crate::error::Result;
 use crate::stream::{Stream, StreamId};
 
-/// A handle of a device, like an [`Arc`](std::sync::Arc) of its state.
+/// A handle to a device, like an [`Arc`](std::sync::Arc) of its state.
 ///
 /// Its count becomes 0 only under the allocator's lock, and so does the allocator's count of
-/// blocks. The thread that finds both at 0 under the lock has given up the last claim, and destroys
-/// the state.
+/// blocks. The thread that finds both at 0 under the lock has given up the last claim to the state,
+/// and destroys it.
 pub(super) struct Handle(NonNull<Counted>);
 
 struct Counted {
@@ -100,7 +100,7 @@ impl Handle {
 impl Clone for Handle {
     #[inline]
     fn clone(&self) -> Self {
-        // Cannot overflow within a lifetime. Relaxed is enough, as in `Arc`: there is a claim already.
+        // Cannot overflow in practice. Relaxed is enough, as in `Arc`: there is a claim already.
         self.counted().handles.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }

@@ -57,7 +57,7 @@ impl Device {
         Self::embedded_with(EmbeddedConfig::default())
     }
 
-    /// An embedded device.
+    /// An embedded device with these settings.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Device {
         Ok(Self::new(id, backend, source, config.policy))
     }
 
-    /// The CUDA device with this ordinal, by its primary context.
+    /// The CUDA device with this ordinal, using its primary context.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Device {
         })
     }
 
-    /// A CUDA device, by its primary context.
+    /// A CUDA device with these settings, using its primary context.
     ///
     /// # Errors
     ///
@@ -162,8 +162,8 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// The error of the work itself, or the first error of a free since the last call, which could
-    /// not be returned there. Also in a capture of the device, which cannot wait.
+    /// Returns the error of the work itself, or the first error of a free since the last call,
+    /// which could not be returned there. Also fails in a capture of the device, which cannot wait.
     pub fn synchronize(&self) -> Result<()> {
         capturing::forbid(
             self.id(),
@@ -186,7 +186,7 @@ impl PartialEq for Device {
 
 impl Eq for Device {}
 
-/// `cuda:0`, `embedded:0`.
+/// Its name: `cuda:0`, `embedded:0`.
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.state().backend.fmt(out)

@@ -1,4 +1,4 @@
-//! When a device is destroyed: with the last of its handles and of its blocks.
+//! When a device is destroyed: with the last of its handles and blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -155,7 +155,7 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// The destruction of a device waits for its work, so that such a block need not be handed back.
+/// The destruction of a device waits for its work, so such a block need not be returned first.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);
@@ -194,7 +194,7 @@ fn a_release_frees_every_segment_and_leaves_the_device() {
     below.assert_destroyed();
 }
 
-/// Each thread drops what it holds, in an order of its own, when all others do.
+/// Each thread drops what it holds in its own order, at the same time as all others.
 #[test]
 fn of_threads_that_drop_the_last_holders_at_once_one_destroys_the_device() {
     const THREADS: usize = 4;

@@ -9,7 +9,7 @@ pub struct EmbeddedConfig {
     pub ordinal: usize,
     /// Its memory in bytes.
     pub capacity: usize,
-    /// How much of that its context holds for as long as it lives.
+    /// How much of that the device's context holds as long as it lives.
     pub context_bytes: usize,
     /// Whether its allocator caches freed memory.
     pub policy: Policy,

@@ -3,7 +3,7 @@
 /// A call that is to fail once.
 #[derive(Debug, Default)]
 pub(crate) struct Fault {
-    /// How many calls until then, the failing one included; 0 for none.
+    /// How many calls until that one, including it; 0 if none is to fail.
     remaining: u64,
 }
 

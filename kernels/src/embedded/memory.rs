@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::stream::{Event, Stream};
 use crate::watch::Reporter;
 
-/// Device memory is counted in pages of this size, as a GPU's is.
+/// Device memory is counted in pages of this size, as on a GPU.
 const PAGE: usize = 2 << 20;
 
 /// Memory that the host commits page by page as it is touched, so a tensor of 4 GiB costs only as
@@ -64,7 +64,7 @@ impl EmbeddedMemory {
 }
 
 impl Drop for EmbeddedMemory {
-    /// Like the destruction of a context: the memory that it still holds is freed with it.
+    /// Like the destruction of a context, this frees the memory that it still holds.
     fn drop(&mut self) {
         for address in self.lock().mappings.keys() {
             self.reporter.freed(*address);
@@ -104,7 +104,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
         if state.faults.free.strikes() {
             return Err(Error::Fault { call: "free" });
         }
-        // Before the host can map the address again.
+        // This comes before the host can map the address again.
         self.reporter.freed(address);
         let mapping = state.mappings.remove(&address);
         debug_assert!(mapping.is_some_and(|mapping| mapping.len() == bytes));
@@ -123,7 +123,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
     }
 
     fn synchronize(&self) -> Result<()> {
-        // Operations are done when they return.
+        // Operations are complete when they return.
         Ok(())
     }
 

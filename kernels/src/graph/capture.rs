@@ -123,7 +123,7 @@ fn take() -> (Option<Capture>, Option<Error>) {
     (CAPTURE.take(), failure)
 }
 
-/// Records which storages an operation uses, and calls `act` to record the operation.
+/// Records which storages an operation uses, then calls `act` to record the operation itself.
 pub(super) fn with_recording<T>(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],

@@ -10,12 +10,12 @@ use crate::cuda::ExecutableGraph;
 use crate::device::{Backend, Device};
 use crate::error::Result;
 
-/// Recorded work; see the [module](crate::graph). When it is dropped, only cached memory is left.
+/// Recorded work; see the [module](crate::graph). Dropping it leaves only cached memory.
 #[derive(Debug)]
 pub struct Graph(Captured);
 
-/// A graph that can be replayed. When it is dropped, only cached memory is left; a replay in
-/// progress still finishes.
+/// A graph that can be replayed. Dropping it leaves only cached memory; a replay in progress still
+/// finishes.
 #[derive(Debug)]
 pub struct ExecGraph {
     // Fields are dropped in this order: each may use those after it.
@@ -40,9 +40,9 @@ impl Graph {
     ///
     /// The closure's error, or the first operation in it that failed or cannot be captured, even if
     /// the closure continued; [`Error::Capture`](crate::Error::Capture) also if the device has no
-    /// room left, because a capture cannot empty the cache. Nothing is recorded then, and allocated
-    /// memory is returned to the cache. If another thread synchronises the whole context at the
-    /// same time, both fail.
+    /// room left, because a capture cannot empty the cache. In these cases nothing is recorded, and
+    /// allocated memory is returned to the cache. If another thread synchronises the whole context
+    /// at the same time, both calls fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;
         let made = work();

@@ -11,9 +11,9 @@ use crate::device::Device;
 /// The storages that a graph's work reads and writes.
 #[derive(Default)]
 pub(super) struct UsedStorages {
-    /// Not from the graph's own pool: kept alive as long as the graph.
+    /// Storages from outside the graph's own pool, kept alive as long as the graph.
     held: Vec<Arc<Storage>>,
-    /// Written at each replay.
+    /// Storages that each replay writes.
     written: Vec<Weak<Storage>>,
 }
 
@@ -37,7 +37,7 @@ impl UsedStorages {
         self.written.retain(|storage| storage.strong_count() > 0);
     }
 
-    /// Must be called after a replay: gradients that saved the old content then report an error.
+    /// Must be called after a replay, so that gradients that saved the old content report an error.
     pub(super) fn bump_versions(&self) {
         for storage in self.written.iter().filter_map(Weak::upgrade) {
             storage.bump_version();

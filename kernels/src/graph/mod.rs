@@ -3,8 +3,8 @@
 //!
 //! A small network's kernels run faster than the host can launch them: launching takes most of the
 //! time. [`Graph::capture`] runs a closure whose work is recorded instead of done,
-//! [`Graph::instantiate`] makes the record ready, and each [`ExecGraph::replay`] does all of it
-//! with one launch. [`TrainingStep`](crate::TrainingStep) is that for a step of training.
+//! [`Graph::instantiate`] prepares the recorded work, and each [`ExecGraph::replay`] does all of it
+//! with one launch. [`TrainingStep`](crate::TrainingStep) does this for a training step.
 //!
 //! ```
 //! use gpu_leak_kernels::{Device, Graph, Tensor};
@@ -19,20 +19,20 @@
 //! # Ok::<(), gpu_leak_kernels::Error>(())
 //! ```
 //!
-//! **Addresses are fixed.** A replay reads and writes the memory of the capture. So inputs must be
-//! copied into the tensors that were captured ([`Tensor::copy_`](crate::Tensor::copy_)), and
+//! **Addresses are fixed.** A replay reads and writes the memory of the capture. Inputs must
+//! therefore be copied into the captured tensors ([`Tensor::copy_`](crate::Tensor::copy_)), and
 //! outputs are the tensors that the closure returned: each replay overwrites them. Memory that the
 //! closure allocates comes from a *private pool*, which serves no other requests; the graph keeps
-//! alive any other memory that it uses. When the graph is dropped its pool is cached memory like
-//! any other, which [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a
+//! alive any other memory that it uses. When the graph is dropped, its pool becomes ordinary cached
+//! memory, which [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a
 //! tensor of the capture still pins: a kept output, or the gradients that a captured backward pass
 //! left in its parameters.
 //!
 //! **Figures** are PyTorch's: `reserved` counts a private pool from its first segment on,
 //! `allocated` only the blocks currently handed out from it. Memory that the closure has dropped
-//! can serve its later requests; after the capture it serves no requests. **Operations that cannot
-//! be recorded** are rejected and end the capture, with an error that names them: anything that
-//! waits for the device, copies from or to the host, random numbers (they would be the same at each
+//! can serve its later requests, but no requests after the capture. **Operations that cannot be
+//! recorded** are rejected and end the capture, with an error that names them: anything that waits
+//! for the device, copies from or to the host, random numbers (they would be the same at each
 //! replay), Adam (its correction is computed on the host at each step), memory for another stream,
 //! work on another device. Only work of the capturing thread is recorded. Constants are recorded
 //! with their current values: a later change of the learning rate has no effect.

@@ -14,7 +14,7 @@ use crate::device::Backend;
 use crate::error::Result;
 use crate::random::Distribution;
 
-/// Takes the device's place while a thread is in a capture: operations become part of the graph.
+/// Replaces the device while a thread is in a capture: operations become part of the graph.
 #[derive(Debug)]
 pub(crate) struct Recorder;
 
@@ -32,7 +32,7 @@ fn record(
             None
         }
     });
-    // After the recording is unlocked, because an operation may allocate temporary memory.
+    // Done after unlocking the recording, because an operation may allocate temporary memory.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
             (Some((stream, compute)), Backend::Cuda(cuda)) => {
@@ -43,7 +43,7 @@ fn record(
     )
 }
 
-/// A whole storage.
+/// The whole of a storage.
 fn whole(storage: &Arc<Storage>) -> Operand<'_> {
     Operand {
         storage,

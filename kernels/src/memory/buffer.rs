@@ -94,7 +94,7 @@ impl Buffer {
         }
     }
 
-    /// The private pool that they come from, if a capture took them.
+    /// The private pool that they come from, if they were allocated in a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -130,7 +130,7 @@ impl Buffer {
         self.bytes
     }
 
-    /// Their origin.
+    /// The device that holds the bytes.
     #[must_use]
     pub fn device(&self) -> &Device {
         match &self.memory {
@@ -139,14 +139,14 @@ impl Buffer {
         }
     }
 
-    /// The bytes themselves; none on CUDA, where the host cannot reach them, nor of a buffer that a
-    /// capture took: a replay may write to it at any time.
+    /// The bytes themselves. `None` on CUDA, where the host cannot reach them, and for a buffer
+    /// allocated in a capture, because a replay may write to it at any time.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
         self.pool().is_none().then(|| self.host_bytes()).flatten()
     }
 
-    /// The bytes themselves, to write; none where [`Self::as_bytes`] gives none.
+    /// The bytes themselves, to write; `None` where [`Self::as_bytes`] returns `None`.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let own = self.pool().is_none();

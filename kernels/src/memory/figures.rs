@@ -51,14 +51,15 @@ pub fn snapshot(device: &Device) -> Snapshot {
     device.allocator().lock().snapshot()
 }
 
-/// Returns every cached segment to the driver. Segments with a block in use stay, and those that a
-/// [graph](crate::graph) may still write to. Waits for blocks that were freed while another stream
-/// used them.
+/// Returns every cached segment to the driver. Segments with a block in use stay, as do those that
+/// a [graph](crate::graph) may still write to. Waits for blocks that were freed while another
+/// stream used them.
 ///
 /// # Errors
 ///
 /// Returns an error if the driver refused to free a segment, now or at an earlier free; the others
-/// have been freed anyway. Also in a capture of the device, where nothing is freed.
+/// have been freed anyway. Also returns an error in a capture of the device, where nothing is
+/// freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()

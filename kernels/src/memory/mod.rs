@@ -1,4 +1,4 @@
-//! Memory of a device: buffers, and the figures of the allocator that they come from. *Allocated*
+//! Memory of a device: buffers, and the figures of the allocator that provides them. *Allocated*
 //! memory has been handed out by the allocator and not freed; *reserved* memory is held from the
 //! driver, whether handed out or cached. Both are in bytes and equal PyTorch's
 //! `torch.cuda.memory_allocated` and `memory_reserved` for the same requests.

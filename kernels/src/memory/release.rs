@@ -25,7 +25,7 @@ pub struct Released {
 pub struct Held {
     /// Handed out.
     pub allocated: u64,
-    /// Taken from the layer below.
+    /// Held from the layer below.
     pub reserved: u64,
 }
 
@@ -44,7 +44,7 @@ impl Held {
 /// Drops `values` and returns everything cached to the driver.
 ///
 /// It takes the values, so that the caller cannot still hold them. A value that shares its memory
-/// with another one that lives on frees nothing; the result then lists the segments that stay.
+/// with a live one frees nothing; the result then lists the segments that stay.
 ///
 /// ```
 /// use gpu_leak_kernels::memory::{self, Buffer};

@@ -37,7 +37,7 @@ impl Linear {
         })
     }
 
-    /// As [`Module::forward`] with a rectifier after it, in one step.
+    /// Like [`Module::forward`] with a rectifier after it, in one step.
     ///
     /// # Errors
     ///

@@ -13,6 +13,6 @@ pub trait Module {
     /// no room.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Handles of the parameters that it learns, in the order of its modules.
+    /// Handles to the parameters that it learns, in the order of its modules.
     fn parameters(&self) -> Vec<Tensor>;
 }

@@ -29,7 +29,7 @@ struct Moments {
 }
 
 impl Adam {
-    /// With PyTorch's defaults: betas of 0.9 and 0.999, an epsilon of 1e-8, no weight decay.
+    /// Uses PyTorch's defaults: betas of 0.9 and 0.999, an epsilon of 1e-8, no weight decay.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Optimizer for Adam {
             let Some(moments) = &self.moments[*place] else {
                 continue;
             };
-            // In f64: 1 − beta2 is small against the rounding of f32.
+            // In f64, because the rounding of f32 is too coarse for 1 − beta2.
             let correction = |beta: f32| 1.0 - f64::from(beta).powi(moments.steps + 1);
             parameters.push(AdamParameter {
                 value: parameter.operand(),

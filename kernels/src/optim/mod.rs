@@ -15,7 +15,7 @@ pub trait Optimizer {
     /// The parameters it changes.
     fn parameters(&self) -> &[Tensor];
 
-    /// Changes every parameter that has a gradient; one kernel for all of them.
+    /// Changes every parameter that has a gradient, with one kernel for all of them.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ fn with_gradients<'a>(
             parameters[0]
                 .array()
                 .expect_same_device(operation, parameter)?;
-            // Kernels need contiguous gradients in another storage than the one they write.
+            // Kernels need contiguous gradients in a different storage from the one they write.
             let gradient = if gradient.shares_storage(parameter) {
                 gradient.copied()?
             } else {

@@ -21,11 +21,11 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// Without momentum and weight decay.
+    /// Uses neither momentum nor weight decay.
     ///
     /// # Errors
     ///
-    /// Returns an error if one of them is not a contiguous leaf that requires gradients.
+    /// Returns an error if a parameter is not a contiguous leaf that requires gradients.
     pub fn new(parameters: Vec<Tensor>, learning_rate: f32) -> Result<Self> {
         let parameters = checked("Sgd::new", parameters)?;
         Ok(Self {

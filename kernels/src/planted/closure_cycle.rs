@@ -1,4 +1,4 @@
-//! A layer that owns a closure that owns the layer.
+//! A layer that owns a closure, which in turn owns the layer.
 
 use std::cell::RefCell;
 use std::rc::Rc;

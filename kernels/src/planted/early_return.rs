@@ -1,4 +1,4 @@
-//! Ownership returned manually, which an error on the way skips.
+//! Memory that is freed manually, which an early return on an error skips.
 
 use std::mem::ManuallyDrop;
 

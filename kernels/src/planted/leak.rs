@@ -55,13 +55,13 @@ impl Planted {
         (self.run)(device)
     }
 
-    /// How many blocks or handles a call leaves.
+    /// How many blocks or handles a call leaves behind.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.sites.iter().map(|site| site.count).sum()
     }
 
-    /// How many bytes a call leaves.
+    /// How many bytes a call leaves behind.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sites.iter().map(|site| site.bytes).sum()

@@ -1,4 +1,4 @@
-//! Single layers: used without gradients, released, trained.
+//! Single layers that are used without gradients, released or trained.
 
 use crate::autograd::no_grad;
 use crate::error::Result;

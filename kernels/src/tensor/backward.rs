@@ -23,8 +23,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32`, was made by a recorded operation or inside inference
-    /// mode.
+    /// Returns an error if the tensor is not of `f32`, or was made by a recorded operation or in
+    /// inference mode.
     pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
         self.array().expect_dtype("requires_grad_", DType::F32)?;
         if wanted && self.is_inference() {
@@ -44,13 +44,13 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is no scalar, needs no gradient, was passed before, or a saved tensor
-    /// was changed.
+    /// Returns an error if the tensor is not a scalar or needs no gradient, if an earlier pass has
+    /// used the graph, or if a saved tensor was changed.
     pub fn backward(&self) -> Result<()> {
         self.backward_with(false)
     }
 
-    /// As [`Self::backward`], and keeps the graph with everything it saved for another pass.
+    /// Like [`Self::backward`], but keeps the graph with everything it saved, for another pass.
     ///
     /// # Errors
     ///

@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape does not have as many elements, or the device has no room.
+    /// Returns an error if the shape has a different number of elements, or the device has no room.
     pub fn from_vec<T: Element>(
         values: Vec<T>,
         shape: impl AsRef<[usize]>,
@@ -67,7 +67,7 @@ impl Tensor {
         Self::draw("randn", Distribution::Normal, shape.as_ref(), device)
     }
 
-    /// As [`Self::randn`], with this tensor's shape and device.
+    /// Like [`Self::randn`], with this tensor's shape and device.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ impl Gradients {
 
     /// Leaves the graph. The gradient stays.
     pub(super) fn detach(&self) {
-        // The node is dropped, with all that it alone holds, after the lock is free again.
+        // The node is dropped, with everything that only it holds, after the lock is released.
         let _node = {
             let mut state = self.state();
             state.wanted = false;
@@ -88,7 +88,7 @@ impl Gradients {
         leaf?.gradient()
     }
 
-    /// Replaces the gradient of `content`, the tensor's.
+    /// Replaces the gradient of the tensor, whose content is `content`.
     pub(super) fn set_gradient(&self, gradient: Array, content: &Array) {
         let leaf = Arc::clone(self.state().leaf_of(content));
         leaf.replace_gradient(Some(gradient));

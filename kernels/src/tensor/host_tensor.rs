@@ -27,7 +27,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape does not have as many elements.
+    /// Returns an error if the shape has a different number of elements.
     pub fn from_f32(values: Vec<f32>, shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::checked("HostTensor::from_f32", Values::F32(values), shape.as_ref())
     }
@@ -36,7 +36,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape does not have as many elements.
+    /// Returns an error if the shape has a different number of elements.
     pub fn from_i64(values: Vec<i64>, shape: impl AsRef<[usize]>) -> Result<Self> {
         Self::checked("HostTensor::from_i64", Values::I64(values), shape.as_ref())
     }
@@ -131,7 +131,7 @@ impl HostTensor {
         }
     }
 
-    /// Each number through a function; integers stay as they are.
+    /// Applies a function to each number; integers stay as they are.
     #[must_use]
     pub fn map(mut self, function: impl Fn(f32) -> f32) -> Self {
         if let Values::F32(values) = &mut self.values {

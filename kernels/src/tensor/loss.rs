@@ -28,8 +28,9 @@ impl Tensor {
     /// The mean negative log-likelihood of one class per row under the softmax of the row, a
     /// scalar.
     ///
-    /// `self` holds scores of shape `[rows, classes]`, `classes` one `i64` per row. A class that
-    /// does not exist makes the loss NaN, because checking it would have to wait for the device.
+    /// `self` holds scores of shape `[rows, classes]`; `classes` holds one `i64` per row. A class
+    /// that does not exist makes the loss NaN, because checking it would have to wait for the
+    /// device.
     ///
     /// # Errors
     ///

@@ -6,8 +6,8 @@ use crate::array::Array;
 use crate::autograd::{Edge, MAX_OPERANDS, Node, Rule, Saved, is_recording};
 use crate::error::{Error, Result};
 
-/// Makes a tensor of an operation's result: in the graph, if this thread records and an operand
-/// requires gradients.
+/// Makes a tensor from an operation's result. It is in the graph if this thread records and an
+/// operand requires gradients.
 ///
 /// `rule` gets the result and which operands need a gradient, so that it saves only the tensors
 /// that it needs.

@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::Result;
 
 impl Tensor {
-    /// The same numbers on a device: this very tensor if it is there already, otherwise a copy.
+    /// The same numbers on a device: this tensor itself if it is there already, otherwise a copy.
     ///
     /// Between devices the numbers pass through the host, and the copy begins a new graph.
     ///

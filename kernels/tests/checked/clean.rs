@@ -1,4 +1,4 @@
-//! Every program is clean: once on the embedded device, and a hundred times on a GPU.
+//! Every program is clean, run once on the embedded device and a hundred times on a GPU.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::programs::Program;
@@ -23,7 +23,7 @@ macro_rules! clean {
     };
 }
 
-/// The device belongs to the test: the kernels and library handles that it loaded end with it.
+/// The device belongs to the test: its loaded kernels and library handles end with it.
 macro_rules! clean_on_cuda {
     ($($program:ident),+ $(,)?) => {
         mod on_cuda {
@@ -98,7 +98,7 @@ mod replayed {
     }
 }
 
-// Without those that need a GPU because of their memory or time.
+// Excludes those that need a GPU because of their memory or time.
 clean!(
     tiny_model_inference,
     tiny_model_training_adam,

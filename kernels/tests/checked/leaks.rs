@@ -1,4 +1,4 @@
-//! Every planted leak is found as the catalogue says: lines, counts, bytes and kinds.
+//! Every planted leak is found with the lines, counts, bytes and kinds that the catalogue lists.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,8 +12,8 @@ use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 /// Tells a child process which device to use.
 const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
 
-/// The only device of a child process. If each run created one, it would be leaked together with
-/// what is allocated from it. With one device, what it loads at first use is only `first-use`.
+/// The only device of a child process. If each run created one, each device would leak together
+/// with what is allocated from it. With one device, what it loads at first use is only `first-use`.
 fn device() -> &'static Device {
     static OWN: OnceLock<Device> = OnceLock::new();
     OWN.get_or_init(|| {

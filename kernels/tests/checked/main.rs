@@ -1,4 +1,4 @@
-//! Runs the library under the checks that it is the workload for.
+//! Runs the library under the checks for which it is the workload.
 
 mod clean;
 mod leaks;

@@ -57,8 +57,8 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
                 out.zip(&weights, |a, b| a * b).total()
             };
             for (number, input) in inputs.iter().enumerate() {
-                // Large inputs only at some places, because each difference computes everything
-                // twice.
+                // With large inputs, only at some places, because each difference computes
+                // everything twice.
                 let places = (0..input.numel()).step_by(input.numel().div_ceil(70));
                 let differences: Vec<f64> = places
                     .clone()

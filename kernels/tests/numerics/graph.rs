@@ -1,4 +1,4 @@
-//! Guarantees of the graph beside the numbers.
+//! Guarantees of the graph other than its numbers.
 
 use gpu_leak_kernels::{Device, Error, Result, Tensor, inference_mode, memory, no_grad};
 

@@ -154,7 +154,7 @@ fn a_gradient_set_by_hand_fits_its_parameter_and_may_be_a_view() -> Result<()> {
         let value = HostTensor::from_f32(vec![1.0, 2.0, 3.0, 4.0], [2, 2])?.to(&device)?;
         let parameter = value.requires_grad_(true)?;
         let mut optimizer = Sgd::new(vec![parameter.clone()], 0.5)?;
-        // Its own numbers, reversed: what is read is also what is written.
+        // The gradient is a transposed view of the parameter, so the step reads what it writes.
         parameter.set_grad(parameter.detach().transpose(0, 1)?)?;
         optimizer.step()?;
         assert_eq!(parameter.to_vec::<f32>()?, [0.5, 0.5, 2.0, 2.0]);

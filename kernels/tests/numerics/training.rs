@@ -1,4 +1,4 @@
-//! Training, written as by a user.
+//! Training, written as a user would write it.
 
 use gpu_leak_kernels::nn::{Linear, Module, ReLU, Sequential, Softmax};
 use gpu_leak_kernels::optim::{Adam, Optimizer, Sgd};

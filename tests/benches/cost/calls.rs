@@ -179,7 +179,7 @@ impl Device {
         check(result);
     }
 
-    /// Waits for everything.
+    /// Waits for all work on the device.
     pub(crate) fn synchronize(&self) {
         // SAFETY: a context is current on this thread.
         check(unsafe { sys::cuCtxSynchronize() });

@@ -72,8 +72,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
         .collect::<Result<Vec<_>, _>>()?;
     let device = workers[0].ask(Order::Device)?;
 
-    // This comes first, because the others are pinned to one processor each, and threads inherit
-    // that.
+    // This comes first, because the other measurements pin themselves to one processor, and threads
+    // inherit that.
     let of_threads = interleaved_anywhere(&mut workers, Order::ThreadPairs(PAIRS))?;
     let paused = paused(&mut workers[0])?;
     let pool = interleaved(&mut workers, Order::PoolPairs(PAIRS))?;
@@ -128,8 +128,8 @@ fn measure(on_fake: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Measures the first report in fresh processes, and later reports of one process by the number of
-/// findings. None of them waits for frees in flight.
+/// Measures the first report in fresh processes, and later reports in one process by the number of
+/// findings. None of these reports waits for frees in flight.
 fn reports(environment: &[(String, OsString)]) -> Result<(Samples, Vec<Samples>), String> {
     let mut environment = environment.to_vec();
     environment.push(("GPU_LEAK_CHECK_SETTLE".to_owned(), "0ms".into()));

@@ -9,8 +9,8 @@ use std::str::FromStr;
 pub(crate) enum Variant {
     /// Not at all: calls are forwarded.
     Plain,
-    /// By a subscriber to the same calls whose callback returns immediately, which is the minimum
-    /// for any tracer.
+    /// By a subscriber to the same calls whose callback returns immediately: the minimum for any
+    /// tracer.
     Empty,
     /// By the harness, without stacks.
     WithoutStacks,

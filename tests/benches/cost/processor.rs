@@ -1,5 +1,5 @@
-//! Selects the processor for a block: the same one for all variants. The processors of a virtual
-//! machine differ more from each other, because of other load, than the variants do.
+//! Selects the processor for a block: the same one for all variants. Because of other load, the
+//! processors of a virtual machine differ more from each other than the variants do.
 
 #![expect(unsafe_code, reason = "std does not know of processors")]
 

@@ -22,7 +22,7 @@ pub(crate) struct Results {
     pub(crate) event: Samples,
     /// Nanoseconds per pair, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// The same without a tool, and without one but with a pause before each call.
+    /// The same without a tool: first as is, then with a pause before each call.
     pub(crate) paused: Samples,
     /// Milliseconds in addition to a body that does nothing.
     pub(crate) first_check: Samples,
@@ -39,7 +39,7 @@ pub(crate) struct Results {
     pub(crate) first_report: Samples,
     /// By the number of findings: milliseconds per report.
     pub(crate) reports: Vec<(u64, Samples)>,
-    /// For this program, with its line tables.
+    /// The size of this program, including its line tables.
     pub(crate) binary_mib: f64,
     /// Nanoseconds per pair, by the number of threads.
     pub(crate) threads: Samples,

@@ -1,4 +1,4 @@
-//! The process of one variant: both ends of its pipe.
+//! The process of one variant, at both ends of its pipe.
 
 #![expect(clippy::print_stdout, reason = "answers go to standard output")]
 
@@ -25,10 +25,10 @@ use crate::processor;
 const DEPTH: usize = 24;
 /// The number of threads that call the driver at once.
 const THREADS: usize = 16;
-/// The pause before a call that shows what any tool costs: less than a look-up in a table takes.
+/// The pause before a call, which shows what any tool costs: it is shorter than a table look-up.
 pub(crate) const PAUSE: Duration = Duration::from_nanos(25);
-/// The number of calls before those that are timed: the previous scope has emptied the pool, and
-/// the processor's caches are cold.
+/// The number of calls before those that are timed, because the previous scope has emptied the pool
+/// and the processor's caches are cold.
 const FIRST_CALLS: u64 = 500;
 /// The distance between the addresses of simulated records, like that of small blocks of an
 /// allocator.
@@ -246,15 +246,15 @@ fn steps_of(length: Duration) -> u64 {
     (length.as_nanos() as u64 * MANY).div_ceil(start.elapsed().as_nanos().max(1) as u64)
 }
 
-/// Does nothing for a while, without the memory of other threads and without the driver.
+/// Does nothing for a while; it touches neither the memory of other threads nor the driver.
 fn pause(steps: u64) {
     for step in 0..steps {
         black_box(step);
     }
 }
 
-/// Returns the nanoseconds of a scope in which this number of resources is left behind, each
-/// through another call path, and of their report.
+/// Returns the nanoseconds of a scope that leaves this number of resources behind, each through a
+/// different call path, including their report.
 fn report(device: &Device, count: u64) -> String {
     let mut left = Vec::new();
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! How many interleavings a scenario is run in, and which.
+//! In how many interleavings a scenario is run, and in which.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
@@ -56,7 +56,7 @@ fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// Hundreds of times as many, for a long run.
+/// Runs hundreds of times as many, for a long run.
 fn factor() -> usize {
     let Ok(factor) = std::env::var(FACTOR) else {
         return 1;

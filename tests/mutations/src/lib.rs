@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use random::Random;
 
-/// No input grows beyond this: length alone finds nothing here.
+/// No input grows beyond this, because length alone finds nothing here.
 const LONGEST: usize = 1 << 16;
 
 /// Values that are most often handled wrongly.

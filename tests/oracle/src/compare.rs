@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::fact::Fact;
 
-/// The most differences that are written out.
+/// The maximum number of differences that are written out.
 const SHOWN: usize = 40;
 
 /// The events of one source, separated by whether the program was running or exiting.

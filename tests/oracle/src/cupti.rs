@@ -175,7 +175,7 @@ impl Call<'_> {
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
-    /// Returns what the parameter that begins there points to; none if it is null.
+    /// Returns what the parameter that begins there points to; `None` if it is null.
     ///
     /// # Safety
     ///

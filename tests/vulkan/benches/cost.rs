@@ -1,8 +1,8 @@
 //! What the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB, to its memory, and
 //! to a frame that creates a buffer, fills it on the queue and waits.
 //!
-//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again with wrappers that only forward, wrappers that report,
-//! and wrappers that report with stacks, by turns, and prints the medians. The difference is the harness's own
+//! `cargo bench -p gpu-leak-vulkan-tests` starts itself again, in turn, with wrappers that only forward, wrappers
+//! that report, and wrappers that report with stacks, and prints the medians. The difference is the harness's own
 //! work; the ratio also depends on the driver.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
@@ -173,7 +173,7 @@ fn measure(variant: Variant) {
             let _ = writeln!(std::io::stdout(), "{nanoseconds}");
         }
     });
-    // Nothing of it can be judged without events.
+    // Without events there is nothing to judge.
     if variant != Variant::Forwarded {
         scope.finish().assert_clean();
     }

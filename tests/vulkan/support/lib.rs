@@ -48,7 +48,7 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// What is missing.
+    /// Returns what is missing.
     pub fn open() -> Result<Self, String> {
         // SAFETY: the loader stays loaded, and every handle is used with its own functions.
         unsafe {
@@ -108,11 +108,11 @@ impl Gpu {
     }
 }
 
-/// Creates an instance with those of the wanted extensions that there are.
+/// Creates an instance with the wanted extensions that are available.
 ///
 /// # Errors
 ///
-/// What the loader returns.
+/// Returns the loader's error.
 pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
     // SAFETY: the parameters live as long as the calls.
     unsafe {
@@ -127,7 +127,7 @@ pub fn instance(entry: &Entry) -> Result<Instance, vk::Result> {
     }
 }
 
-/// Opens a physical device, with those of the wanted extensions that it has.
+/// Opens a physical device, with the wanted extensions that it has.
 ///
 /// # Panics
 ///
@@ -171,14 +171,14 @@ fn having(wanted: &[&'static CStr], there: &[vk::ExtensionProperties]) -> Vec<&'
 ///
 /// # Panics
 ///
-/// Panics if there is none: its caller has asked.
+/// Panics if there is none; callers must have checked that there is one.
 pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(|| Gpu::open().expect("the parent has found a device"))
 }
 
-/// Whether this machine has a Vulkan device. If it has none, says so, and fails if the tests are
-/// demanded.
+/// Whether this machine has a Vulkan device. If it has none, prints that, and panics if the tests
+/// are mandatory.
 ///
 /// # Panics
 ///

@@ -66,8 +66,8 @@ impl Rule for LinearBackward {
     }
 }
 
-/// Takes both by value, to free them before anything else is allocated: they are the largest
-/// arrays.
+/// Takes both by value, to free them before anything else is allocated, because they are the
+/// largest arrays.
 fn through_relu(gradient: Array, result: Saved) -> Result<Array> {
     gradient.binary("linear", Binary::ReluBackward, &result.unpack()?)
 }

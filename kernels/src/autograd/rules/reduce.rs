@@ -5,7 +5,7 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::{Dims, Unary};
 use crate::error::Result;
 
-/// Of the sum over everything, times a factor: every element gets the same.
+/// Of the sum of all elements, times a factor: every element gets the same gradient.
 #[derive(Clone)]
 pub(crate) struct SumBackward {
     pub(crate) shape: Dims,

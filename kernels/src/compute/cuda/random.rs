@@ -24,7 +24,7 @@ impl RandomKernels for Cuda {
                 )
             }
             Distribution::Normal => {
-                // cuRAND draws normal numbers in pairs; the last of an odd count is drawn apart.
+                // cuRAND draws normal numbers in pairs; the last of an odd count is drawn alone.
                 let paired = out.layout.count() / 2 * 2;
                 self.draw(distribution, seed, address, paired)?;
                 if paired == out.layout.count() {

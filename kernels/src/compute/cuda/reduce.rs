@@ -86,7 +86,7 @@ impl Cuda {
     }
 }
 
-/// Whole warps for a line, as many as have work.
+/// The number of threads for a line: as many whole warps as have work.
 pub(super) fn threads(size: u64) -> u32 {
     u32::try_from(size.clamp(1, 1024).next_multiple_of(32)).expect("the bound is small")
 }

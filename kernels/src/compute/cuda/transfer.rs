@@ -1,4 +1,4 @@
-//! Between host and device, plain fills, and launches of `copy.cu`.
+//! Transfers between host and device, plain fills, and launches of `copy.cu`.
 #![expect(unsafe_code, reason = "copies to and from addresses")]
 
 use std::sync::Arc;
@@ -43,7 +43,7 @@ impl TransferKernels for Cuda {
         // SAFETY: the range lies in the storage, and `into` is borrowed until the stream has been
         // waited for below.
         let copied = unsafe { result::memcpy_dtoh_async(into, address, self.stream().cu_stream()) };
-        // Waited for even if the copy was refused: nothing may write to `into` later.
+        // Waits even if the copy was refused, because nothing may write to `into` later.
         let done = self.stream().synchronize();
         copied?;
         Ok(done?)

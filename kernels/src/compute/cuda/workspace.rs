@@ -8,22 +8,22 @@ use crate::memory::Buffer;
 
 /// Memory lent to a device's cuBLAS as its workspace, until it is dropped.
 ///
-/// Without one cuBLAS works with 0 bytes: it then picks algorithms that need none, and the
-/// allocator's figures are those of the tensors alone. The bytes come from the device's caching
-/// allocator and are counted there. PyTorch lends 32 MiB on a large GPU.
+/// Without a workspace, cuBLAS picks algorithms that need none, and the allocator's figures are
+/// those of the tensors alone. The bytes come from the device's caching allocator and are counted
+/// there. PyTorch lends 32 MiB on a large GPU.
 #[derive(Debug)]
 pub struct BlasWorkspace {
     buffer: Buffer,
 }
 
 impl BlasWorkspace {
-    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS. The last one lent
-    /// is the one used.
+    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS. The workspace that
+    /// was lent last is the one that is used.
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is no CUDA device, has no room, cuBLAS cannot be used, or
-    /// this thread is in a capture of the device.
+    /// Returns an error if the device is not a CUDA device or has no room, if cuBLAS cannot be
+    /// used, or if this thread is in a capture of the device.
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         let cuda = device.as_cuda().ok_or_else(|| Error::Unavailable {
             device: device.to_string(),

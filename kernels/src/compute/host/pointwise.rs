@@ -1,4 +1,4 @@
-//! Each element or pair of elements.
+//! Operations on each element or pair of elements.
 
 use super::elements::{dense_mut, numbers, numbers_mut};
 use crate::compute::kernels::{Binary, Operand, PointwiseKernels, Unary};

@@ -1,4 +1,4 @@
-//! Between a storage and other memory, and plain fills.
+//! Transfers between a storage and other memory, and plain fills.
 
 use std::sync::Arc;
 

@@ -29,7 +29,7 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Loads the code of the library, once, as the real one loads the kernels that it needs first.
+/// Loads the code of the library once, as the real one loads the kernels that it needs first.
 fn load_code() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -22,8 +22,8 @@ struct Block {
     live: usize,
     /// Whether this block currently uses memory of the device.
     committed: bool,
-    /// The host has not yet seen a stream-ordered free complete, so a trim must not release the
-    /// block.
+    /// Whether the host has yet to see a stream-ordered free complete; a trim must not release the
+    /// block then.
     unobserved: bool,
 }
 
@@ -75,7 +75,7 @@ impl Arena {
         self.reserved
     }
 
-    /// How many more bytes the device would have to provide for a piece of `size`.
+    /// How many more bytes the device would have to provide for a piece of `size` bytes.
     pub(crate) fn growth(&self, size: u64) -> u64 {
         let size = rounded(size);
         let reusable = self.free.get(&size).and_then(|pieces| pieces.last());

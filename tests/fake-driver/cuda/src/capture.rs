@@ -39,8 +39,8 @@ impl Driver {
         self.streams.get(stream)?.capture
     }
 
-    /// A stream was destroyed during a capture. Without its origin, the capture has ended, because
-    /// nothing else could end it.
+    /// A stream was destroyed during a capture. If it was the origin, the capture has ended,
+    /// because nothing else could end it.
     pub(crate) fn abandon(&mut self, id: u64, stream: Handle) {
         let Some(capture) = self.captures.get_mut(&id) else {
             return;
@@ -70,7 +70,7 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Calls that could affect work of another stream: they are forbidden during a capture of a
+    /// Calls that could affect work of another stream: they are forbidden during a capture in a
     /// strict mode, and invalidate it.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());

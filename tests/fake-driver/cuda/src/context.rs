@@ -24,7 +24,7 @@ pub(crate) struct Context {
     pub(crate) flags: u32,
     pub(crate) cache_config: u32,
     pub(crate) limits: HashMap<u32, usize>,
-    /// For the handle of a green context: the primary context that it is a view of.
+    /// For the handle of a green context: the primary context of which it is a view.
     base: Option<Handle>,
     /// The memory that the first launch in it has added; none before that.
     pub(crate) growth: Option<u64>,

@@ -86,7 +86,7 @@ impl<T: Copy> Out<T> {
 }
 
 impl Out<u8> {
-    /// Writes a C string into `capacity` bytes, cut short if need be.
+    /// Writes a C string into `capacity` bytes, truncated if necessary.
     pub(crate) fn put_text(self, text: &str, capacity: usize) -> Result<(), Error> {
         if self.0.is_null() || capacity == 0 {
             return Err(Error::INVALID_VALUE);

@@ -62,7 +62,7 @@ impl Driver {
         }))
     }
 
-    /// Makes an executable graph do from now on what `graph` says, which must have the same nodes.
+    /// Makes an executable graph do what `graph` does from now on; both must have the same nodes.
     fn update(&mut self, exec: Handle, graph: Handle) -> Result<(), Error> {
         let operations = self.operations(graph)?;
         let found = self.execs.get(exec).ok_or(Error::INVALID_VALUE)?;
@@ -93,7 +93,7 @@ impl Driver {
 
     /// Whether the address of every allocation is free, and the memory of every free is live.
     fn can_launch(&self, exec: &Exec) -> bool {
-        // What this launch has changed so far; for everything else the current memory counts.
+        // What this launch has changed so far; everything else is as in the current memory.
         let mut live: HashMap<u64, bool> = HashMap::new();
         if exec.flags & AUTO_FREE_ON_LAUNCH != 0 {
             live.extend(

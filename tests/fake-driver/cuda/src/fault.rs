@@ -37,7 +37,7 @@ struct Rule {
     calls: u64,
 }
 
-/// All the faults asked for.
+/// All requested faults.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Plan {
     rules: Vec<Rule>,
@@ -115,7 +115,7 @@ pub(crate) fn planned(name: &CStr) -> Planned {
 }
 
 impl Plan {
-    /// Adds a comma-separated list of words, or returns the one that is unknown.
+    /// Adds a comma-separated list of words, or returns the first unknown one.
     pub(crate) fn add(&mut self, words: &str) -> Result<(), String> {
         words
             .split(',')
@@ -211,7 +211,7 @@ pub(crate) fn hold(name: &CStr) {
     }
 }
 
-/// Blocks until a thread is held in `name`: its effect has happened, it has not returned.
+/// Blocks until a thread is held in `name`, whose effect has happened but which has not returned.
 pub(crate) fn wait_held(name: &CStr) {
     let mut held = held();
     while held

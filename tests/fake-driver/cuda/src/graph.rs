@@ -28,7 +28,7 @@ pub(crate) enum Node {
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Handle>,
-    /// Belongs to a node of another graph, and ends with it.
+    /// Whether it belongs to a node of another graph, and ends with that graph.
     is_child: bool,
     pub(crate) objects: References,
 }
@@ -40,7 +40,7 @@ impl Graph {
 }
 
 impl Driver {
-    /// Destroys a graph, its nodes, and the addresses and objects that nothing else holds.
+    /// Destroys a graph, its nodes, and addresses and objects that nothing else holds.
     pub(crate) fn destroy_graph(&mut self, graph: Handle) -> Result<(), Error> {
         self.graphs
             .get(graph)

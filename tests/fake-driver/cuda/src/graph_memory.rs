@@ -19,7 +19,7 @@ struct Range {
     graphs: u32,
     execs: u32,
     live: bool,
-    /// It has been launched, so the address is backed by memory.
+    /// Whether it has been launched, so that the address is backed by memory.
     backed: bool,
 }
 

@@ -100,7 +100,7 @@ pub(crate) struct Allocation {
 }
 
 impl Device {
-    /// With `low`, addresses have 32 bits, like those of the first versions of the calls.
+    /// With `low`, addresses have 32 bits, as in the first versions of the calls.
     fn linear_arena(&mut self, low: bool) -> &mut Arena {
         if low { &mut self.low } else { &mut self.linear }
     }

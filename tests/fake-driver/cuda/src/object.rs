@@ -61,7 +61,7 @@ impl Class {
     }
 }
 
-/// One of them.
+/// One object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     class: Class,

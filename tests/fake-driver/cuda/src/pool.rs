@@ -24,11 +24,11 @@ pub(crate) struct Pool {
     pub(crate) used: u64,
     live: usize,
     is_default: bool,
-    /// It belongs to another process: nothing can be allocated from it.
+    /// Whether it belongs to another process, so that nothing can be allocated from it.
     is_import: bool,
-    /// Created for handles that other processes can open.
+    /// Whether it was created for handles that other processes can open.
     is_shareable: bool,
-    /// Destroyed by its owner, but still there until its last allocation is freed.
+    /// Whether its owner has destroyed it; it still exists until its last allocation is freed.
     destroyed: bool,
     reserved_high: u64,
     used_high: u64,

@@ -17,7 +17,7 @@ use crate::user_object;
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
-    /// The green context it belongs to, by the handle with which that can be made current.
+    /// The green context it belongs to, identified by the handle that can be made current.
     pub(crate) green: Option<Handle>,
     flags: u32,
     priority: i32,

@@ -1,7 +1,7 @@
 //! A stand-in for libcudart, the CUDA runtime. It loads code by itself when a kernel is first
 //! launched, and also when the program requests it.
 //!
-//! Under another file name it is a library of the program, which loads code as it likes.
+//! Under another file name it is a library of the program, which loads code whenever it likes.
 
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
