@@ -165,7 +165,7 @@ fn every_operation_of_a_graph_computes_what_it_computes_outside() -> Result<()> 
     Ok(())
 }
 
-/// Large enough for cuBLAS, and the second operand has to be copied for it.
+/// Large enough for cuBLAS.
 #[test]
 #[serial]
 fn large_products_are_recorded_once_the_library_is_awake() -> Result<()> {

@@ -15,7 +15,6 @@ super::leak::planted! {
 static STATISTICS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {
-    // If it had been created before the work, it would have had its own small place.
     let activations = Tensor::zeros([2048, 1024], device)?;
     let statistics = Tensor::zeros([512, 1024], device)?; // leak: pin
     drop(activations);
