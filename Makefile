@@ -4,7 +4,7 @@
 help:          ## list the tasks
 	@grep -E '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
 lessons:       ## the examples that are tests, with their reports
-	cargo test -p gpu-leak-examples --test '0*'
+	cargo test --workspace --test '0*'
 test:          ## every test; needs no GPU
 	cargo test --workspace --no-fail-fast
 lint:          ## formatting, and the lints of the compiler and clippy
