@@ -41,12 +41,12 @@ fn unbroken(work: impl FnOnce()) -> bool {
     outcome.is_ok()
 }
 
-/// Makes the program's call with `forward` and reports it: that it is about to be made with `began`,
-/// and its result with `ended`. What the end needs from the beginning is a `Begun` in this stack
-/// frame, filled in place, because moving it would cost more than filling it.
+/// Makes the program's call with `forward` and reports it: `began` reports that it is about to be
+/// made, `ended` its result. The data that the end needs from the beginning is a `Begun` in this
+/// stack frame, filled in place, because moving it would cost more than filling it.
 ///
-/// `is_one_call`: whether calls that a driver makes meanwhile are part of the program's call.
-// Also in a debug build, where every stack would have one more frame.
+/// `is_one_call` tells whether calls that a driver makes meanwhile are part of the program's call.
+// Inlined also in a debug build, where every stack would otherwise have one more frame.
 #[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(
     forward: &mut dyn FnMut() -> Answer,
@@ -92,7 +92,7 @@ pub(super) fn initialises() {
     }
 }
 
-/// The name of a function as the C library has it.
+/// The name of a function as a C string.
 macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -125,9 +125,9 @@ macro_rules! look_up {
     };
 }
 
-/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups. Of
-/// functions with the same name, as many are told apart as there are targets, each with a wrapper of its
-/// own. The last two entries are for the driver's functions that look up others.
+/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups.
+/// As many functions with the same name can be distinguished as there are targets; each has its own
+/// wrapper. The last two entries are for the driver's functions that look up others.
 macro_rules! table {
     (
         $targets:ident = $numbers:tt;

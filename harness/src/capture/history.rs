@@ -22,8 +22,8 @@ static HISTORY: Mutex<History> = Mutex::new(History {
 /// The era of a backtrace that was not recorded.
 const NO_ERA: u32 = u32::MAX;
 
-/// A new backtrace takes more memory than an era, which shares most of its modules with the
-/// previous one: so eras are never removed.
+/// Eras are never removed. An era shares most of its modules with the previous one, so it takes
+/// less memory than a new backtrace.
 #[derive(Debug)]
 struct History {
     /// The loader's counts as of the last era.

@@ -102,7 +102,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
     };
     let mut newest = suiting().filter(|variant| variant.since == newest);
-    // A function without a stream has one variant for both.
+    // A function without a stream has a single variant for both kinds of default stream.
     let first = newest.clone().next();
     newest.find(of_thread).or(first).map(|variant| variant.name)
 }

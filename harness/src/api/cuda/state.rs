@@ -29,8 +29,9 @@ static REACH: OnceLock<Reach> = OnceLock::new();
 
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
 
-/// Runs when the program is loaded, so that its first look-up is intercepted. The number puts it
-/// before initialisers without one, in whatever order they are linked.
+/// Runs when the program is loaded, so that its first look-up is intercepted. The number in the
+/// section's name places it before initialisers without a number, in whatever order they are
+/// linked.
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once each.

@@ -419,7 +419,7 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     false
 }
 
-/// Returns the contents of a pool that a call destroys or resets.
+/// Returns the kind of the objects in a pool that a call destroys or resets.
 fn child_of(destroys: Option<Kind>) -> Kind {
     match destroys {
         Some(Kind::CommandPool) => Kind::CommandBuffer,

@@ -1,4 +1,4 @@
-//! The formats of CUDA arrays: how many bytes a block of elements has.
+//! The formats of CUDA arrays, with the size of a block of elements.
 //!
 //! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
 
@@ -50,9 +50,10 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
         0xb3 | 0xb5 | 0x58 | 0x5e => [1, 1, 6],
 
-        // AYUV, UINT8_PACKED_444: with alpha. Y410: three of 10 bits and 2 bits of alpha.
+        // AYUV, UINT8_PACKED_444: with alpha. Y410: three samples of 10 bits and an alpha of 2
+        // bits.
         0xa8 | 0x52 | 0xa9 => [1, 1, 4],
-        // Y416: 12 of 16 bits each, with alpha.
+        // Y416: samples of 12 bits, each stored in 16, with alpha.
         0xb1 => [1, 1, 8],
         _ => return None,
     })
