@@ -199,7 +199,7 @@ impl Recorder {
         }
     }
 
-    /// Records an event that was just applied, while no other can be.
+    /// Records an event that was just applied, while no other event can be applied.
     pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;

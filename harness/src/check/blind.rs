@@ -151,8 +151,9 @@ pub(crate) fn switched_off() -> Untraced {
 /// The test that left a context in which every call fails.
 static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Records that a context failed inside `test` or, if that did not run alone, inside a check that
-/// ran at the same time. The first test stays recorded: later ones only found the broken context.
+/// Records that a context failed inside `test` or, if `test` did not run alone, inside a check that
+/// ran at the same time. The first test stays recorded, because later tests only found the broken
+/// context.
 pub(crate) fn blame(test: &str, met_a_check: bool) {
     let mut culprit = locked(&CULPRIT);
     culprit.get_or_insert_with(|| match met_a_check {

@@ -170,7 +170,8 @@ impl Check {
         .0
     }
 
-    /// Runs the block with settings that `adapt` may change. Without a report if checks are switched off.
+    /// Runs the block with settings that `adapt` may change. Returns no report if checks are
+    /// switched off.
     fn run_by<T>(
         self,
         adapt: impl FnOnce(&mut CheckSettings),

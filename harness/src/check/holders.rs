@@ -44,8 +44,8 @@ const KEPT: usize = 15;
 /// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
-/// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
-/// records of each, and `heap` the known facts about the program's heap blocks.
+/// Adds the holders that can be found within `time` to the findings of `report`; `records` contains
+/// the records of each finding, and `heap` the known facts about the program's heap blocks.
 ///
 /// `at_the_end`: whether the process is ending. If so, a leak counts as first use if a static or a
 /// thread-local of the first thread leads to everything that is left of it, since those are never
@@ -136,7 +136,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // The report says there how its context ended or which library has it.
+        // In that place the report says how the context ended or which library has the resource.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
@@ -397,7 +397,7 @@ fn objects() -> DriverObjects {
         .iter()
         .map(|record| Hidden::of(record.made.key.value()));
     objects.all.extend(handles);
-    // Physical devices are never created, and lead to everything of their instance.
+    // A physical device is never created, and leads to everything that belongs to its instance.
     objects
         .all
         .extend(vulkan::handles().into_iter().map(Hidden::of));
@@ -444,7 +444,7 @@ fn own_stack() -> Vec<(u64, u64)> {
     returns
 }
 
-/// The reason if nothing else was found.
+/// The reason that is given if nothing else was found.
 const ONLY_ITS_ALLOCATOR: &str = "a static of its allocator refers to every block, including this one, so the search ended \
      there";
 

@@ -18,7 +18,7 @@ use crate::report::symbols::assembled;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Replay {
-    /// The header, which says who wrote the recording and where.
+    /// The header, which identifies the writer of the recording and its machine.
     pub header: RecordingHeader,
     /// The checks that finished, in the order in which they did. The cost of a check and its
     /// configuration file are not recorded.

@@ -1,5 +1,5 @@
-//! One judged scope with its runs, from the first baseline to the report. The same for a test, a
-//! block, an explicit scope, a whole program and an attached process.
+//! One judged scope with its runs, from the first baseline to the report. The code is the same for
+//! a test, a block, an explicit scope, a whole program and an attached process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct Session<'gate> {
     policy: Policy,
     /// How many times the body runs before it is measured.
     warmup: u32,
-    /// Which use of the driver had been missed when it began.
+    /// The calls and bindings of the driver that had been missed when the check began.
     unheard: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
@@ -183,8 +183,8 @@ impl<'gate> Session<'gate> {
     }
 
     /// Makes the preparations that the body requires: intercepting the driver, taking reports from
-    /// other sources, the line in the run file by which a killed test is known, and the process's
-    /// warm-ups.
+    /// other sources, the line in the run file by which a killed test is recognised, and the
+    /// process's warm-ups.
     pub(crate) fn listen(&mut self) {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
@@ -289,7 +289,7 @@ impl<'gate> Session<'gate> {
         let result = judge(&self.input);
         let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
-        // Its addresses would be found as holders of the leaks.
+        // The addresses in the runs would be found as holders of the leaks.
         let runs = std::mem::take(&mut self.input.runs);
         let unowned = runs
             .first()

@@ -54,7 +54,7 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How many times the called functions may register more.
+/// How many times the called functions may register more functions.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.

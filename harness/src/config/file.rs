@@ -120,7 +120,7 @@ impl File {
         Ok((file, allowed))
     }
 
-    /// Parses the text. An error has the offset in the text that it is about.
+    /// Parses the text. An error contains the offset of the text that it is about.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         if let Some(misplaced) = keys::misplaced(text) {
             return Err(misplaced);
@@ -229,7 +229,7 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        // The documentation's examples have `…` in its place.
+        // The documentation's examples have `…` in place of a reason.
         if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }

@@ -300,7 +300,7 @@ pub fn unmatched_overrides(
     Ok(patterns.into_iter().map(located).collect())
 }
 
-/// Returns the name of the configuration file in use, as in reports.
+/// Returns the name of the configuration file in use, as reports show it.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;
     let found = file_of_this_process(variables, manifest_dir).ok()??;

@@ -225,7 +225,7 @@ pub(crate) fn get() -> Option<&'static Driver> {
 }
 
 /// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
-/// can be asked and it is not one that breaks contexts.
+/// can be asked and the error is not one that breaks contexts.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {

@@ -34,7 +34,8 @@ pub(crate) struct Exclusion {
 struct InProgress {
     /// The number of readings or, if negative, of destructions.
     count: i64,
-    /// How many threads wait for the other side. Even waking no thread takes a system call.
+    /// How many threads wait for the other side. They are counted because even a notification that
+    /// wakes no thread takes a system call.
     waiting: usize,
 }
 
@@ -42,10 +43,10 @@ struct InProgress {
 #[derive(Debug)]
 pub(crate) struct Guard<const END: i64>(&'static Exclusion);
 
-/// A guard while which nothing that its [`Exclusion`] protects is destroyed.
+/// A guard. While it exists, nothing that its [`Exclusion`] protects is destroyed.
 pub(crate) type Reading = Guard<-1>;
 
-/// A guard while which nothing that its [`Exclusion`] protects is read.
+/// A guard. While it exists, nothing that its [`Exclusion`] protects is read.
 pub(crate) type Destruction = Guard<1>;
 
 impl<const END: i64> Drop for Guard<END> {

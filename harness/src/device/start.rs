@@ -70,7 +70,7 @@ mod at_load {
     fn run_all() {
         // Only std knows that `main` has begun, and on which thread.
         if thread::current().name() != Some("main") {
-            // A library that is loaded with the program starts a thread: too early.
+            // It is too early: a library that is loaded with the program starts a thread.
             return leave_word();
         }
         for entry in inventory::iter::<BeforeFirstThread> {

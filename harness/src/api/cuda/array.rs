@@ -10,8 +10,8 @@ mod format;
 /// `CUDA_ARRAY3D_LAYERED`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts layers or faces, whose number
 /// is the same at each level.
 const WITH_LAYERS: u32 = 0x01 | 0x04;
-/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program maps memory to it later,
-/// which is a separate resource.
+/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program later maps memory, which is
+/// a separate resource, to the array.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
 /// Returns the size in bytes of an array with `levels` levels, each with half the extents of the

@@ -8,7 +8,7 @@
 //! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and under
 //! Miri, which has no registers.
 //!
-//! Nothing is symbolised here, and frames of the driver stay in: a report trims them by module and
+//! Nothing is symbolised here, and frames of the driver are kept: a report trims them by module and
 //! function, which no fixed count could do.
 //!
 //! If a [reader of an interpreter](script) is installed, the current lines of the interpreted

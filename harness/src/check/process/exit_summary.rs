@@ -184,7 +184,7 @@ fn untold() -> Vec<Aborted> {
     aborted.filter(|aborted| !is_reported(aborted)).collect()
 }
 
-/// Notes results that are not stored, and calls that are not intercepted.
+/// Adds notes about results that are not stored and calls that are not intercepted.
 fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);

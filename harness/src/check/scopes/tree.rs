@@ -27,8 +27,8 @@ struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
     /// The number of open scopes.
     open: usize,
-    /// When the scopes that are no longer needed closed, for checks that ran at the same time.
-    /// Cleared as soon as no scope is open.
+    /// The time at which each scope that is no longer needed was closed, for checks that ran at the
+    /// same time. Cleared as soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -59,7 +59,7 @@ impl ScopeNode {
     }
 }
 
-/// Identifies the failure of one nested check: two may have the same message.
+/// Identifies the failure of one nested check, because two failures may have the same message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailureId(u64);
 
@@ -71,12 +71,12 @@ impl FailureId {
     }
 }
 
-/// The decision of a check about one record, for the outer checks. It withholds only the leaks that
-/// made its test fail: a panic that the test catches fails no test. An excuse about an object
-/// travels with the object; the outer check judges everything else by its own facts.
+/// The decision of a check about one record, for the outer checks. The check withholds only the
+/// leaks that made its test fail: a panic that the test catches fails no test. An excuse about an
+/// object travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed for it.
+    /// The check has failed because of it.
     Failed(FailureId),
     /// It may stay.
     Allowed(AllowedBy),
@@ -199,7 +199,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
             tree.open -= 1;
         }
         sum = sum.plus(ledger::live().close_scope(scope));
-        // A part ends with its parent; an explicit scope is finished by itself.
+        // A part ends with its parent; an explicit scope is finished separately.
         let is_part = |child: &ScopeId| tree.nodes.get(child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
     }
@@ -392,7 +392,7 @@ mod tests {
         let first = Open::new(false);
         let inside = {
             let _token = Token::set(first.scope());
-            // Never finished.
+            // This scope is never finished.
             Open::new(false)
         };
         let (first_scope, inside_scope) = (first.scope(), inside.scope());

@@ -1,9 +1,9 @@
 //! How many tests the runner runs in this process, and what else may be active during a run.
 //!
 //! Nothing else can run if the runner runs one test at a time and no earlier test has left a
-//! thread, and if every other test waits at the gate. It is known which threads have no scope: the
-//! initial one, libtest's, those that unchecked tests left, and the driver's own, which do nothing
-//! by themselves.
+//! thread. The same holds if every other test waits at the gate. It is known which threads have no
+//! scope: the initial one, libtest's, those that unchecked tests left, and the driver's own, which
+//! do nothing by themselves.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ fn is_started_by_nextest(
     let named = variable("NEXTEST_TEST_NAME");
     variable("NEXTEST").is_some()
         && arguments.exact
-        // Older versions do not provide the name.
+        // Older versions of nextest do not provide the name.
         && named.is_none_or(|named| named == *test)
 }
 
@@ -115,7 +115,7 @@ fn decide(
 }
 
 /// Whether another check has been active during this turn; `None` stands for a nested check, which
-/// has none.
+/// has no turn.
 pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
@@ -205,7 +205,8 @@ struct ThreadsWithoutScope {
 impl ThreadsWithoutScope {
     fn now(turn: Option<&Turn<'_>>) -> Self {
         Self {
-            // Before the number of the started ones: a thread that has arrived by then was started.
+            // This is read before the number of started threads, so that a thread that has arrived
+            // is among them.
             arrived: ARRIVED.load(SeqCst),
             waiting: turn.map_or(0, Turn::waiting),
             runners_ended: RUNNERS_ENDED.load(SeqCst),
@@ -295,7 +296,7 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let Some(all) = count_threads() else {
         return Some(one_test_at_a_time());
     };
-    // The count alone is enough if no thread with a scope came or went around it.
+    // The count alone is enough if no thread with a scope began or ended in the meantime.
     if all <= own + with_scope.len() as u64 && with_scope == threads_with_scope() {
         return Some(true);
     }

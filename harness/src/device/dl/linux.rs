@@ -58,7 +58,7 @@ pub(crate) fn keep_loaded_with(name: &CStr) {
         file.is_ok_and(|file| !exported_by(&file, name).is_null())
     };
     for file in modules().iter().filter(|file| exports_it(file)) {
-        // An error if it was closed meanwhile.
+        // This is an error if the library was closed meanwhile.
         let _ = open(file, true);
     }
 }

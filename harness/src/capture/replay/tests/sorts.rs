@@ -14,7 +14,7 @@ use crate::ledger::{Kind, Layer, Ledger, Place};
 const STAYS: ContextUid = ContextUid(2);
 const FAILED: u32 = 1;
 
-/// A ledger that receives one event of each kind, and who causes them.
+/// A ledger that receives one event of each kind, and the caller that causes them.
 struct Told<'ledger> {
     ledger: &'ledger Ledger,
     caller: Caller,
@@ -128,7 +128,7 @@ impl Told<'_> {
         });
     }
 
-    /// A captured graph whose launches allocate and free, and what it refers to.
+    /// A captured graph whose launches allocate and free, and the objects that it refers to.
     fn graphs(&self) {
         let caller = self.caller;
         let stream = self.make_handle(Kind::Stream, 0x51);
@@ -179,7 +179,7 @@ impl Told<'_> {
         self.end(give_back(None), 0);
         self.end(give_back(Some(graph)), FAILED);
         self.end(give_back(Some(graph)), 0);
-        // One whose end the process does not see.
+        // A launch whose end the process does not see.
         launch();
     }
 
@@ -288,7 +288,7 @@ fn tickets_of_another_release_are_translated() {
     assert_same(&live, &again);
 }
 
-/// An impossible number results in a ledger or one sentence, and nothing else.
+/// An impossible number results in either a ledger or one error message, and in nothing else.
 #[test]
 fn strange_numbers_in_events_of_every_sort_are_taken_or_refused() {
     let (_, lines) = recording();
