@@ -251,9 +251,9 @@ pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Calls `before` with the address before each report of an allocation. It must be quick after the
-/// first one, and must not report anything itself. Only the first function that is set takes
-/// effect.
+/// Calls `before` with the address before each report of an allocation. `before` must be quick
+/// after its first call, and must not report anything itself. Only the first function that is set
+/// takes effect.
 pub(crate) fn before_each_allocation(before: fn(u64)) {
     let _ = BEFORE.set(before);
 }

@@ -134,8 +134,8 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that, each as a label and a text. The function of `test` is called `the
-/// test`.
+/// Returns the lines below that text, each as a label and a text. The function of `test` is called
+/// `the test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let site = finding.shown_site();

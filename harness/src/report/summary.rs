@@ -15,7 +15,7 @@ pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
     /// The tests that have a finding, are inconclusive or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
-    /// Those of them that pass nevertheless, because `on_leak` is `warn`.
+    /// The tests among them that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
     /// The reasons why some checks have no result, each once.
