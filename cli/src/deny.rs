@@ -56,14 +56,15 @@ impl Denied {
         Ok(denied)
     }
 
-    /// The denied condition if no check measured anything: just this, in a run that requires a GPU.
+    /// The denied condition if no check measured anything. There is none unless the run requires a
+    /// GPU or denies unmeasured checks.
     pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
         Ok(denied)
     }
 
-    /// Adds that nothing was measured, unless that is denied already.
+    /// Adds the condition that nothing was measured, if it is denied and not listed already.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> Outcome<()> {
         let settings = settings()?;
         let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);

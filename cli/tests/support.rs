@@ -15,7 +15,7 @@ pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
     checked_with(base, run, tests, None)
 }
 
-/// The same with a configuration file.
+/// Like [`checked`], with a configuration file.
 pub(crate) fn checked_with(
     base: &Path,
     run: &str,
@@ -25,7 +25,7 @@ pub(crate) fn checked_with(
     checked_in(base, run, tests, config, &[])
 }
 
-/// The same in another environment.
+/// Like [`checked_with`], in another environment.
 pub(crate) fn checked_in(
     base: &Path,
     run: &str,
@@ -104,7 +104,7 @@ pub(crate) struct Told {
 pub(crate) fn command() -> Command {
     let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
     command.arg("gpu-leak");
-    // So that it does not write to the user's own cache.
+    // The command must not write to the user's own cache.
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }

@@ -57,8 +57,8 @@ fn attach() {
     let Some(settings) = Settings::of_this_process() else {
         return;
     };
-    // Before attaching, since the first calls to the driver follow immediately. A Python that is loaded
-    // later is not read.
+    // This comes before attaching, since the first calls to the driver follow immediately. A Python
+    // that is loaded later is not read.
     let python = gpu_leak_python::install();
     if let Some(attached) = __inject::attach(&settings) {
         match python {
@@ -75,7 +75,7 @@ fn attach() {
 /// Runs when Python begins to shut down, after the program's own exit handlers.
 fn python_ends() {
     if let Some(attached) = ATTACHED.get() {
-        // As at the exit of the process, below.
+        // The same applies as at the exit of the process, below.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.interpreter_ends()));
     }
 }

@@ -100,7 +100,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// The same, with a value, which may be the next word.
+    /// Such options with a value, which may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

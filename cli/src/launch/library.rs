@@ -21,7 +21,7 @@ use tempfile::Builder;
 use super::{PRELOAD, empty_library};
 use crate::exit::{Failure, Outcome};
 
-/// Both are empty on systems where they cannot be preloaded: see `build.rs`.
+/// Both libraries are empty on systems where they cannot be preloaded: see `build.rs`.
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 

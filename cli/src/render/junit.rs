@@ -43,7 +43,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
     }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
-    // The first one is the root's.
+    // The first attribute of this name is that of the root.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
     Ok(text.replacen(&skipped, "", 1).into_bytes())
 }

@@ -1,7 +1,7 @@
 //! One leak of each kind, planted through the drivers of this machine. Nothing is freed: the process
 //! that plants ends soon after.
 //!
-//! The functions are looked up as a program's loader does it, with `dlsym`, and called with the
+//! The functions are looked up as a program's loader does, with `dlsym`, and called with the
 //! signatures of `cuda.h` and `vulkan_core.h`.
 
 #![expect(unsafe_code, reason = "calls the drivers' C functions")]

@@ -37,7 +37,7 @@ pub(super) fn run() -> Outcome<Exit> {
     })
 }
 
-/// What became of the plants.
+/// The results of the plants.
 #[derive(Debug, Default)]
 struct Tally {
     found: u64,
@@ -86,7 +86,7 @@ impl Tally {
     }
 }
 
-/// Plants what `api` can have, each in a scope of its own.
+/// Plants each leak that is possible with `api` in its own scope.
 fn try_all<Api>(
     name: &str,
     start: fn() -> Result<Api, String>,
@@ -126,7 +126,7 @@ fn tell(label: &str, text: &str) {
 }
 
 impl<Api> Plant<Api> {
-    /// The finding about it, whether or not the configuration file allows it.
+    /// The finding about this plant, whether or not the configuration file allows it.
     fn is_in<'a>(&self, report: &'a Report) -> Option<&'a Finding> {
         let mut findings = report.findings.iter();
         findings.find(|finding| {

@@ -1,4 +1,4 @@
-//! A program of libtest's: lists its tests, and runs each of them in a watched process.
+//! A libtest program: lists its tests, and runs each of them in a watched process.
 
 use std::collections::BTreeSet;
 use std::env;

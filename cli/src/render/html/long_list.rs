@@ -116,7 +116,8 @@ pub(super) fn rest(
         return Ok(None);
     }
     let json = serde_json::to_string(&rest).map_err(not_written)?;
-    // Ensures that nothing in it ends the element, or begins a comment that would hide its end.
+    // Ensures that nothing in the data ends the element, or begins a comment that would hide its
+    // end.
     Ok(Some(json.replace("</", "<\\/").replace("<!", "\\u003c!")))
 }
 

@@ -60,7 +60,7 @@ struct Filter {
 }
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
-    // Without the names of tests, which are listed below.
+    // The remarks do not contain the names of tests, which are listed below.
     let summary = overview.summary.remarks();
     let counts = match overview.summary.is_empty() {
         true => "no check ran".to_owned(),

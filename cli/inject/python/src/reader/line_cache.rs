@@ -8,7 +8,7 @@ use std::cell::Cell;
 
 use gpu_leak_check::__script::LineNumber;
 
-/// A power of two.
+/// The number of entries, a power of two.
 const ENTRIES: usize = 128;
 
 /// The line of an instruction, and the data it was read from.
@@ -26,7 +26,7 @@ pub(super) struct CachedLine {
 }
 
 thread_local! {
-    /// Without a destructor, since backtraces are also taken while a thread exits.
+    /// It has no destructor, since backtraces are also taken while a thread exits.
     static CACHE: [Cell<Option<CachedLine>>; ENTRIES] = const { [const { Cell::new(None) }; ENTRIES] };
 }
 

@@ -160,7 +160,7 @@ impl Bytes<'_> {
         number
     }
 
-    /// The same, with the sign in the lowest bit.
+    /// A number in the same form, with the sign in the lowest bit.
     fn signed(&mut self) -> i32 {
         let number = self.number();
         let size = (number >> 1) as i32;

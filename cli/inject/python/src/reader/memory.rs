@@ -83,7 +83,7 @@ const PAGES: usize = 8;
 /// Copies of pages; the address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
-    /// The address of each; 0 for none.
+    /// The address of each page; 0 for none.
     begin: [usize; PAGES],
     bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
 }
@@ -180,7 +180,7 @@ mod tests {
         let direct = unsafe { Direct::new() };
         assert_eq!(direct.words([at + 16, at]), Some([7, 3]));
         assert_eq!(ThroughKernel::new().words([at + 16, at]), Some([7, 3]));
-        // More than fits into the pages that are kept.
+        // More data than fits into the pages that are kept.
         let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
         assert_eq!(read(&direct, &long, 40_000).as_ref(), Some(&long));
         assert_eq!(

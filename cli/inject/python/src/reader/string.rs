@@ -51,7 +51,7 @@ impl PythonString {
         memory.bytes(self.at, length, &mut |bytes| hash.write(bytes))
     }
 
-    /// The contents. Allocates.
+    /// Returns the contents. This allocates.
     pub(super) fn read(&self, memory: &impl Memory) -> Option<String> {
         let mut bytes = Vec::with_capacity(self.characters * self.width);
         let length = bytes.capacity().min(self.characters * self.width);
