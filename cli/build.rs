@@ -65,7 +65,8 @@ struct Library {
     /// The settings of its profile, in addition to those that both libraries have.
     profile: &'static [&'static str],
     flags: &'static str,
-    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of it.
+    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of
+    /// it.
     static_unwinder: bool,
 }
 
@@ -154,8 +155,8 @@ fn patches(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Makes cargo run this script again when a source of the library, a manifest or a lock file changes. The
-/// dependency file lists the sources of all packages with a path.
+/// Makes cargo run this script again when a source of the library, a manifest or a lock file
+/// changes. The dependency file lists the sources of all packages with a path.
 fn watch_sources(dependencies: &Path, manifest: &str) {
     let listed = fs::read_to_string(dependencies).unwrap_or_default();
     let sources = listed.split_once(": ").map_or("", |(_, sources)| sources);

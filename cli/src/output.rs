@@ -30,8 +30,8 @@ pub(crate) fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as `head`
-/// does, is not an error.
+/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as
+/// `head` does, is not an error.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     // An error means that the reader has closed the pipe.
@@ -45,7 +45,8 @@ pub(crate) fn width_of_stdout() -> usize {
     columns.unwrap_or(WIDTH).max(MIN_WIDTH)
 }
 
-/// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by `rest`.
+/// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by
+/// `rest`.
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
     let (first, rest) = (" ".repeat(first), " ".repeat(rest));
     let options = Options::new(width)

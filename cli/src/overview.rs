@@ -178,8 +178,8 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     of_site(finding, line)
 }
 
-/// Returns the call site, or that of the free if the address that it was given is unknown: two failing
-/// frees of one allocation are the same finding in two runs.
+/// Returns the call site, or that of the free if the address that it was given is unknown: two
+/// failing frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,
@@ -333,7 +333,8 @@ fn by_default(status: CheckStatus) -> Outcome {
     }
 }
 
-/// A sentence for each retried test whose attempts have different results. The last attempt decides.
+/// A sentence for each retried test whose attempts have different results. The last attempt
+/// decides.
 fn flaky_tests(run: &Run) -> Vec<String> {
     let processes = run.processes.iter();
     let mut found: Vec<_> = processes

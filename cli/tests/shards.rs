@@ -155,7 +155,8 @@ fn a_damaged_first_line_costs_no_verdict() {
     assert!(told.stdout.contains("has no header"), "{told:?}");
 }
 
-/// Files that earlier releases wrote. They never change; a release that adds to the format adds a file.
+/// Files that earlier releases wrote. They never change; a release that adds to the format adds a
+/// file.
 fn older() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
     let files = fs::read_dir(directory).expect("a directory").flatten();

@@ -1,8 +1,8 @@
-//! Signals, without interfering with the program: only signals with the default action are taken over,
-//! and a handler that the program installs later replaces ours.
+//! Signals, without interfering with the program: only signals with the default action are taken
+//! over, and a handler that the program installs later replaces ours.
 //!
-//! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would also
-//! work, but only until a program closes all files that it did not open.
+//! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would
+//! also work, but only until a program closes all files that it did not open.
 
 #![expect(unsafe_code, reason = "calls C functions for signals and semaphores")]
 

@@ -1,6 +1,7 @@
-//! The driver's functions that the harness has wrappers for, as names and as symbols of this library. A
-//! look-up of one of the names loads the harness. A library that is linked to the driver and opened after
-//! the program has started is bound to the symbols, and through them to the harness's wrappers.
+//! The driver's functions that the harness has wrappers for, as names and as symbols of this
+//! library. A look-up of one of the names loads the harness. A library that is linked to the driver
+//! and opened after the program has started is bound to the symbols, and through them to the
+//! harness's wrappers.
 
 use std::ffi::CStr;
 

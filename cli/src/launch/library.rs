@@ -1,5 +1,5 @@
-//! The libraries that are loaded into unmodified programs. The command contains them as bytes and writes
-//! them to a directory where the programs' loaders find them.
+//! The libraries that are loaded into unmodified programs. The command contains them as bytes and
+//! writes them to a directory where the programs' loaders find them.
 //!
 //! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
 //! loader replaces with the name of its own library directory: 64-bit programs find the library

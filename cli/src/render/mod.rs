@@ -93,8 +93,8 @@ fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), group.finding.what())
 }
 
-/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if the
-/// body could not be run a second time.
+/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if
+/// the body could not be run a second time.
 fn kind(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let name = finding.kind.name();

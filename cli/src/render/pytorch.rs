@@ -275,8 +275,8 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     }
 }
 
-/// The segment of an allocation from the outermost layer, with the blocks that were handed out of it and
-/// the gaps between them.
+/// The segment of an allocation from the outermost layer, with the blocks that were handed out of
+/// it and the gaps between them.
 fn recorded_segment<'a>(
     outer: &'a Taken,
     mut inside: Vec<&'a Taken>,

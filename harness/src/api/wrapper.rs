@@ -1,5 +1,5 @@
-//! What the wrappers of all tables share: whether and how they report calls, and that a panic of the
-//! harness reaches neither the program nor the driver.
+//! What the wrappers of all tables share: whether and how they report calls, and that a panic of
+//! the harness reaches neither the program nor the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;

@@ -64,7 +64,8 @@ pub(crate) fn missing() -> Option<Reason> {
     ))
 }
 
-/// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it uses none.
+/// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it
+/// uses none.
 fn other_api() -> Option<Reason> {
     const LIBRARIES: [&str; 4] = ["libEGL.so", "libGL.so", "libGLESv2.so", "libOpenGL.so"];
     let modules = dl::modules();

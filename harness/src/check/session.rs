@@ -56,8 +56,8 @@ pub(crate) struct Session<'gate> {
     body_time: Duration,
     /// How the test itself ends.
     end: Option<End>,
-    /// Whether this session is nested in a run that only confirms the outer check's findings; if so, it
-    /// leaves its own findings to the outer check.
+    /// Whether this session is nested in a run that only confirms the outer check's findings; if
+    /// so, it leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
     /// Records the program's heap blocks from the beginning of the last run that confirms findings.

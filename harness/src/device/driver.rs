@@ -137,7 +137,8 @@ functions! {
     ///
     /// `pool` stays live during the call.
     [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
-    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing but 0.
+    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing
+    /// but 0.
     ///
     /// # Safety
     ///

@@ -19,8 +19,8 @@ inventory::collect!(BeforeFirstThread);
 /// code.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
-/// glibc that is also its thread pointer.
+/// Returns the address of the C library's descriptor of the program's first thread, if it is known.
+/// In glibc that is also its thread pointer.
 #[cfg(feature = "holders")]
 pub(crate) fn first_thread() -> Option<u64> {
     let known = FIRST_THREAD.load(Ordering::Relaxed);

@@ -45,8 +45,8 @@ impl Sources {
         }
     }
 
-    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is read: a run
-    /// file may come from anywhere.
+    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is
+    /// read: a run file may come from anywhere.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -70,8 +70,8 @@ impl Sources {
             .collect()
     }
 
-    /// Returns these lines of a file and some of the same function around them, each with its number. Lines
-    /// without a word, attributes and comments are left out.
+    /// Returns these lines of a file and some of the same function around them, each with its
+    /// number. Lines without a word, attributes and comments are left out.
     #[must_use]
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();

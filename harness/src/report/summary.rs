@@ -188,8 +188,8 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status: `leaked:
-    /// optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
+    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status:
+    /// `leaked: optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))

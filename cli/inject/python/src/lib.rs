@@ -77,8 +77,8 @@ pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }
 
-/// Makes all later backtraces contain the lines of this process's Python, and returns its release; none
-/// if no Python is loaded. It can be called again when Python may have been loaded.
+/// Makes all later backtraces contain the lines of this process's Python, and returns its release;
+/// none if no Python is loaded. It can be called again when Python may have been loaded.
 ///
 /// # Errors
 ///

@@ -69,8 +69,8 @@ impl LeakingSite {
     }
 }
 
-/// The call site of a finding that an entry can allow: its function or, without symbols, the fingerprint
-/// of its stack.
+/// The call site of a finding that an entry can allow: its function or, without symbols, the
+/// fingerprint of its stack.
 pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     let can_be_allowed = matches!(
         finding.kind,

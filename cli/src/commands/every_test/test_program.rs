@@ -167,7 +167,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// The target of integration tests in `directory` that cargo builds as `program`, in which `_` replaces `-`.
+/// The target of integration tests in `directory` that cargo builds as `program`, in which `_`
+/// replaces `-`.
 fn target_in(directory: &Path, program: &str) -> Option<String> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let mut targets = entries.filter_map(|entry| {

@@ -1,5 +1,5 @@
-//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that create
-//! or destroy an object, and those of the extensions that several vendors share.
+//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that
+//! create or destroy an object, and those of the extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
 //! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may

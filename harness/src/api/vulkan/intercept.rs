@@ -291,7 +291,8 @@ impl Reporter<'_> {
         }
         for handle in handles {
             let key = object_key(create.kind, owner.uid, handle);
-            // An object whose end was not intercepted, such as an image of a swapchain, may have had this handle.
+            // An object whose end was not intercepted, such as an image of a swapchain, may have
+            // had this handle.
             if labels::has_any() && self.ledger.get(&key).is_none() {
                 labels::forget(key);
             }

@@ -134,7 +134,8 @@ fn add(owner: Owner) -> Owner {
     owner
 }
 
-/// Returns the instance or device with this handle. One whose creation was not intercepted is added.
+/// Returns the instance or device with this handle. One whose creation was not intercepted is
+/// added.
 #[inline]
 pub(super) fn get(handle: u64) -> Owner {
     thread_local! {

@@ -73,7 +73,8 @@ pub(super) struct PipelineBinaries {
     pub(super) handles: In<u64>,
 }
 
-/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`, which differ only in the type of the object.
+/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`, which differ only in the type of the
+/// object.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct BindMemory {

@@ -1,12 +1,12 @@
 //! Captures the calling thread's backtrace as return addresses.
 //!
 //! There are two unwinders. `exact` is the one that panics use; it costs about 100 ns per frame.
-//! `framehop` caches what it learned about each return address and each frame, and is ten times as fast,
-//! but it guesses if the unwind tables contain something that it does not know. So its result is only a
-//! key: a backtrace that was not seen before is walked by both, and the result of `exact` is
-//! stored. If they differ, the key is not found the next time either, and `exact` keeps handling
-//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and under
-//! Miri, which has no registers.
+//! `framehop` caches what it learned about each return address and each frame, and is ten times as
+//! fast, but it guesses if the unwind tables contain something that it does not know. So its result
+//! is only a key: a backtrace that was not seen before is walked by both, and the result of `exact`
+//! is stored. If they differ, the key is not found the next time either, and `exact` keeps handling
+//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and
+//! under Miri, which has no registers.
 //!
 //! Nothing is symbolised here, and frames of the driver are kept: a report trims them by module and
 //! function, which no fixed count could do.

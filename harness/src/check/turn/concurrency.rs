@@ -227,8 +227,9 @@ impl ProcessAtBegin {
             // If none is starting, all of the started threads exist by now.
             let is_starting = threads::is_starting();
             let is_alone = is_alone(threads);
-            // A thread that starts while the others are counted may be missing from every count, and
-            // so may a runner that ends. If only one test runs at all, the counts are not needed.
+            // A thread that starts while the others are counted may be missing from every count,
+            // and so may a runner that ends. If only one test runs at all, the counts are not
+            // needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting
                     && is_alone.is_some()
@@ -300,8 +301,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     if all <= own + with_scope.len() as u64 && with_scope == threads_with_scope() {
         return Some(true);
     }
-    // Threads with a scope are read after all threads: one that ends in between counts as one without
-    // a scope, never the other way round.
+    // Threads with a scope are read after all threads: one that ends in between counts as one
+    // without a scope, never the other way round.
     let mut others = list_threads()?;
     let with_scope = threads_with_scope();
     others.retain(|thread| {
@@ -310,7 +311,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     Some(others.len() as u64 <= own)
 }
 
-/// Returns the live threads with a scope, and those of drivers. One that has just begun may be missing.
+/// Returns the live threads with a scope, and those of drivers. One that has just begun may be
+/// missing.
 fn threads_with_scope() -> Vec<i32> {
     let threads = threads::marked_threads().into_iter();
     threads.map(|thread| thread.id).collect()

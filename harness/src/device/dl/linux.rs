@@ -45,7 +45,8 @@ pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     })
 }
 
-/// Returns the function called `name` of a library, if the library is loaded; null if there is none.
+/// Returns the function called `name` of a library, if the library is loaded; null if there is
+/// none.
 fn exported_by(file: &CStr, name: &CStr) -> *const () {
     // SAFETY: the handle is that of an open library.
     while_open(file, |library| unsafe { real_symbol(library, name) }).unwrap_or(ptr::null())

@@ -28,8 +28,8 @@ const MAX_FRAMES: usize = 256;
 /// The longest table that is read, which is more than any function needs.
 const MAX_TABLE: usize = 1 << 20;
 
-/// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and returns
-/// how many there are.
+/// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and
+/// returns how many there are.
 pub(super) fn read(
     memory: &impl Memory,
     layout: &Layout,

@@ -1,8 +1,10 @@
-//! The lines that a thread has read before, so that a table is not decoded again for each backtrace.
+//! The lines that a thread has read before, so that a table is not decoded again for each
+//! backtrace.
 //!
-//! A code object may be freed and another one created at its address. So an entry is valid only as long
-//! as everything that its line was read from is unchanged: the names of the file and the function, the
-//! first line, and the table as far as it was read. A hash of all of these is compared.
+//! A code object may be freed and another one created at its address. So an entry is valid only as
+//! long as everything that its line was read from is unchanged: the names of the file and the
+//! function, the first line, and the table as far as it was read. A hash of all of these is
+//! compared.
 
 use std::cell::Cell;
 

@@ -28,8 +28,8 @@ pub(super) struct Location {
     pub(super) read: usize,
 }
 
-/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The offset
-/// is negative in a frame that has not run any instruction.
+/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The
+/// offset is negative in a frame that has not run any instruction.
 pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> Location {
     let Ok(offset) = usize::try_from(offset) else {
         return Location {

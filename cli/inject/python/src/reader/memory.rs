@@ -69,8 +69,8 @@ impl Memory for Direct {
 }
 
 /// Reads memory through the kernel, which returns an error for an unmapped address. Whole pages are
-/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after one
-/// backtrace, since the copies are not updated.
+/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after
+/// one backtrace, since the copies are not updated.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]

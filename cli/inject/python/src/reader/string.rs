@@ -17,7 +17,8 @@ pub(super) struct PythonString {
 }
 
 impl PythonString {
-    /// The offsets of the words that follow the reference count: the type, the length and the state.
+    /// The offsets of the words that follow the reference count: the type, the length and the
+    /// state.
     pub(super) const HEAD: [usize; 3] = [8, 16, 32];
 
     /// The string at the address `at` with these words; none if it is not a plain string.

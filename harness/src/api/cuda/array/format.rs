@@ -3,8 +3,8 @@
 //! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
 
 /// Returns the smallest rectangle of elements that a format stores as a unit, as width, height and
-/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if the
-/// format is unknown. Only plain formats depend on the number of channels; the others imply it.
+/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if
+/// the format is unknown. Only plain formats depend on the number of channels; the others imply it.
 pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
     let plain = |bytes: u64| [1, 1, bytes * u64::from(channels)];
     Some(match format {
@@ -32,8 +32,8 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         // BC5_UNORM, BC5_SNORM, BC6H_UF16, BC6H_SF16, BC7_UNORM, BC7_UNORM_SRGB
         | 0x99..=0x9e => [4, 4, 16],
 
-        // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits each.
-        // NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
+        // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits
+        // each. NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
         0xb0 | 0x53 | 0x59 => [2, 2, 6],
         // P010, P016, UINT16_SEMIPLANAR_420, UINT16_PLANAR_420
         0x9f | 0xa1 | 0x54 | 0x5a => [2, 2, 12],

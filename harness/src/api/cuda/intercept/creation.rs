@@ -175,7 +175,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the size of the resource at `address`, which was created by a call that returned `error`.
+    /// Returns the size of the resource at `address`, which was created by a call that returned
+    /// `error`.
     ///
     /// # Safety
     ///

@@ -95,8 +95,8 @@ impl Told<'_> {
         });
     }
 
-    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of its
-    /// context.
+    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of
+    /// its context.
     fn memory(&self) {
         let caller = self.caller;
         let release = |address| {
