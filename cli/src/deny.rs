@@ -27,8 +27,8 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// The denied conditions of a run that was read from `directories`. `is_part`: whether it is
-    /// only part of the suite, so that entries of the configuration file may match nothing.
+    /// The denied conditions of a run that was read from `directories`. `is_part` tells whether it
+    /// is only part of the suite, so that entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -108,7 +108,7 @@ impl Denied {
         }
     }
 
-    /// How the run ends the command.
+    /// The exit of the command after this run.
     pub(crate) fn exit_of(&self, overview: &Overview<'_>) -> Exit {
         if overview.has_findings() {
             return Exit::Findings;

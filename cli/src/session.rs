@@ -32,8 +32,8 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new run of the subcommand `kind`, whose directory will be in `runs`. Its name is `name`,
-    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. `peaks`: its checks
-    /// report the contents of each peak.
+    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With `peaks`, its
+    /// checks report the contents of each peak.
     pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>, peaks: bool) -> Outcome<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run that is started inside another one, such as by a test, is a separate run.
@@ -74,7 +74,7 @@ impl Session {
         Ok(code_of(launch::run(command, not_started)?))
     }
 
-    /// The records that the processes of this run wrote; none if no process had a check.
+    /// The records that the processes of this run wrote; `None` if no process had a check.
     pub(crate) fn read(&self) -> Outcome<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {

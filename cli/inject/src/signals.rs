@@ -120,7 +120,7 @@ pub(crate) fn do_as_default(signal: c_int) {
     unsafe { libc::kill(libc::getpid(), signal) };
 }
 
-/// Waits for a signal until `deadline`. Returns none if there was none.
+/// Waits for a signal until `deadline`. Returns `None` if there was none.
 pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     loop {
         if let Some(received) = next_received() {

@@ -114,7 +114,7 @@ macro_rules! watched {
     };
 }
 
-/// The same for a function of the driver that looks up others.
+/// The entries of a table for a function of the driver that looks up others.
 macro_rules! look_up {
     ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(

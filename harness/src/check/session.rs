@@ -156,7 +156,7 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the
+    /// Marks it as a check of a whole process, and runs nothing twice. `is_test` tells whether the
     /// process is a test; if so, resources held by a static are first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
@@ -169,8 +169,8 @@ impl<'gate> Session<'gate> {
         self.unfiled()
     }
 
-    /// Returns the report as if `run` were the only run. `is_for_the_trend`: whether it is added to
-    /// the trend.
+    /// Returns the report as if `run` were the only run. `is_for_the_trend` tells whether `run` is
+    /// added to the trend.
     pub(crate) fn preview(&mut self, run: RunInput, is_for_the_trend: bool) -> Report {
         naming::add(&mut self.input.names, &run);
         self.input.runs = vec![run];

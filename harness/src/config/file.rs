@@ -27,7 +27,7 @@ pub(super) struct File {
     allow: Vec<Spanned<Allowed>>,
 }
 
-/// The type in which the file writes an option's value, by its kind in the
+/// The type of an option's value in the file, by the option's kind in the
 /// [table](gpu_leak_check_options::options).
 macro_rules! written {
     (size) => { WrittenSize };

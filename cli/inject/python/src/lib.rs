@@ -78,7 +78,7 @@ pub fn before_shutdown(then: fn()) {
 }
 
 /// Makes all later backtraces contain the lines of this process's Python, and returns its release;
-/// none if no Python is loaded. It can be called again when Python may have been loaded.
+/// `None` if no Python is loaded. It can be called again when Python may have been loaded.
 ///
 /// # Errors
 ///

@@ -32,7 +32,7 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// The names of its tests; none if it does not list them as libtest does.
+    /// The names of its tests; `None` if it does not list them as libtest does.
     pub(super) fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
@@ -221,7 +221,7 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     kept
 }
 
-/// The tests in a list in libtest's format; none if it has another format.
+/// The tests in a list in libtest's format; `None` if the list has another format.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for line in listed.lines() {

@@ -33,7 +33,7 @@ impl TestReports {
         })
     }
 
-    /// The report about `test` that the library in this process wrote; none if the test does not
+    /// The report about `test` that the library in this process wrote; `None` if the test does not
     /// use CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         // A file's name contains the process ID, so the files of other tests need not be read.

@@ -81,7 +81,7 @@ struct RestOfLists {
     tests: Vec<Vec<usize>>,
 }
 
-/// The rest of both lists as the content of a `script` element; none if everything is markup.
+/// The rest of both lists as the content of a `script` element; `None` if everything is markup.
 pub(super) fn rest(
     findings: &LongList<FindingEntry>,
     tests: &LongList<Test>,

@@ -287,7 +287,7 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// The call at which a curve has its peak; none if it never rises.
+/// The call at which a curve has its peak; `None` if it never rises.
 fn highest(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;

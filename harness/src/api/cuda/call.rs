@@ -163,8 +163,8 @@ pub(super) fn pitched(
     }
 }
 
-/// Allocates memory that `cuMemFree` frees in a stream's order, from an explicit pool if `pool` is
-/// not 0.
+/// Allocates memory in a stream's order, from an explicit pool if `pool` is not 0. `cuMemFree`
+/// frees it.
 pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Creates {
     Creates {
         stream: Some(stream),
@@ -173,7 +173,7 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
     }
 }
 
-/// Imports memory that `cuMemFree` frees from another API; the descriptor contains its size.
+/// Imports memory from another API; the descriptor contains its size. `cuMemFree` frees it.
 pub(super) fn imported(pointer: Out, descriptor: impl Into<Argument>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }

@@ -15,7 +15,8 @@ use gpu_leak_interpose::{real_symbol, symbol_of, visit_objects, while_open};
 /// Bind all symbols now, keep them private, and never unload.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
-/// Opens a library, or returns the loader's message; `if_loaded`: only one that is loaded already.
+/// Opens a library, or returns the loader's message. With `if_loaded`, opens only a library that is
+/// already loaded.
 pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, String> {
     let name = CString::new(file.as_os_str().as_bytes())
         .map_err(|_| "its name contains a NUL byte".to_owned())?;

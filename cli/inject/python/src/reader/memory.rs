@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A way to read the memory of this process.
 pub(super) trait Memory {
-    /// The aligned words at these addresses; none if one of them is invalid.
+    /// The aligned words at these addresses; `None` if one of them is invalid.
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]>;
 
     /// Passes the `length` bytes at an address to `take`, in one or more parts.
