@@ -21,7 +21,7 @@ macro_rules! functions {
     };
 }
 
-// The functions of each type of object begin on a new line, so that a new name moves few others.
+// The functions of each type of object begin on a new line, so that a new name changes few lines.
 functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
     cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy
         cuMipmappedArrayCreate cuMipmappedArrayDestroy

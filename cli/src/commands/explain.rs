@@ -138,7 +138,8 @@ mod tests {
         page
     }
 
-    /// `text` with attributes and the names of tables as code, which a terminal shows as they are.
+    /// `text` with attributes and the names of tables marked as code. A terminal shows them
+    /// unmarked.
     fn with_code(text: &str) -> String {
         let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");
         let mut page = String::new();

@@ -81,7 +81,8 @@ pub fn before_initialisation(first: fn()) {
     let _ = BEFORE.set(first);
 }
 
-/// Records that the program is about to initialise a driver, which each library in it may do again.
+/// Records that the program is about to initialise a driver. Each library in the program may do so
+/// again.
 pub(super) fn initialises() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 

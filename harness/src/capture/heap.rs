@@ -2,8 +2,8 @@
 //! addresses the freed ones contained.
 //!
 //! The block that leads to a leak, or did until it was freed, often names the function with the
-//! mistake. A backtrace for each block would slow down every test, so only runs that confirm a leak
-//! take them, and only for a limited number of blocks.
+//! mistake. A backtrace for each block would slow down every test, so backtraces are taken only in
+//! runs that confirm a leak, and only for a limited number of blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;

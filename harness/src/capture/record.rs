@@ -173,8 +173,8 @@ impl Recorder {
         locked(&self.state)
     }
 
-    /// Creates the file by `create`, once, and writes the header and the lines that were collected
-    /// before it.
+    /// Creates the file with `create`, once, and writes the header and the lines that were
+    /// collected before it.
     pub(super) fn identify(
         &self,
         header: impl FnOnce() -> RecordingHeader,

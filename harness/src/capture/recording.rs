@@ -1,9 +1,10 @@
 //! The format of a recording: one JSON object per line, from which a program can judge the run
 //! again.
 //!
-//! The first line is a header. Then follow the events in the order in which the ledger applied
-//! them, each backtrace before the first event that can name it, and between them the lines of the
-//! [checks](crate::check). Written by [`record`](super::record), read by [`replay`](super::replay).
+//! The first line is a header. It is followed by the events, in the order in which the ledger
+//! applied them. Each backtrace comes before the first event that can name it, and the lines of the
+//! [checks](crate::check) are in between. A recording is written by [`record`](super::record) and
+//! read by [`replay`](super::replay).
 
 use serde::{Deserialize, Serialize};
 

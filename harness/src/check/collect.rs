@@ -9,8 +9,8 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
-/// ones, each of which is resolved to lines.
+/// How many pairs of stacks, of an allocation and of its free, are kept for a run. The most
+/// frequent pairs are kept, because each is resolved to lines.
 const MOST_FREED: usize = 64;
 
 /// The data that decides whether a record or an anomaly is a run's own.

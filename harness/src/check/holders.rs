@@ -160,8 +160,8 @@ pub(crate) fn add(
     }
 }
 
-/// Adds to each finding to which nothing leads the blocks that still contain one of its addresses,
-/// or where blocks that did were freed.
+/// For each finding to which nothing leads, adds the blocks that still contain one of its
+/// addresses, or the places where blocks that contained one were freed.
 fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -342,7 +342,7 @@ fn search(
         let _quiet = quiet();
         find(targets, groups, objects, program, time)
     };
-    // On a separate thread, because a test's stack may be as small as its author likes.
+    // The search runs on a separate thread, because a test's own stack may be of any size.
     thread::scope(|scope| {
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);

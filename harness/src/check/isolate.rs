@@ -2,8 +2,8 @@
 //!
 //! The child prints a line before the test and one after it, with a token that only its parent
 //! knows. Between them is the test's own output, which the parent prints as it arrives, for libtest
-//! to capture and show; the second line contains the outcome. If it is missing, the process ended
-//! inside the test.
+//! to capture and show; the second line contains the outcome. If that line is missing, the process
+//! ended inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};

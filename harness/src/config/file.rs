@@ -45,8 +45,8 @@ macro_rules! define {
         process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
         $($elsewhere:tt)*
     ) => {
-        /// `[check]`: facts about every test; `[[override]]`: about those whose name matches
-        /// `test`.
+        /// `[check]`, with facts about every test, or `[[override]]`, with facts about the tests
+        /// whose name matches `test`.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         struct Facts {

@@ -62,8 +62,9 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises the limits of the entries that decided about findings of `run` and were too low, and
-    /// returns how many there are. A later entry for the same findings would have no effect.
+    /// Raises the limits that were too low in the entries that decided about findings of `run`, and
+    /// returns the number of these entries. A later entry for the same findings would have no
+    /// effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")

@@ -1,12 +1,12 @@
 //! The contexts of the process, with their numbers and places.
 //!
 //! The driver reuses a handle after its context has ended, so a context is identified by a number.
-//! It is assigned when the creation is intercepted or when the context is first seen current, and
-//! removed at its end. A context is reported to the ledger when it is first seen current, which is
-//! before anything can be created in it.
+//! The number is assigned when the creation is intercepted or when the context is first seen
+//! current, and is removed when the context ends. A context is reported to the ledger when it is
+//! first seen current, which is before anything can be created in it.
 //!
-//! A green context, once converted, can be current like any other; but resources created in it
-//! belong to the primary context of its device and outlive the green context, except its streams.
+//! A green context, once converted, can be current like any other. Except for streams, resources
+//! created in it belong to the primary context of its device and outlive the green context.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ impl Context {
     }
 }
 
-/// The known contexts. There are few, and threads rarely change theirs.
+/// The known contexts. There are few contexts, and threads rarely change their current one.
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,

@@ -1,7 +1,7 @@
 //! Turns an intercepted call into events, in the order that keeps the ledger correct.
 //!
 //! Creations are reported after the call has returned success. Frees are reported before the call,
-//! because before it returns another thread may have got the same address; a free that fails is
+//! because another thread may get the same address before the call returns. A free that fails is
 //! undone. Data that the end needs from the beginning is stored in the wrapper's own frame.
 //!
 //! Nothing here waits for a device or unwinds into C. It may wait for
@@ -68,8 +68,8 @@ pub(super) fn intercept<Begun: Default>(
         driver: driver::get(),
         per_thread,
     };
-    // Calls from a tool's function to the driver are part of the same call, and what the tool needs
-    // for itself is not the program's.
+    // Calls from a tool's function to the driver are part of the same call, and resources that the
+    // tool needs for itself are not the program's.
     let is_one_call = state::are_two_drivers;
     reported(
         forward,

@@ -84,7 +84,7 @@ pub(super) struct ObjectsDestroyed {
 pub(super) enum What {
     /// The one with this handle, or none for 0.
     This(u64),
-    /// Those of this pool with these handles: their number and an array.
+    /// Objects of this pool, given as the number and an array of their handles.
     OfPool(u64, u32, In<u64>),
 }
 

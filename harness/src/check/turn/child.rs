@@ -1,5 +1,5 @@
-//! Passes a token to a process that was started for one test of [`isolate`], by which the process
-//! recognises itself.
+//! Passes a token to a process that [`isolate`] starts for one test. By this token the process
+//! knows what it was started for.
 //!
 //! The parent passes the token in an environment variable. Processes that the test itself starts
 //! inherit that variable, including other checked programs, so the token is valid only for a child

@@ -180,7 +180,7 @@ fn is_counted_thread() -> bool {
 /// take long to run. After that the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
-/// How long the threads are counted again while others begin and end.
+/// For how long the count of the threads is repeated while threads begin and end.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
 /// The state of the process when a run began.

@@ -44,7 +44,7 @@ struct Caches {
 #[repr(align(128))]
 struct Place(AtomicPtr<Caches>);
 
-/// The caches that are not in use. There are never more than there were simultaneous walks.
+/// The caches that are not in use. There are never more of them than there were simultaneous walks.
 static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
 
 /// The caches of one walk, which are returned at its end.
