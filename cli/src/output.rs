@@ -10,7 +10,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The width of text that is not written to a terminal.
 pub(crate) const WIDTH: usize = 100;
-/// The least width that text is wrapped to: narrower lines would contain only indentation.
+/// The minimum width that text is wrapped to: narrower lines would contain only indentation.
 const MIN_WIDTH: usize = 40;
 
 /// Prints lines to standard error. They may contain names of files and tests, so control characters

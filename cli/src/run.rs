@@ -317,7 +317,7 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report
 }
 
-/// `chosen`, or the newest run of this workspace if that is empty.
+/// `chosen`, or the newest run of this workspace if `chosen` is empty.
 pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());

@@ -196,7 +196,7 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
-/// Tests without the attribute would pass unseen.
+/// Otherwise tests without the attribute would pass unnoticed.
 #[test]
 fn nextest_refuses_what_it_cannot_watch() {
     let directory = tempfile::tempdir().expect("a directory");

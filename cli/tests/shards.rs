@@ -136,7 +136,7 @@ fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
     assert_eq!(told.code, Some(1), "{told:?}");
 }
 
-/// Replaces the first `of` in the run file by `damage`.
+/// Replaces the first `of` in the run file with `damage`.
 fn damaged(run: &Path, of: &str, damage: &str) {
     let file = file_of(run);
     let text = fs::read_to_string(&file).expect("the file");

@@ -75,7 +75,7 @@ fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
     (told.code, lines.collect())
 }
 
-/// One leak of each kind is planted through the driver that is there, and found.
+/// One leak of each kind is planted through the available driver, and found.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_self_test_finds_each_kind_that_it_plants_and_says_what_it_could_not_try() {

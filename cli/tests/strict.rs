@@ -48,7 +48,7 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> Told {
     told(&mut command)
 }
 
-/// The sentences about what is denied, in the order of the alphabet.
+/// The sentences about what is denied, in alphabetical order.
 fn denied(told: &Told) -> Vec<&str> {
     let lines = told.stderr.lines();
     let mut denied: Vec<_> = lines

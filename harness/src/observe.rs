@@ -41,8 +41,8 @@ static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. The same
-/// as `gpu_leak_hooks::Source`, for code that can name this crate.
+/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
+/// same as `gpu_leak_hooks::Source`, for code that can use this crate.
 ///
 /// An address identifies one live block, whatever its place. If different places can have equal
 /// addresses, use [`PlacedSource`].
@@ -53,8 +53,9 @@ impl Source {
     /// Creates a source for the allocator called `name`.
     ///
     /// `own_sources` are parts of the paths of the allocator's own source files (`my-pool/src/`). A
-    /// report points at the first line outside them, which is in the allocator's user. It can be
-    /// empty for an allocator from a registry, whose files are skipped anyway.
+    /// report points at the first line outside these files, which is in the code that uses the
+    /// allocator. The list can be empty for an allocator from a registry, whose files are skipped
+    /// anyway.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(gpu_leak_hooks::Source::new(name, own_sources))

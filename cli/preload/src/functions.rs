@@ -65,7 +65,7 @@ functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
         cuUserObjectRetain
 );
 
-// Those that Vulkan's loader exports. A program gets all others from them.
+// The functions that Vulkan's loader exports. A program gets all others through these.
 functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
     vkAllocateCommandBuffers vkAllocateDescriptorSets vkAllocateMemory vkBindBufferMemory
     vkBindBufferMemory2 vkBindImageMemory vkBindImageMemory2 vkCreateBuffer vkCreateBufferView

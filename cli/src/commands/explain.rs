@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::explanations::{self, DRIVER_ERRORS, EXPLANATIONS, Explanation};
 use crate::output::{print, width_of_stdout, wrapped};
 
-/// The least similarity of a term that is suggested for an unknown one.
+/// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
 
 pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
@@ -79,7 +79,7 @@ mod tests {
     use super::{DRIVER_ERRORS, EXPLANATIONS, Explanation, all, one};
     use crate::render::sample;
 
-    /// The page of the book that has all explanations.
+    /// The page of the book that contains all explanations.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
 
     /// If it is set, the page is written.

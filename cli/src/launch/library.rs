@@ -25,7 +25,7 @@ use crate::exit::{Failure, Outcome};
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of their directory; a hash of their bytes follows.
+/// The beginning of the name of the libraries' directory; a hash of their bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -64,7 +64,7 @@ pub(super) fn path() -> Outcome<PathBuf> {
     })
 }
 
-/// The value of `$LIB` for the loader of this program, by the directory of its C library.
+/// The value of `$LIB` for the loader of this program, derived from the directory of its C library.
 fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));

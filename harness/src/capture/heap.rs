@@ -139,8 +139,8 @@ thread_local! {
     static UNNOTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it exists, this thread's blocks count as the harness's own, and are not holders for the
-/// program.
+/// A guard. While it exists, the blocks of this thread count as the harness's own and not as
+/// holders of the program.
 #[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 

@@ -1,8 +1,8 @@
 //! Records which modules were mapped when a backtrace was captured.
 //!
 //! Libraries are unloaded, and others take their addresses. The owner of a return address, which
-//! affects many verdicts, depends on the mappings at that time, not on those when a report is made
-//! or on the result of an earlier report for the address.
+//! affects many verdicts, depends on the mappings at the time of the backtrace. It depends neither
+//! on the mappings when a report is made nor on the result of an earlier report for the address.
 
 use std::sync::Arc;
 

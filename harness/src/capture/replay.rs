@@ -181,7 +181,7 @@ impl Events {
         Ok(event)
     }
 
-    /// Replaces the recorded ledger's tickets by this one's, and checks that every backtrace is
+    /// Replaces the recorded ledger's tickets with this one's, and checks that every backtrace is
     /// known. It uses field names, independent of the event: each ticket is called `ticket` and
     /// each backtrace `stack`.
     fn translate(&mut self, event: &mut Value) -> Result<(), String> {

@@ -351,7 +351,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     }
 }
 
-/// The record with its owner: the process, unless the code under test said that it may stay.
+/// Returns the record with its owner: the process, unless the code under test said that the
+/// resource may stay.
 fn owned(record: Record) -> LiveRecord {
     let scope = record.made.caller.scope;
     let reason = process().and_then(|process| Lineage::of(process).reason(scope));

@@ -140,7 +140,7 @@ fn partly_intercepted(
     (!names.is_empty()).then(reason)
 }
 
-/// The reason if the run's settings switch checks off.
+/// Returns the reason to give if the run's settings switch checks off.
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,

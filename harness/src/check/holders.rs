@@ -35,7 +35,7 @@ use crate::units::count;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// How many places are named where blocks that contained an address were freed.
+/// How many places are named at which blocks that contained an address were freed.
 const MOST_PLACES: usize = 2;
 /// How many functions that use a static are named.
 const MOST_USES: usize = 3;
@@ -121,7 +121,7 @@ pub(crate) fn add(
         let all = holders.len();
         let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
         // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
-        // search that ended at one does not know whether there are others.
+        // search that ended at such a static does not show whether there are other holders.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));

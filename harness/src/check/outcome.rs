@@ -133,7 +133,8 @@ pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
 
 /// Like [`fail`], for a block.
 pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &str) -> ! {
-    // Moved, not copied: `assertion` knows the panic by the address of this text.
+    // The text is moved, not copied, because `assertion` recognises the panic by the address of
+    // this text.
     let headline: String = headline.into();
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(

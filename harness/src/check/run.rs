@@ -54,7 +54,7 @@ impl PeakLog {
         ledger::live().log(self.0)
     }
 
-    /// The same without the lifetimes, which only a timeline shows.
+    /// Like [`Self::read`], without the lifetimes, which only a timeline shows.
     pub(super) fn read_peaks(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let (mut readings, graphs) = self.read();
         readings.iter_mut().for_each(|it| it.lifetimes.clear());
@@ -231,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Reads the sums and the live records of the run, with this other activity.
+    /// Reads the sums and the live records of the run, given this other activity.
     fn read(
         &self,
         body: &BodyEnd,

@@ -139,7 +139,8 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Marks it as an attribute's test, with the panic that it expects and its package.
+    /// Marks the session as an attribute's test, with the panic that the test expects and its
+    /// package.
     pub(crate) fn of_test(
         mut self,
         should_panic: Option<ShouldPanic>,
@@ -156,8 +157,8 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole process, and runs nothing twice. `is_test` tells whether the
-    /// process is a test; if so, resources held by a static are first use.
+    /// Marks the session as a check of a whole process, and runs nothing twice. `is_test` tells
+    /// whether the process is a test; if so, resources held by a static are first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();

@@ -70,8 +70,8 @@ macro_rules! functions {
     };
 }
 
-/// Calls a function and returns the value that it writes to the pointer; a missing one returns
-/// [`NOT_FOUND`].
+/// Calls a function and returns the value that it writes to the pointer. Returns [`NOT_FOUND`] if
+/// the driver lacks the function.
 fn written<F, T: Default>(
     function: Option<F>,
     call: impl FnOnce(F, *mut T) -> CuResult,

@@ -23,7 +23,7 @@ pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
 /// Guards streams.
 pub(crate) static STREAMS: Exclusion = Exclusion::new();
 
-/// Readings on one side, destructions on the other; any number of one kind at a time.
+/// Keeps readings and destructions apart. Any number of one kind may be in progress at a time.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
@@ -39,7 +39,7 @@ struct InProgress {
     waiting: usize,
 }
 
-/// A guard of an [`Exclusion`], which adds `END` to its number when it is dropped.
+/// A guard of an [`Exclusion`]. When it is dropped, it adds `END` to the number of the exclusion.
 #[derive(Debug)]
 pub(crate) struct Guard<const END: i64>(&'static Exclusion);
 

@@ -1,5 +1,5 @@
-//! Runs code before the program's first thread: `main` has begun, and nothing else is running yet.
-//! Only on Linux, where the start of threads is observed.
+//! Runs code before the program starts its first thread, when `main` has begun and nothing else is
+//! running yet. This works only on Linux, where the start of threads is observed.
 
 use std::sync::atomic::AtomicUsize;
 #[cfg(feature = "holders")]
@@ -42,8 +42,8 @@ mod at_load {
 
     use super::{BeforeFirstThread, FIRST_THREAD};
 
-    /// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules
-    /// the rest.
+    /// Runs when the program is loaded. CUDA must not be called yet, so this only schedules the
+    /// rest.
     #[used]
     // SAFETY: the section holds pointers to functions of this type, which the C library calls once
     // each; this one stores an atomic. The number puts it before initialisers without one, in

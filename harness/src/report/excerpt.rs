@@ -15,7 +15,7 @@ use super::escape::spelled_out;
 use super::text::Rendering;
 use super::workspace::Workspace;
 
-/// The most characters of a line that are shown.
+/// The maximum number of characters of a line that are shown.
 const WIDEST: usize = 100;
 /// How many characters are kept before the marker when the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;

@@ -30,7 +30,7 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns what to do about what was left, as findings of this kind: a sentence for all of them, or
+/// Returns what to do about the resources in findings of this kind: a sentence for all findings, or
 /// one for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());

@@ -119,7 +119,8 @@ fn is_harness_source(file: &str) -> bool {
 fn is_std_source(file: &str) -> bool {
     // As Debian builds it: `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
     let of_distribution = file.strip_prefix("/usr/src/rustc-");
-    // As distributed; with the rust-src component; the dependencies of std itself.
+    // The sources of std as distributed and with the rust-src component, and the dependencies of
+    // std.
     (file.starts_with("/rustc/") && file.contains("/library/"))
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")

@@ -1,7 +1,7 @@
 //! `cargo gpu-leak doctor --self-test`: whether checks find what is planted here.
 //!
-//! A child process does the planting: a driver may end it, and nothing has used a driver in it
-//! before.
+//! A child process does the planting, because a driver may end the process, and because no driver
+//! may have been used in it before.
 
 use std::env;
 use std::process::Command;
@@ -42,7 +42,7 @@ pub(super) fn run() -> Outcome<Exit> {
 struct Tally {
     found: u64,
     missed: u64,
-    /// How many of those that were found are a driver's.
+    /// How many of the plants that were found belong to a driver.
     by_drivers: u64,
 }
 

@@ -1,7 +1,7 @@
 //! Lists that may be too long for the page's markup.
 //!
 //! A browser takes seconds to lay out ten thousand findings, most of which nobody looks at. The
-//! first entries of a list are markup, which is shown without the page's script too. The rest is a
+//! first entries of a list are markup, which is shown even without the page's script. The rest is a
 //! block of data: each distinct line of its markup once, and for each entry the numbers of its
 //! lines. Both come from the same template, so the script only has to put lines together.
 

@@ -268,7 +268,8 @@ functions! {
     cuCtxCreate_v4[12050] =
         |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
     cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
-    // Deprecated for a long time, but still available: a context ends with its last use.
+    // These functions have been deprecated for a long time but are still available. With them, a
+    // context ends with its last use.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
@@ -315,8 +316,8 @@ functions! {
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
-    // An object that a graph keeps alive for the program. Its clones and executable graphs get
-    // references too, which each of them releases at its end.
+    // An object that a graph keeps alive for the program. Clones and executable graphs of that
+    // graph get references too, which each of them releases at its end.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
         Creates { references: references.into(), ..handle(Kind::UserObject, object) },

@@ -56,7 +56,8 @@ pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
     }
 }
 
-/// Replaces the driver's answer by our wrapper if it is a function of the table. Returns `error`.
+/// Replaces the driver's answer with our wrapper if the answer is a function of the table. Returns
+/// `error`.
 ///
 /// # Safety
 ///
@@ -88,7 +89,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         return None;
     }
     let asked = name.to_bytes();
-    // The only name that means another function in newer programs.
+    // The only name that means a different function in newer programs.
     if asked == b"cuGraphInstantiate" && version >= 12_000 {
         return Some(c"cuGraphInstantiateWithFlags");
     }

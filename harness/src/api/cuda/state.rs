@@ -118,7 +118,8 @@ pub(crate) struct Missed {
 }
 
 impl MissedBefore {
-    /// Returns the calls missed since then, of the functions whose names `is_meant` selects.
+    /// Returns the calls missed since the check began, of the functions whose names `is_meant`
+    /// selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = unheard_calls().into_iter();
         let new = calls.filter(|unheard| !self.calls.contains(unheard));

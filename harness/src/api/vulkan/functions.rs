@@ -258,7 +258,7 @@ functions! {
         vkCreateShadersEXT(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
-        // Pools. Objects that belong to one end with it.
+        // Pools. Objects that belong to a pool end with it.
         vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::DescriptorPool),
         };

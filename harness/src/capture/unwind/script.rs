@@ -17,7 +17,7 @@ const DEPTH: usize = 64;
 
 static READER: OnceLock<Reader> = OnceLock::new();
 
-/// Installs `reader`. Returns false if there is one already.
+/// Installs `reader`. Returns false if a reader is already installed.
 pub fn install(reader: Reader) -> bool {
     READER.set(reader).is_ok()
 }

@@ -145,7 +145,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks whose process ended during them without a report.
+/// Adds the checks that ended their process and that no process has reported.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {
         // The parent has reported the end of an isolated test.

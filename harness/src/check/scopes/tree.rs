@@ -352,7 +352,7 @@ impl Lineage {
         self.settled.get(&record)
     }
 
-    /// Returns the sums for which a check inside this run has failed by `failure`.
+    /// Returns the sums for which a check inside this run has failed with `failure`.
     pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
         let failed = failed.filter(|(by, _)| failure == Some(*by));

@@ -94,8 +94,8 @@ pub(super) struct DebugOffsets {
 }
 
 impl DebugOffsets {
-    /// From the indices of the words `thread_state.current_frame` and of the first members of
-    /// `interpreter_frame` and `code_object` after `size`.
+    /// The offsets, given the indices of the words `thread_state.current_frame` and of the first
+    /// members of `interpreter_frame` and `code_object` after `size`.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
         Self {
             thread,

@@ -239,7 +239,7 @@ fn file_of(lines: &[Value]) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The names of all kinds, as listed in the error of the event reader for an unknown one.
+/// The names of all kinds, as listed in the event reader's error for an unknown kind.
 fn sorts() -> BTreeSet<String> {
     let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
     let error = error.to_string();
@@ -265,7 +265,7 @@ fn events_of_every_sort_give_the_same_ledger_again() {
 #[test]
 fn tickets_of_another_release_are_translated() {
     let (live, mut lines) = recording();
-    // As if written by a release whose ledger counts differently.
+    // The lines are changed as if a release whose ledger counts differently had written them.
     let mut changed = 0;
     for line in &mut lines {
         let answer = line

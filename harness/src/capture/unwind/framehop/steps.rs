@@ -68,7 +68,8 @@ impl KnownSteps {
         }
     }
 
-    /// Forgets all steps if they were made with other modules than the list at this address.
+    /// Forgets all steps if they were made with a list of modules other than the one at this
+    /// address.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
             self.slots.fill(KnownStep::default());

@@ -14,13 +14,13 @@ use super::{caches, modules};
 
 /// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
-/// How far before an address the beginning of its function is searched for.
+/// How far back from an address the beginning of its function is searched for.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// How much more of a prologue is read: pushes, and the allocation of local variables.
 const BEGINNING: usize = 32;
-/// How far into a function its frame may not be set up yet.
+/// How far into a function its frame may still not be set up.
 const BEFORE_FRAME: u64 = 256;
 /// How much code before a call is read: the code that sets its arguments.
 const BEFORE_CALL: usize = 64;

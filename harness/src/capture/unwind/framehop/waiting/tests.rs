@@ -21,7 +21,7 @@ fn own() -> Vec<u64> {
         own.push(address as u64);
         true
     });
-    // The outermost frame can have no return address.
+    // The outermost frame may have no return address.
     own.retain(|address| *address != 0);
     own
 }
