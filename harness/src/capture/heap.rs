@@ -212,7 +212,7 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
             |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
         addresses.extend(block.words(bytes.min(READ)).filter(is_address));
         if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
-            // With further frees missing, the recorded state would be out of date.
+            // Without these addresses, the recorded state would be out of date.
             blocks.last.clear();
             blocks.freed = MOST;
             return true;

@@ -357,8 +357,8 @@ fn fails(kind: FindingKind) -> bool {
 }
 
 /// Returns the value that refers to a record in memory; `None` if its key is a number of the ledger
-/// or an offset in a device's own address space, or if it was the program's before the driver knew
-/// it.
+/// or an offset in a device's own address space, or if the memory was the program's before the
+/// driver knew of it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value();
     let bytes = match record.made.key.space {

@@ -43,7 +43,7 @@ pub(crate) struct Session<'gate> {
     policy: Policy,
     /// How many times the body runs before it is measured.
     warmup: u32,
-    /// The calls and bindings of the driver that had been missed when the check began.
+    /// The calls and bindings to the driver that had been missed when the check began.
     unheard: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,

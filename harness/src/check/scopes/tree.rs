@@ -27,8 +27,8 @@ struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
     /// The number of open scopes.
     open: usize,
-    /// The time at which each scope that is no longer needed was closed, for checks that ran at the
-    /// same time. Cleared as soon as no scope is open.
+    /// The number of the event at which each scope that is no longer needed closed, for checks that
+    /// ran at the same time. Cleared as soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 

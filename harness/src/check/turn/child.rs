@@ -1,5 +1,5 @@
-//! Passes a token to a process that [`isolate`] starts for one test. By this token the process
-//! knows what it was started for.
+//! Passes a token to a process that [`isolate`] starts for one test. The token tells the process
+//! that it was started for that test.
 //!
 //! The parent passes the token in an environment variable. Processes that the test itself starts
 //! inherit that variable, including other checked programs, so the token is valid only for a child
