@@ -6,8 +6,7 @@
 //! of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in bytes or a number
 //! of handles.
 //!
-//! [1]:
-//! https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+//! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
 use std::time::Duration;
 

@@ -80,8 +80,7 @@ fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
 /// What [Jenkins' schema][1] allows in an element: required attributes, optional ones, and
 /// elements.
 ///
-/// [1]:
-/// https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
+/// [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 type Rule = (
     &'static str,
     &'static [&'static str],

@@ -33,7 +33,8 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         | 0x99..=0x9e => [4, 4, 16],
 
         // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits
-        // each. NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
+        // each.
+        // NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
         0xb0 | 0x53 | 0x59 => [2, 2, 6],
         // P010, P016, UINT16_SEMIPLANAR_420, UINT16_PLANAR_420
         0x9f | 0xa1 | 0x54 | 0x5a => [2, 2, 12],
