@@ -3,11 +3,11 @@
 //!
 //! cargo has no stable way to depend on the shared library of another package (artifact
 //! dependencies are unstable), so this script runs cargo with a separate target directory, because
-//! the outer cargo has locked the other one. The libraries are optimised even in debug builds,
+//! the outer cargo has locked the usual one. The libraries are optimised even in debug builds,
 //! though less, because they slow down other programs. With a normal dependency cargo would build
 //! the library only once, but its path would depend on the undocumented layout of the target
 //! directory, and `cargo check` does not build it. The sources are found through a build
-//! dependency, so that it works for a command from a registry too.
+//! dependency, so that this works for a command from a registry too.
 
 use std::env;
 use std::fs;
@@ -29,8 +29,9 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let target = variable("TARGET");
     println!("cargo::rustc-env=GPU_LEAK_TARGET={target}");
-    // Stripped, since reports do not show its own frames. It unwinds, so that a panic can be caught at its
-    // boundary. It must not be unloaded while its signal handlers are installed and its thread runs.
+    // This library is stripped, since reports do not show its own frames. It unwinds, so that a
+    // panic can be caught at its boundary. It must not be unloaded while its signal handlers are
+    // installed and its thread runs.
     let harness = Library {
         manifest: gpu_leak_inject::MANIFEST,
         file: "libgpu_leak_inject.so",
@@ -39,8 +40,8 @@ fn main() {
         static_unwinder: false,
     };
     embed(&harness, "GPU_LEAK_INJECT_LIBRARY", &target);
-    // It is loaded into every shell and compiler that a program starts, together with the libraries
-    // that it needs. So the unwinder is linked statically, and the C library is the only
+    // This library is loaded into every shell and compiler that a program starts, together with the
+    // libraries that it needs. So the unwinder is linked statically, and the C library is the only
     // dependency.
     let preloaded = Library {
         manifest: gpu_leak_preload::MANIFEST,
@@ -61,10 +62,11 @@ fn main() {
 struct Library {
     manifest: &'static str,
     file: &'static str,
-    /// The settings of its profile, in addition to those of both.
+    /// The settings of its profile, in addition to those that both libraries have.
     profile: &'static [&'static str],
     flags: &'static str,
-    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of it.
+    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of
+    /// it.
     static_unwinder: bool,
 }
 
@@ -78,7 +80,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
         write(&embedded, &[]);
         return;
     }
-    // Shared by all builds of the outer cargo, such as those of clippy.
+    // This directory is shared by all builds of the outer cargo, such as those of clippy.
     let directory = out.ancestors().nth(3).unwrap_or(&out).join("carried");
     let flag = library.static_unwinder.then(|| static_unwinder(&out));
     let is_built = flag.is_some_and(|flag| build(library, target, &directory, &flag));
@@ -109,7 +111,7 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["rustc", "--release", "--lib", "--quiet"])
-        // Not in the manifest, since the outer cargo builds the package too.
+        // This is not in the manifest, since the outer cargo builds the package too.
         .args(["--crate-type", "cdylib"])
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
@@ -133,8 +135,8 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
 
 /// Settings that replace packages of this version with those unpacked next to the command. `cargo
 /// publish` verifies the command before the packages on which the libraries depend are published,
-/// and only the outer cargo knows where they are then. Elsewhere, these libraries themselves are
-/// next to the command, or nothing is.
+/// and only the outer cargo knows where they are at that time. In any other build, either the
+/// sources of these libraries are next to the command or nothing is.
 fn patches(manifest: &str) -> Vec<String> {
     let command = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let beside = command.parent().unwrap_or(&command);
@@ -153,8 +155,8 @@ fn patches(manifest: &str) -> Vec<String> {
         .collect()
 }
 
-/// Makes cargo run this script again when a source of the library, a manifest or a lock file changes. The
-/// dependency file lists the sources of all packages with a path.
+/// Makes cargo run this script again when a source of the library, a manifest or a lock file
+/// changes. The dependency file lists the sources of all packages with a path.
 fn watch_sources(dependencies: &Path, manifest: &str) {
     let listed = fs::read_to_string(dependencies).unwrap_or_default();
     let sources = listed.split_once(": ").map_or("", |(_, sources)| sources);

@@ -281,7 +281,8 @@ pub(crate) struct Allow {
     pub(crate) reason: Option<String>,
 }
 
-/// Explains a word of a report: a kind of finding, a status, the code of a reason, a label, a column
+/// Explains a word of a report: a kind of finding, a status, the code of a reason, a label, a
+/// column
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:

@@ -27,8 +27,8 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// The denied conditions of a run that was read from `directories`. `is_part`: whether it is
-    /// only part of the suite, so that entries of the configuration file may match nothing.
+    /// The denied conditions of a run that was read from `directories`. `is_part` tells whether it
+    /// is only part of the suite, so that entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -56,14 +56,15 @@ impl Denied {
         Ok(denied)
     }
 
-    /// The denied condition if no check measured anything: just this, in a run that requires a GPU.
+    /// The denied condition if no check measured anything. There is none unless the run requires a
+    /// GPU or denies unmeasured checks.
     pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
         Ok(denied)
     }
 
-    /// Adds that nothing was measured, unless that is denied already.
+    /// Adds the condition that nothing was measured, if it is denied and not listed already.
     pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> Outcome<()> {
         let settings = settings()?;
         let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
@@ -107,7 +108,7 @@ impl Denied {
         }
     }
 
-    /// How the run ends the command.
+    /// The exit of the command after this run.
     pub(crate) fn exit_of(&self, overview: &Overview<'_>) -> Exit {
         if overview.has_findings() {
             return Exit::Findings;

@@ -1,5 +1,5 @@
-//! What the entries of the configuration file match in a run: those that expired, that match nothing, or
-//! that allow more than is needed.
+//! What the entries of the configuration file match in a run: those that expired, that match
+//! nothing, or that allow more than is needed.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,8 @@ pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, S
     workspace::configuration().filter(|_| is_complete)
 }
 
-/// The entries and overrides of the configuration file that match nothing in a run of the whole suite.
+/// The entries and overrides of the configuration file that match nothing in a run of the whole
+/// suite.
 pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());

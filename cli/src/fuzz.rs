@@ -1,5 +1,5 @@
-//! The fuzz target of the renderers: whatever a run file contains, the output is plain text, XML that
-//! parses, or an HTML page without injected markup.
+//! The fuzz target of the renderers: whatever a run file contains, the output is plain text, XML
+//! that parses, or an HTML page without injected markup.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub(crate) fn renderers(input: &[u8]) {
     for format in Format::value_variants() {
         let text = shown(*format, &run);
         let is_control = |c: char| c.is_control() && c != '\n';
-        // A pickle is not text; that it can be written is all that is checked.
+        // A pickle is not text, so the only check is that it can be written.
         assert!(
             format.is_binary() || !text.contains(is_control),
             "{format:?}: {text:?}"

@@ -10,7 +10,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The width of text that is not written to a terminal.
 pub(crate) const WIDTH: usize = 100;
-/// The least width that text is wrapped to: narrower lines would contain only indentation.
+/// The minimum width that text is wrapped to: narrower lines would contain only indentation.
 const MIN_WIDTH: usize = 40;
 
 /// Prints lines to standard error. They may contain names of files and tests, so control characters
@@ -30,8 +30,8 @@ pub(crate) fn print(text: &str) {
     print_bytes(text.as_bytes());
 }
 
-/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as `head`
-/// does, is not an error.
+/// Like [`print()`], for output that need not be text. A reader that closes the pipe early, as
+/// `head` does, is not an error.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
     // An error means that the reader has closed the pipe.
@@ -45,7 +45,8 @@ pub(crate) fn width_of_stdout() -> usize {
     columns.unwrap_or(WIDTH).max(MIN_WIDTH)
 }
 
-/// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by `rest`.
+/// Wraps `text` to `width` columns: the first line is indented by `first` columns, the others by
+/// `rest`.
 pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Vec<String> {
     let (first, rest) = (" ".repeat(first), " ".repeat(rest));
     let options = Options::new(width)

@@ -39,7 +39,7 @@ pub(crate) struct Overview<'run> {
 /// Findings of several tests that are shown as one.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
-    /// Their sum; the call site and the details are those of the largest.
+    /// The sum of the findings, with the call site and the details of the largest one.
     pub(crate) finding: Finding,
     /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
     /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A
@@ -178,8 +178,8 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     of_site(finding, line)
 }
 
-/// Returns the call site, or that of the free if the address that it was given is unknown: two failing
-/// frees of one allocation are the same finding in two runs.
+/// Returns the call site, or that of the free if the address that it was given is unknown: two
+/// failing frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,
@@ -302,7 +302,7 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// The effect of a check on its test. Where the file does not have it, the default policy decides.
+/// The effect of a check on its test. If the file does not contain it, the default policy decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     report.outcome.unwrap_or_else(|| by_default(report.status))
 }
@@ -333,7 +333,8 @@ fn by_default(status: CheckStatus) -> Outcome {
     }
 }
 
-/// A sentence for each retried test whose attempts have different results. The last attempt decides.
+/// A sentence for each retried test whose attempts have different results. The last attempt
+/// decides.
 fn flaky_tests(run: &Run) -> Vec<String> {
     let processes = run.processes.iter();
     let mut found: Vec<_> = processes
@@ -382,7 +383,7 @@ mod tests {
             let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
             leak.site.frames[0].line = Some(line);
             leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}"));
-            // What calls a test is no part of what it is about.
+            // The function that calls a test is no part of a finding's identity.
             leak.site.frames.push(Frame {
                 function: Some(format!("train::{test}")),
                 owner: Owner::User,

@@ -232,8 +232,8 @@ impl Run {
         }
     }
 
-    /// Removes the second record of an isolated test that ended its process: its own file says that it
-    /// began, and the parent process's file says how it ended.
+    /// Removes the second record of an isolated test that ended its process: its own file says that
+    /// it began, and the parent process's file says how it ended.
     fn forget_duplicate_aborts(&mut self) {
         let reported: Vec<_> = self
             .reports()
@@ -317,7 +317,7 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report
 }
 
-/// `chosen`, or the newest run of this workspace if that is empty.
+/// `chosen`, or the newest run of this workspace if `chosen` is empty.
 pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());

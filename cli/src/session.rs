@@ -32,11 +32,11 @@ pub(crate) struct Session {
 
 impl Session {
     /// A new run of the subcommand `kind`, whose directory will be in `runs`. Its name is `name`,
-    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. `peaks`: its checks
-    /// report the contents of each peak.
+    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With `peaks`, its
+    /// checks report the contents of each peak.
     pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>, peaks: bool) -> Outcome<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
-        // A run inside another one, such as in a test, is not that run.
+        // A run that is started inside another one, such as by a test, is a separate run.
         let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
         let variable = if is_outer { String::new() } else { variable };
         let name = match name.unwrap_or(&variable) {
@@ -65,7 +65,7 @@ impl Session {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
             .env(OUTER, &self.name)
-            // Set even for cargo, which may have been told to build in another directory.
+            // This is set even for cargo, which may have been told to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {
             command.env("GPU_LEAK_CHECK_PEAKS", "true");
@@ -74,7 +74,7 @@ impl Session {
         Ok(code_of(launch::run(command, not_started)?))
     }
 
-    /// The records that the processes of this run wrote; none if no process had a check.
+    /// The records that the processes of this run wrote; `None` if no process had a check.
     pub(crate) fn read(&self) -> Outcome<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {

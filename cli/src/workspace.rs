@@ -55,7 +55,7 @@ pub(crate) fn new_run_name(kind: &str) -> String {
     format!("{kind}-{seconds}-{}", process::id())
 }
 
-/// A variable of the environment; none if it is empty.
+/// A variable of the environment; `None` if it is empty.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }

@@ -48,7 +48,8 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
     assert!(again.stderr.contains("nothing to add"), "{again:?}");
 }
 
-/// The bounds are those of one test: neither more in the same test nor the same in another one passes.
+/// The bounds apply to one test: a larger leak in the same test fails, and so does the same leak in
+/// another test.
 #[test]
 fn more_of_what_is_allowed_fails() {
     let base = tempfile::tempdir().expect("a directory");
@@ -77,7 +78,7 @@ fn more_of_what_is_allowed_fails() {
     let both = ["keeps_as_many_as_told", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    // The line to change is printed, and no second entry, which would never decide.
+    // The line to change is printed, and no second entry, which would never take effect.
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [
@@ -86,7 +87,7 @@ fn more_of_what_is_allowed_fails() {
     ] {
         assert!(shown.stderr.contains(change), "{shown:?}");
     }
-    // Its reason stays, so that no other is needed.
+    // The entry keeps its reason, so no other reason is needed.
     let raised = allow(&doubled, &["--write"]);
     assert_eq!(raised.code, Some(0), "{raised:?}");
     let text = fs::read_to_string(&config).expect("the file");
@@ -135,7 +136,7 @@ fn the_bounds_of_an_entry_by_hand_are_raised_too() {
     assert_eq!(text.matches("[[allow]]").count(), 1, "{text}");
 }
 
-/// Pasted as it is printed, an entry must not look complete.
+/// An entry that is pasted as it was printed must not look complete.
 #[test]
 fn a_printed_entry_has_a_place_for_its_reason() {
     let base = tempfile::tempdir().expect("a directory");

@@ -39,7 +39,7 @@ fn is_required() -> bool {
 }
 
 impl Chromium {
-    /// None if Chromium is not installed and not required.
+    /// `None` if Chromium is not installed and not required.
     #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {

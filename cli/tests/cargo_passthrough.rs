@@ -1,5 +1,5 @@
-//! `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo: it records its
-//! arguments and runs one of the planted tests.
+//! `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo: it
+//! records its arguments and runs one of the planted tests.
 #![cfg(unix)]
 
 use std::env;
@@ -95,12 +95,12 @@ fn without_a_check_a_success_of_cargo_is_none_of_the_command() {
     ] {
         assert_eq!(told_of("", words, plain).code, Some(3), "{words:?}");
     }
-    // `--every-test` is no advice to who has asked for it.
+    // A user who has passed `--every-test` must not be advised to pass it.
     let every = told_of("", &["test", "--every-test"], plain);
     assert_eq!(every.code, Some(3), "{every:?}");
     assert!(every.stderr.contains("Check the filters"), "{every:?}");
     assert!(!every.stderr.contains("--every-test"), "{every:?}");
-    // It is asked for.
+    // The settings request that nothing is checked.
     for variable in [
         ("GPU_LEAK_CHECK", "off"),
         ("GPU_LEAK_CHECK_WITHOUT_GPU", "skip"),
@@ -184,7 +184,7 @@ fn the_file_can_make_every_run_strict() {
     );
 }
 
-/// `every_test` in the file is what the option is.
+/// `every_test` in the file has the same effect as the option.
 #[test]
 fn the_file_can_watch_every_test() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -196,7 +196,7 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
-/// Tests without the attribute would pass unseen.
+/// Otherwise tests without the attribute would pass unnoticed.
 #[test]
 fn nextest_refuses_what_it_cannot_watch() {
     let directory = tempfile::tempdir().expect("a directory");

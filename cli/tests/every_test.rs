@@ -81,7 +81,8 @@ fn keeps_a_static() {
     TABLE.get_or_init(|| Buffer::new(64));
 }
 
-/// An allocator has the address of each live block, as in a list of what it gave out.
+/// An allocator keeps the address of each live block, as in a list of the blocks that it handed
+/// out.
 #[ignore = "planted"]
 #[test]
 fn forgets_what_the_table_of_its_allocator_has() {
@@ -90,7 +91,7 @@ fn forgets_what_the_table_of_its_allocator_has() {
     LIVE.lock().expect("no test panics with it").push(address);
 }
 
-/// The arena's own static has its first address.
+/// The arena's own static contains the first address of the arena.
 #[ignore = "planted"]
 #[test]
 fn forgets_the_first_block_of_an_arena() {
@@ -126,12 +127,12 @@ fn runner_at(command: &Path, words: &[&str]) -> Told {
     runner_by(command, &this, words, |_| {})
 }
 
-/// The same in another environment.
+/// Like [`runner`], in another environment.
 fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
     runner_of(&env::current_exe().expect("this program"), words, prepare)
 }
 
-/// The same on another test program.
+/// Like [`runner_with`], on another test program.
 fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
     let command = Path::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"));
     runner_by(command, program, words, prepare)
@@ -179,7 +180,7 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
     assert!(told.stdout.contains(again), "{told:?}");
 }
 
-/// Nothing but the program's own copy of the harness hears them.
+/// Only the program's own copy of the harness receives their reports.
 #[test]
 fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
     let told = runner(&["an_allocator_reports", "--ignored"]);

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::browser::{Chromium, View};
 use crate::support::{checked, checked_in, file_of, gpu_leak};
 
-/// Writes the page of a run to a file beside it.
+/// Writes the page of a run to a file next to the run.
 fn page_of(run: &Path) -> PathBuf {
     let page = run.join("page.html");
     let options = ["--format=html".as_ref(), "--out".as_ref(), page.as_os_str()];
@@ -152,7 +152,8 @@ fn both_themes_are_open_to_every_reader_at_any_width() {
     assert_ne!(view.value(ground), light);
 }
 
-/// A narrow screen scrolls a table and breaks no name in it; what a reader needs to place a finding is there.
+/// On a narrow screen a table scrolls and no name in it is broken. The facts that a reader needs to
+/// place a finding are shown.
 #[test]
 fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_are_confirmed() {
     let Some(chromium) = Chromium::start() else {
@@ -216,7 +217,8 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
 }
 
-/// A click lists what was live at that call: as much as the curve says, which has another source.
+/// A click lists what was live at that call. The amount is the same as in the curve, which is drawn
+/// from other data.
 #[test]
 fn a_click_on_the_curve_lists_what_was_live_there() {
     let Some(chromium) = Chromium::start() else {
@@ -314,7 +316,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     assert_silent(&view);
 }
 
-/// The verdict with another line of its finding, so that it is another finding.
+/// The verdict with its finding moved to another line, so that it is another finding.
 fn at_another_line(verdict: &str, at: usize) -> String {
     let (before, frames) = verdict.split_once("\"frames\":").expect("a call site");
     let line = "planted.rs\",\"line\":";
@@ -385,7 +387,7 @@ fn ten_thousand_findings_are_all_there_and_found() {
     let text = fs::read_to_string(&page).expect("a page");
     assert_eq!(text.matches("<details class=\"finding\"").count(), 100);
     assert!(text.contains("Showing the first 100 of 10,000 findings."));
-    // Each has a line of some 400 bytes that says who holds it.
+    // Each finding has a line of some 400 bytes that says who holds it.
     assert!(text.len() < 17 * 1024 * 1024, "{} bytes", text.len());
     let Some(chromium) = Chromium::start() else {
         return;

@@ -35,7 +35,7 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
     );
 }
 
-/// The lines of the text add up to the peak, and the command asks its checks for them.
+/// The lines of the text add up to the peak, and the command requests them from its checks.
 #[test]
 fn what_made_a_peak_is_told_line_by_line() {
     let base = tempfile::tempdir().expect("a directory");
@@ -81,7 +81,7 @@ fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
         "{told:?}"
     );
     assert!(told.stdout.contains("1 not measured (no GPU)"), "{told:?}");
-    // What a reader on a laptop needs next.
+    // This is what a reader on a laptop needs next.
     let remedy = "GPU_LEAK_CHECK_WITHOUT_GPU=skip";
     assert!(told.stdout.contains(remedy), "{told:?}");
     let blind = checked(base.path(), "only-blind", &["sees_nothing"]);
@@ -168,7 +168,7 @@ fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     told(&mut report).code
 }
 
-/// So that a script can tell a leak from other failures.
+/// This lets a script distinguish a leak from other failures.
 #[test]
 fn the_exit_code_for_findings_can_be_chosen() {
     let base = tempfile::tempdir().expect("a directory");

@@ -136,7 +136,7 @@ fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
     assert_eq!(told.code, Some(1), "{told:?}");
 }
 
-/// Replaces the first `of` in the run file by `damage`.
+/// Replaces the first `of` in the run file with `damage`.
 fn damaged(run: &Path, of: &str, damage: &str) {
     let file = file_of(run);
     let text = fs::read_to_string(&file).expect("the file");
@@ -155,7 +155,8 @@ fn a_damaged_first_line_costs_no_verdict() {
     assert!(told.stdout.contains("has no header"), "{told:?}");
 }
 
-/// Files that earlier releases wrote. They never change; a release that adds to the format adds a file.
+/// Files that earlier releases wrote. They never change; a release that adds to the format adds a
+/// file.
 fn older() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
     let files = fs::read_dir(directory).expect("a directory").flatten();

@@ -66,7 +66,8 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
     );
 }
 
-/// Runs the self-test on the machine that the stand-in for the driver simulates, and returns its lines.
+/// Runs the self-test on the machine that the stand-in for the driver simulates, and returns its
+/// lines.
 #[cfg(target_os = "linux")]
 fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
     let told = told(command().args(["doctor", "--self-test"]).envs(fake.env()));
@@ -74,7 +75,7 @@ fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
     (told.code, lines.collect())
 }
 
-/// One leak of each kind is planted through the driver that is there, and found.
+/// One leak of each kind is planted through the available driver, and found.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_self_test_finds_each_kind_that_it_plants_and_says_what_it_could_not_try() {

@@ -1,5 +1,5 @@
-//! `--strict`: a suite made of every way in which something is not checked or does not apply cannot
-//! end green, and each of them is named.
+//! `--strict`: a suite that contains every way in which something is not checked or does not apply
+//! cannot pass, and each of these is named.
 #![cfg(unix)]
 
 use std::env;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Told, command, told};
 
-/// A script in place of cargo that runs each of the planted `tests` in a process of its own, passes
-/// over that one of them ended it, and succeeds, as if no test had failed.
+/// A script in place of cargo that runs each of the planted `tests` in a process of its own,
+/// ignores that one of them ended its process, and succeeds as if no test had failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -48,7 +48,7 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> Told {
     told(&mut command)
 }
 
-/// The sentences about what is denied, in the order of the alphabet.
+/// The sentences about what is denied, in alphabetical order.
 fn denied(told: &Told) -> Vec<&str> {
     let lines = told.stderr.lines();
     let mut denied: Vec<_> = lines
@@ -84,14 +84,14 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
     }
     let chosen = tested(&BLIND, "", &["--strict", "--error-exitcode=23"]);
     assert_eq!(chosen.code, Some(23), "{chosen:?}");
-    // What cannot be known of an incomplete run is said, too.
+    // A note says what cannot be known about an incomplete run.
     let in_file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
     let incomplete = tested(&BLIND, in_file, &["--strict"]);
     let note = "note: unused entries of ";
     assert!(incomplete.stderr.contains(note), "{incomplete:?}");
 }
 
-/// Without it, only what ended its process fails.
+/// Without `--strict`, only the test that ended its process fails.
 #[test]
 fn each_of_them_alone_passes_unless_strict_is_asked_for() {
     for (test, code) in BLIND.into_iter().zip([1, 1, 3, 1, 0]) {
@@ -128,7 +128,8 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     );
 }
 
-/// Where it fails nothing it is noted, unless the run is a part of the suite, in which it proves nothing.
+/// Without `--strict`, an entry that matches nothing is noted, unless the run is only a part of the
+/// suite, which proves nothing.
 #[test]
 fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";

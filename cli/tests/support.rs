@@ -1,5 +1,5 @@
-//! Runs of this program with the [`planted`](super::planted) tests, which real checks judge on the embedded
-//! device; and the built command.
+//! Runs of this program with the [`planted`](super::planted) tests, which real checks judge on the
+//! embedded device; and the built command.
 
 use std::env;
 use std::fs;
@@ -15,7 +15,7 @@ pub(crate) fn checked(base: &Path, run: &str, tests: &[&str]) -> PathBuf {
     checked_with(base, run, tests, None)
 }
 
-/// The same with a configuration file.
+/// Like [`checked`], with a configuration file.
 pub(crate) fn checked_with(
     base: &Path,
     run: &str,
@@ -25,7 +25,7 @@ pub(crate) fn checked_with(
     checked_in(base, run, tests, config, &[])
 }
 
-/// The same in another environment.
+/// Like [`checked_with`], in another environment.
 pub(crate) fn checked_in(
     base: &Path,
     run: &str,
@@ -53,7 +53,8 @@ pub(crate) fn checked_in(
     directory
 }
 
-/// A process that runs the planted `test`, to be started with the caller's standard input and output.
+/// A process that runs the planted `test`, to be started with the caller's standard input and
+/// output.
 pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     let mut command = clean(Command::new(env::current_exe().expect("this program")));
     command
@@ -64,8 +65,8 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     command
 }
 
-/// A script in place of cargo that builds nothing: its `test` runs this program with the arguments after
-/// `--`. Everything else is passed to the real cargo.
+/// A script in place of cargo that builds nothing: its `test` runs this program with the arguments
+/// after `--`. Everything else is passed to the real cargo.
 #[cfg(unix)]
 pub(crate) fn cargo_that_runs_this_program(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
@@ -104,7 +105,7 @@ pub(crate) struct Told {
 pub(crate) fn command() -> Command {
     let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
     command.arg("gpu-leak");
-    // So that it does not write to the user's own cache.
+    // The command must not write to the user's own cache.
     command.env("XDG_CACHE_HOME", env!("CARGO_TARGET_TMPDIR"));
     command
 }

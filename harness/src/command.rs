@@ -36,8 +36,8 @@ pub struct Contents {
     pub hooks: bool,
 }
 
-/// Returns the features that the program at `path` contains, by its ELF notes; none if it cannot be
-/// read.
+/// Returns the features that the program at `path` contains, as its ELF notes show; none if it
+/// cannot be read.
 #[cfg(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")
@@ -57,7 +57,7 @@ pub fn contents(path: &Path) -> Contents {
     }
 }
 
-/// Nothing is known of programs of other systems.
+/// Nothing is known about programs of other systems.
 #[cfg(not(all(
     target_os = "linux",
     any(target_arch = "x86_64", target_arch = "aarch64")

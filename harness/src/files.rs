@@ -14,8 +14,8 @@ pub(crate) fn through_no_link() -> OpenOptions {
 }
 
 /// Returns `directory` and its ancestors, up to the first one in which users other than the owner
-/// and the system can create files. A file in `/tmp` may belong to anyone, even for someone who
-/// works in a directory inside it.
+/// and the system can create files. A file in `/tmp` may belong to anyone, even if the user works
+/// in a directory inside `/tmp`.
 pub(crate) fn own_ancestors(directory: &Path) -> impl Iterator<Item = &Path> {
     let innermost = Access::of(directory);
     let mut around = directory.ancestors();

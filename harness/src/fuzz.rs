@@ -5,7 +5,8 @@ pub use crate::check::fuzz::recording;
 pub use crate::config::fuzz::{config, variables};
 pub use crate::report::fuzz::{patterns, run_file, sites};
 
-/// Input: sizes and durations. A valid one can be written again and gives the same value.
+/// Input: sizes and durations. A valid one can be formatted again, and the result has the same
+/// value.
 ///
 /// # Panics
 ///

@@ -45,7 +45,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the settings for the preloaded library, or `None` if it is not to watch this process.
+    /// Returns the settings for the preloaded library, or `None` if it is not to watch this
+    /// process.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let settings = Self::read()?;
@@ -53,8 +54,8 @@ impl Settings {
         (is_meant && !settings.is_contained()).then_some(settings)
     }
 
-    /// Returns the settings for the copy of this library that the program itself contains, or `None`
-    /// if it is not to watch this process.
+    /// Returns the settings for the copy of this library that the program itself contains, or
+    /// `None` if it is not to watch this process.
     pub(crate) fn of_this_program() -> Option<Self> {
         Self::read().filter(Self::is_contained)
     }

@@ -43,7 +43,7 @@ pub use check::{
     gpu_available, max_memory_allocated, memory_allocated, memory_reserved, memory_summary, run,
     settle_with, snapshot,
 };
-// For the tests' own code; the code under test names `gpu_leak_hooks` itself.
+// These are for the tests' own code; the code under test uses `gpu_leak_hooks` directly.
 pub use gpu_leak_hooks::{allow, hand_over};
 pub use ledger::Place;
 pub use options::OnLeak;
@@ -97,8 +97,8 @@ macro_rules! main {
 /// Runs a function once, before the first check of the process.
 ///
 /// Resources that a suite creates once and keeps (a device, a library's handle, a plan cache) would
-/// be reported as `first-use` by whichever test runs first. Created in a warm-up, they exist before
-/// every test.
+/// be reported as `first-use` by whichever test runs first. If they are created in a warm-up, they
+/// exist before every test.
 ///
 /// ```
 /// #[gpu_leak_check::warmup]

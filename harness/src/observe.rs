@@ -41,8 +41,8 @@ static BEFORE: OnceLock<fn(u64)> = OnceLock::new();
 /// The source directories of every allocator that has reported.
 static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. The same
-/// as `gpu_leak_hooks::Source`, for code that can name this crate.
+/// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
+/// same as `gpu_leak_hooks::Source`, for code that can use this crate.
 ///
 /// An address identifies one live block, whatever its place. If different places can have equal
 /// addresses, use [`PlacedSource`].
@@ -53,8 +53,9 @@ impl Source {
     /// Creates a source for the allocator called `name`.
     ///
     /// `own_sources` are parts of the paths of the allocator's own source files (`my-pool/src/`). A
-    /// report points at the first line outside them, which is in the allocator's user. It can be
-    /// empty for an allocator from a registry, whose files are skipped anyway.
+    /// report points at the first line outside these files, which is in the code that uses the
+    /// allocator. The list can be empty for an allocator from a registry, whose files are skipped
+    /// anyway.
     #[must_use]
     pub const fn new(name: &'static str, own_sources: &'static [&'static str]) -> Self {
         Self(gpu_leak_hooks::Source::new(name, own_sources))
@@ -251,9 +252,9 @@ pub(crate) fn listen() {
     LISTENING.store(true, Ordering::Relaxed);
 }
 
-/// Calls `before` with the address before each report of an allocation. It must be quick after the
-/// first one, and must not report anything itself. Only the first function that is set takes
-/// effect.
+/// Calls `before` with the address before each report of an allocation. `before` must be quick
+/// after its first call, and must not report anything itself. Only the first function that is set
+/// takes effect.
 pub(crate) fn before_each_allocation(before: fn(u64)) {
     let _ = BEFORE.set(before);
 }

@@ -41,7 +41,7 @@ macro_rules! define {
                 allow: &[],
             };
 
-            /// Fills the unset options from `other`. The `allow` entries are not merged.
+            /// Takes the options that are not set from `other`. The `allow` entries are not merged.
             #[must_use]
             pub(crate) fn or(&self, other: Self) -> Self {
                 Self {

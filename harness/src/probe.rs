@@ -60,7 +60,8 @@ pub trait Probe: Sync {
     /// Returns the allocator's name: that of its [`Source`](crate::observe::Source), if it has one.
     ///
     /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `bfc`,
-    /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless it has a probe.
+    /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that
+    /// allocator has a probe.
     fn name(&self) -> &'static str;
 
     /// Returns the places where the allocator holds anything at present.
@@ -76,8 +77,8 @@ pub trait Probe: Sync {
     /// its reserved memory, not as leaks of the driver's layer.
     ///
     /// Return an empty list if the allocator does not expose them. The segments of cubecl, c10, RMM
-    /// and a few others are recognised by their functions, so a probe with one of those names needs
-    /// none.
+    /// and a few others are recognised by their functions, so a probe with one of those names does
+    /// not need to return any.
     fn segments(&self, place: Place) -> Vec<Segment>;
 
     /// Returns unused cached memory at `place` to the layer below.

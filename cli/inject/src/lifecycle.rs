@@ -37,8 +37,8 @@ static CONSTRUCTOR: extern "C" fn() = on_load;
 static DESTRUCTOR: extern "C" fn() = on_unload;
 
 unsafe extern "C" {
-    /// From the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api): a handler
-    /// with a null library does not run with the destructors of a library.
+    /// From the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api):
+    /// a handler with a null library does not run with the destructors of a library.
     fn __cxa_atexit(
         handler: extern "C" fn(*mut c_void),
         argument: *mut c_void,
@@ -57,8 +57,8 @@ fn attach() {
     let Some(settings) = Settings::of_this_process() else {
         return;
     };
-    // Before attaching, since the first calls to the driver follow immediately. A Python that is loaded
-    // later is not read.
+    // This comes before attaching, since the first calls to the driver follow immediately. A Python
+    // that is loaded later is not read.
     let python = gpu_leak_python::install();
     if let Some(attached) = __inject::attach(&settings) {
         match python {
@@ -66,7 +66,8 @@ fn attach() {
             Ok(None) => {}
             Err(unsupported) => attached.note(unsupported.to_string()),
         }
-        // An error means that it is set already: a program may initialise the driver more than once.
+        // An error means that it is set already: a program may initialise the driver more than
+        // once.
         let _ = ATTACHED.set(attached);
         watcher::start(attached, &settings);
     }
@@ -75,7 +76,7 @@ fn attach() {
 /// Runs when Python begins to shut down, after the program's own exit handlers.
 fn python_ends() {
     if let Some(attached) = ATTACHED.get() {
-        // As at the exit of the process, below.
+        // The same applies as at the exit of the process, below.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.interpreter_ends()));
     }
 }
@@ -90,7 +91,8 @@ extern "C" fn on_unload() {
 
 extern "C" fn on_exit(_: *mut c_void) {
     if let Some(attached) = ATTACHED.get() {
-        // An error means that the harness has panicked. The program still exits, and its snapshots remain.
+        // An error means that the harness has panicked. The program still exits, and its snapshots
+        // remain.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.finish()));
     }
 }

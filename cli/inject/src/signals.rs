@@ -1,8 +1,8 @@
-//! Signals, without interfering with the program: only signals with the default action are taken over,
-//! and a handler that the program installs later replaces ours.
+//! Signals, without interfering with the program: only signals with the default action are taken
+//! over, and a handler that the program installs later replaces ours.
 //!
-//! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would also
-//! work, but only until a program closes all files that it did not open.
+//! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would
+//! also work, but only until a program closes all files that it did not open.
 
 #![expect(unsafe_code, reason = "calls C functions for signals and semaphores")]
 
@@ -87,7 +87,8 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
     // SAFETY: all zeros is a valid action: no flags, an empty mask, the default.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
-    // Interrupted calls are restarted, and a program with small stacks may have set one up for signals.
+    // Interrupted calls are restarted, and a program with small stacks may have set up a separate
+    // stack for signals.
     action.sa_flags = libc::SA_RESTART | libc::SA_ONSTACK;
     // SAFETY: `action` is complete, and the handler is `on_signal`, which does nothing that a
     // handler may not do.
@@ -97,7 +98,7 @@ fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
 extern "C" fn on_signal(signal: c_int) {
     let bit = 1_u64 << signal;
     let ends = ENDS.load(Ordering::Relaxed) & bit != 0;
-    // A forked child has no watcher; and a second signal means that the user does not want to wait.
+    // A forked child has no watcher, and a second signal means that the user does not want to wait.
     let is_ours = PROCESS.load(Ordering::Acquire) == std::process::id();
     if ends && (!is_ours || ENDING_NOW.swap(true, Ordering::Relaxed)) {
         do_as_default(signal);
@@ -111,14 +112,15 @@ extern "C" fn on_signal(signal: c_int) {
     }
 }
 
-/// Ends the process with the signal, as it would have ended without the handler, so that the parent sees the same status.
+/// Ends the process with the signal, as it would have ended without the handler, so that the parent
+/// sees the same status.
 pub(crate) fn do_as_default(signal: c_int) {
     set(signal, libc::SIG_DFL);
     // SAFETY: sends this process a signal, and reads no memory.
     unsafe { libc::kill(libc::getpid(), signal) };
 }
 
-/// Waits for a signal until `deadline`; none if there was none.
+/// Waits for a signal until `deadline`. Returns `None` if there was none.
 pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     loop {
         if let Some(received) = next_received() {

@@ -1,6 +1,7 @@
-//! The driver's functions that the harness has wrappers for, as names and as symbols of this library. A
-//! look-up of one of the names loads the harness. A library that is linked to the driver and opened after
-//! the program has started is bound to the symbols, and through them to the harness's wrappers.
+//! The driver's functions that the harness has wrappers for, as names and as symbols of this
+//! library. A look-up of one of the names loads the harness. A library that is linked to the driver
+//! and opened after the program has started is bound to the symbols, and through them to the
+//! harness's wrappers.
 
 use std::ffi::CStr;
 
@@ -20,7 +21,7 @@ macro_rules! functions {
     };
 }
 
-// The functions of each type of object begin on a new line, so that a new name moves few others.
+// The functions of each type of object begin on a new line, so that a new name changes few lines.
 functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
     cuArray3DCreate cuArray3DCreate_v2 cuArrayCreate cuArrayCreate_v2 cuArrayDestroy
         cuMipmappedArrayCreate cuMipmappedArrayDestroy
@@ -64,7 +65,7 @@ functions!(CUDA, CUDA_NAMES of c"libcuda.so.1":
         cuUserObjectRetain
 );
 
-// Those that Vulkan's loader exports. A program gets all others from them.
+// The functions that Vulkan's loader exports. A program gets all others through these.
 functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
     vkAllocateCommandBuffers vkAllocateDescriptorSets vkAllocateMemory vkBindBufferMemory
     vkBindBufferMemory2 vkBindImageMemory vkBindImageMemory2 vkCreateBuffer vkCreateBufferView

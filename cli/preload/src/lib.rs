@@ -1,4 +1,5 @@
-//! The library that is preloaded (`LD_PRELOAD`) into an unmodified program and all of its child processes.
+//! The library that is preloaded (`LD_PRELOAD`) into an unmodified program and all of its child
+//! processes.
 //!
 //! Most of these are shells and compilers, which never use a GPU driver. So this library is small:
 //! it only contains the names of the driver's functions. When one of them is looked up or called,

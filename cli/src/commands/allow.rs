@@ -1,5 +1,6 @@
-//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each is about
-//! one call site, and its limits are what the call site leaves today, so that anything more fails.
+//! `cargo gpu-leak allow`: entries of the configuration file for the leaks of a run. Each entry is
+//! about one call site, and its limits are the amounts that the call site leaves today, so that
+//! anything more fails.
 
 mod configuration;
 mod diff;

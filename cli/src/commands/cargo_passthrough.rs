@@ -73,7 +73,8 @@ fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
     Ok(Exit::Unmeasured)
 }
 
-/// Whether cargo's arguments select packages, programs or tests, so that this is a part of the suite.
+/// Whether cargo's arguments select packages, programs or tests, so that this is a part of the
+/// suite.
 fn selects_tests(cargos: &[OsString]) -> bool {
     /// Options that change how the suite is built, run or shown, or that add to the report. `run`
     /// is the subcommand of nextest.
@@ -100,7 +101,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// The same, with a value, which may be the next word.
+    /// Such options with a value, which may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

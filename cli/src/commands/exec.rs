@@ -1,5 +1,5 @@
-//! `cargo gpu-leak exec`: an unmodified program, watched from its first call to the CUDA driver to its
-//! end.
+//! `cargo gpu-leak exec`: an unmodified program, watched from its first call to the CUDA driver to
+//! its end.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -129,8 +129,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     )
 }
 
-/// The notes of all reports and what to do about their findings, each once: processes of one program
-/// repeat each other.
+/// The notes of all reports and what to do about their findings, each once: processes of one
+/// program repeat each other.
 fn hints(run: &Run) -> Vec<String> {
     let notes = run.reports().flat_map(|report| &report.notes);
     let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));

@@ -7,7 +7,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::explanations::{self, DRIVER_ERRORS, EXPLANATIONS, Explanation};
 use crate::output::{print, width_of_stdout, wrapped};
 
-/// The least similarity of a term that is suggested for an unknown one.
+/// The minimum similarity of a term that is suggested for an unknown one.
 const SIMILAR: f64 = 0.75;
 
 pub(crate) fn run(asked: &Explain) -> Outcome<Exit> {
@@ -79,7 +79,7 @@ mod tests {
     use super::{DRIVER_ERRORS, EXPLANATIONS, Explanation, all, one};
     use crate::render::sample;
 
-    /// The page of the book that has all explanations.
+    /// The page of the book that contains all explanations.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
 
     /// If it is set, the page is written.
@@ -138,7 +138,8 @@ mod tests {
         page
     }
 
-    /// `text` with attributes and the names of tables as code, which a terminal shows as they are.
+    /// `text` with attributes and the names of tables marked as code. A terminal shows them
+    /// unmarked.
     fn with_code(text: &str) -> String {
         let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");
         let mut page = String::new();
@@ -266,7 +267,7 @@ mod tests {
         for (_, word) in super::super::diff::STATUSES {
             assert!(one(word, 80).is_ok(), "{word}");
         }
-        // What a report of everything has.
+        // The labels in a report that contains every kind of result.
         let run = sample::mixed();
         let findings = run.reports().flat_map(|report| &report.findings);
         for (label, _) in findings.flat_map(|finding| details(finding, "")) {

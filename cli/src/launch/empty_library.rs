@@ -1,5 +1,5 @@
-//! An empty 32-bit shared library, which 32-bit programs load in place of the one that watches. Their
-//! loader would print an error for a library that it cannot load.
+//! An empty 32-bit shared library, which 32-bit programs load in place of the one that watches.
+//! Their loader would print an error for a library that it cannot load.
 
 /// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;
@@ -29,8 +29,8 @@ pub(super) fn bytes() -> Vec<u8> {
     // The header; half-words are written in pairs.
     words(&[I386 << 16 | DYN, 1, 0, HEADER, 0, 0]);
     words(&[SEGMENT << 16 | HEADER, 40 << 16 | 3, 0]);
-    // One segment with everything. It is writable because the loader replaces offsets in the dynamic
-    // section with addresses.
+    // One segment with everything. It is writable because the loader replaces offsets in the
+    // dynamic section with addresses.
     words(&[1, 0, 0, 0, END, END, READ_WRITE, 0x1000]);
     let dynamic = [DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC_SIZE, DYNAMIC_SIZE];
     words(&[2]);

@@ -38,8 +38,8 @@ impl Signals {
     }
 }
 
-/// The process ID of a running child. It is removed before the child is reaped, since the system may
-/// give the ID to another process from then on.
+/// The process ID of a running child. It is removed before the child is reaped, since the system
+/// may give the ID to another process from then on.
 #[derive(Clone, Debug)]
 struct Recipient(Arc<Mutex<Option<Pid>>>);
 
@@ -65,7 +65,8 @@ impl Recipient {
     fn wait(&self, mut child: Child) -> io::Result<ExitStatus> {
         let pid = *self.pid();
         if let Some(pid) = pid {
-            // With `NOWAIT` the ended child keeps its process ID, until `Child::wait` below reaps it.
+            // With `NOWAIT` the ended child keeps its process ID, until `Child::wait` below reaps
+            // it.
             let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             // An error is reported by `Child::wait`, which fails in the same way.
             let _: Result<_, Errno> = retry_on_intr(|| waitid(WaitId::Pid(pid), end));

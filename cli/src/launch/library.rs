@@ -1,5 +1,5 @@
-//! The libraries that are loaded into unmodified programs. The command contains them as bytes and writes
-//! them to a directory where the programs' loaders find them.
+//! The libraries that are loaded into unmodified programs. The command contains them as bytes and
+//! writes them to a directory where the programs' loaders find them.
 //!
 //! A preloaded library is inherited by all child processes. So its path contains `$LIB`, which each
 //! loader replaces with the name of its own library directory: 64-bit programs find the library
@@ -21,11 +21,11 @@ use tempfile::Builder;
 use super::{PRELOAD, empty_library};
 use crate::exit::{Failure, Outcome};
 
-/// Both are empty on systems where they cannot be preloaded: see `build.rs`.
+/// Both libraries are empty on systems where they cannot be preloaded: see `build.rs`.
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of their directory; a hash of their bytes follows.
+/// The beginning of the name of the libraries' directory; a hash of their bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -64,7 +64,7 @@ pub(super) fn path() -> Outcome<PathBuf> {
     })
 }
 
-/// The value of `$LIB` for the loader of this program, by the directory of its C library.
+/// The value of `$LIB` for the loader of this program, derived from the directory of its C library.
 fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));

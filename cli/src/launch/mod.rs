@@ -1,4 +1,5 @@
-//! Starting programs: with signals forwarded to them, and with the library that watches them preloaded.
+//! Starting programs: with signals forwarded to them, and with the library that watches them
+//! preloaded.
 
 #[cfg(unix)]
 mod empty_library;

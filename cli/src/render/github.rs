@@ -1,6 +1,7 @@
 //! Annotations in GitHub's workflows, as [workflow commands][1] on standard output.
 //!
-//! GitHub shows [10 errors and 10 warnings of a step][2]; the others are counted in a line of the log.
+//! GitHub shows [10 errors and 10 warnings of a step][2]; the others are counted in a line of the
+//! log.
 //!
 //! [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
 //! [2]: https://docs.github.com/en/rest/checks/runs

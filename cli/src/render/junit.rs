@@ -1,9 +1,10 @@
-//! JUnit, as CI systems read it: a suite for each program and a case for each check, with the earlier
-//! attempts of a retried test.
+//! JUnit, as CI systems read it: a suite for each program and a case for each check, with the
+//! earlier attempts of a retried test.
 //!
-//! It keeps to [Jenkins' schema][1], the strictest of those that CI systems validate: no properties of a
-//! case, and no count of skipped cases at the root. So the figures of all cases are properties of their
-//! suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in bytes or a number of handles.
+//! It keeps to [Jenkins' schema][1], the strictest of those that CI systems validate: no properties
+//! of a case, and no count of skipped cases at the root. So the figures of all cases are properties
+//! of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in bytes or a number
+//! of handles.
 //!
 //! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
@@ -43,7 +44,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8
     }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
-    // The first one is the root's.
+    // The first attribute of this name is that of the root.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
     Ok(text.replacen(&skipped, "", 1).into_bytes())
 }

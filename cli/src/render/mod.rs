@@ -1,9 +1,9 @@
 //! The formats of the report, a file for each. All of them read the same [`Overview`].
 //!
 //! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return
-//! text whose control characters are escaped already; the fields themselves do not: a format passes
-//! names of tests, files, functions, layers and libraries, fingerprints, reasons and problems
-//! through `report::escape`, and then applies the escaping of its own syntax.
+//! text whose control characters are already escaped. The fields themselves are not escaped: a
+//! format passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
+//! problems through `report::escape`, and then applies the escaping of its own syntax.
 
 mod csv;
 mod flamegraph;
@@ -93,8 +93,8 @@ fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), group.finding.what())
 }
 
-/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if the
-/// body could not be run a second time.
+/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if
+/// the body could not be run a second time.
 fn kind(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let name = finding.kind.name();

@@ -1,11 +1,11 @@
 //! A memory snapshot as PyTorch's tools read it: [memory_viz][1] and `python -m
 //! torch.cuda._memory_viz`. For a recording it contains everything that was live at the end, at its
-//! addresses, and every earlier allocation and free. Run files contain no addresses: for them it
-//! has the findings, at made-up addresses.
+//! addresses, and every earlier allocation and free. Run files contain no addresses: for them the
+//! snapshot contains the findings, at made-up addresses.
 //!
 //! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are the
-//! parts of it that an allocator has handed out. Devices have CUDA's numbers; other devices, and
-//! the host, come after the last of these.
+//! parts of it that an allocator has handed out. CUDA devices keep their numbers; other devices and
+//! the host come after the last of these.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -275,8 +275,8 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     }
 }
 
-/// The segment of an allocation from the outermost layer, with the blocks that were handed out of it and
-/// the gaps between them.
+/// The segment of an allocation from the outermost layer, with the blocks that were handed out of
+/// it and the gaps between them.
 fn recorded_segment<'a>(
     outer: &'a Taken,
     mut inside: Vec<&'a Taken>,

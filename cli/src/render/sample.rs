@@ -28,8 +28,8 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
     }
 }
 
-/// Two tests with the same leak, one with a finding of another kind, and one each that was not measured,
-/// is clean and was aborted.
+/// Two tests with the same leak, one with a finding of another kind, and one each that was not
+/// measured, is clean and was aborted.
 pub(crate) fn mixed() -> Run {
     let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);

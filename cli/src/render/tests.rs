@@ -174,7 +174,7 @@ fn findings_that_are_only_warned_of_are_marked_and_fail_nothing() {
             Format::Csv => &[",warn\n"],
             Format::Html => &["warned only"],
             Format::Junit => &["the test still passes"],
-            // They show what is held, whatever that means for a test.
+            // These formats show what is held, whatever that means for a test.
             Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
         };
         let shown = shown(&run, *format, 100);

@@ -17,7 +17,8 @@ fn findings(ran: &Ran) -> Vec<Finding> {
     report.findings.clone()
 }
 
-/// With `--peaks`, what was live at the peak is told by line, and adds up to it.
+/// With `--peaks`, the memory that was live at the peak is reported line by line, and the lines add
+/// up to the peak.
 #[test]
 fn what_made_the_peak_of_a_program_is_told() {
     let plain = ran(&Fake::new(), &[], "one");

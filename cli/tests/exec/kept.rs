@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::{Ran, program, ran_with};
 use crate::support::{command, told};
 
-/// For each entry of the list, in order: a library that it is about, the function of it that
-/// makes something, and the driver's function that this calls.
+/// For each entry of the list, in order: a library that the entry is about, a function of that
+/// library that creates something, and the driver's function that it calls.
 const LIBRARIES: [(&str, &str, &str); 34] = [
     ("libc10_cuda.so", "raw_alloc", MEMORY),
     (

@@ -19,7 +19,7 @@ fn a_program_without_cuda_is_told_so_and_not_called_clean() {
     assert!(ran.told.stderr.contains(said), "{:?}", ran.told);
 }
 
-/// The library that is preloaded defines the driver's functions, also where there is no driver.
+/// The preloaded library defines the driver's functions even where there is no driver.
 #[test]
 fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
     let ran = ran(&Fake::new(), &[], "asks-for-a-driver");
@@ -27,7 +27,7 @@ fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
 }
 
-/// A report that was asked for is written even then.
+/// A report that was requested is written even without a driver.
 #[test]
 fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
@@ -119,7 +119,7 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
         let mut command = command();
         command.current_dir(directory.path()).args(words);
         command.envs(fake.env()).env_remove("GPU_LEAK_CHECK_OUTPUT");
-        // cargo, which runs this test, has set it to that of its own workspace.
+        // cargo, which runs this test, has set the variable to a directory of this workspace.
         told(command.env_remove("CARGO_MANIFEST_DIR"))
     };
     let words = |words: &[&'static str]| {

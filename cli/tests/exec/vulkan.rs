@@ -9,7 +9,8 @@ use gpu_leak_tests::skipped;
 
 use super::ran_with;
 
-/// Builds the program and compares what it leaves: one of each, the fence with its line.
+/// Builds the program and compares what it leaves: one object of each kind, and the fence with its
+/// line.
 fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");
@@ -63,7 +64,7 @@ fn what_a_program_leaves_that_is_linked_to_vulkan_is_told_with_its_line() {
     is_found("cc", "tests/exec/vulkan.c", &flags, &LEFT);
 }
 
-/// Whether a header of C is there. If not, says so.
+/// Whether a C header is installed. If not, prints a note.
 fn has_header(name: &str) -> bool {
     let is_there = Path::new("/usr/include").join(name).exists();
     if !is_there {

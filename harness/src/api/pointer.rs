@@ -15,7 +15,7 @@ pub(super) type Out<T = u64> = Pointer<T>;
 pub(super) type In<T> = Pointer<T>;
 
 impl<T> Pointer<T> {
-    /// The same address, as that of another type.
+    /// The same address, as a pointer to another type.
     pub(super) fn cast<U>(self) -> Pointer<U> {
         Pointer(self.0.cast())
     }

@@ -1,5 +1,5 @@
-//! What the wrappers of all tables share: whether and how they report calls, and that a panic of the
-//! harness reaches neither the program nor the driver.
+//! What the wrappers of all tables share: whether and how they report calls, and that a panic of
+//! the harness reaches neither the program nor the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -41,12 +41,12 @@ fn unbroken(work: impl FnOnce()) -> bool {
     outcome.is_ok()
 }
 
-/// Makes the program's call with `forward` and reports it: that it is about to be made with `began`,
-/// and its result with `ended`. What the end needs from the beginning is a `Begun` in this stack
-/// frame, filled in place, because moving it would cost more than filling it.
+/// Makes the program's call with `forward` and reports it: `began` reports that it is about to be
+/// made, `ended` its result. The data that the end needs from the beginning is a `Begun` in this
+/// stack frame, filled in place, because moving it would cost more than filling it.
 ///
-/// `is_one_call`: whether calls that a driver makes meanwhile are part of the program's call.
-// Also in a debug build, where every stack would have one more frame.
+/// `is_one_call` tells whether calls that a driver makes meanwhile are part of the program's call.
+// Inlined also in a debug build, where every stack would otherwise have one more frame.
 #[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(
     forward: &mut dyn FnMut() -> Answer,
@@ -81,7 +81,8 @@ pub fn before_initialisation(first: fn()) {
     let _ = BEFORE.set(first);
 }
 
-/// Records that the program is about to initialise a driver, which each library in it may do again.
+/// Records that the program is about to initialise a driver. Each library in the program may do so
+/// again.
 pub(super) fn initialises() {
     static IS_DONE: AtomicBool = AtomicBool::new(false);
 
@@ -92,7 +93,7 @@ pub(super) fn initialises() {
     }
 }
 
-/// The name of a function as the C library has it.
+/// The name of a function as a C string.
 macro_rules! name {
     ($name:ident) => {
         match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
@@ -114,7 +115,7 @@ macro_rules! watched {
     };
 }
 
-/// The same for a function of the driver that looks up others.
+/// The entries of a table for a function of the driver that looks up others.
 macro_rules! look_up {
     ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
         [$(WatchedFunction::new(
@@ -125,9 +126,9 @@ macro_rules! look_up {
     };
 }
 
-/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups. Of
-/// functions with the same name, as many are told apart as there are targets, each with a wrapper of its
-/// own. The last two entries are for the driver's functions that look up others.
+/// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups.
+/// As many functions with the same name can be distinguished as there are targets; each has its own
+/// wrapper. The last two entries are for the driver's functions that look up others.
 macro_rules! table {
     (
         $targets:ident = $numbers:tt;

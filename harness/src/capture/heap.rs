@@ -2,8 +2,8 @@
 //! addresses the freed ones contained.
 //!
 //! The block that leads to a leak, or did until it was freed, often names the function with the
-//! mistake. A backtrace for each block would slow down every test, so only runs that confirm a leak
-//! take them, and only for a limited number of blocks.
+//! mistake. A backtrace for each block would slow down every test, so backtraces are taken only in
+//! runs that confirm a leak, and only for a limited number of blocks.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -20,7 +20,7 @@ use crate::sync::{Mutex, locked};
 
 /// How many allocations, and how many frees, are recorded in a run.
 const MOST: u32 = 1 << 16;
-/// How much of a freed block is read.
+/// How many bytes of a freed block are read.
 const READ: usize = 64 << 10;
 const _: () = assert!(READ <= CLEARED);
 /// How many addresses in freed blocks are recorded.
@@ -68,7 +68,7 @@ pub(crate) fn watch() -> Option<WatchedHeap> {
 /// The program's heap blocks are recorded while this exists.
 #[derive(Debug)]
 pub(crate) struct WatchedHeap {
-    /// The number of the ledger's next event when it began.
+    /// The number of the ledger's next event when recording began.
     since: u64,
 }
 
@@ -85,13 +85,13 @@ impl Drop for WatchedHeap {
 }
 
 impl WatchedHeap {
-    /// Whether something was created while the blocks were recorded, by the number of that event.
+    /// Whether the creation with this event number happened while the blocks were recorded.
     pub(crate) fn saw(&self, sequence: u64) -> bool {
         sequence >= self.since
     }
 
-    /// Returns the live blocks, by address, as far as they contain nothing of earlier owners; none if not
-    /// all calls were seen.
+    /// Returns the live blocks, sorted by address, each only as far as it contains no data of
+    /// earlier owners. Returns none if not all calls were seen.
     pub(crate) fn live(&self) -> Vec<(Range<u64>, StackId)> {
         let _quiet = quiet();
         let blocks = locked(&BLOCKS);
@@ -139,8 +139,8 @@ thread_local! {
     static UNNOTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// While it exists, this thread's blocks count as the harness's own, and are not holders for the
-/// program.
+/// A guard. While it exists, the blocks of this thread count as the harness's own and not as
+/// holders of the program.
 #[derive(Debug)]
 pub(crate) struct Unnoted(PhantomData<*const ()>);
 
@@ -165,10 +165,10 @@ fn allocated(address: usize, bytes: usize) -> bool {
     let Some(_quiet) = try_quiet() else {
         return false;
     };
-    // Only on threads of a check.
+    // Only blocks of a check's threads are recorded.
     let is_wanted = token() != 0 && !is_unnoted();
     let is_wanted = |blocks: &mut Blocks| {
-        // A library may have freed it unseen.
+        // A library may have freed an earlier block at this address unseen.
         blocks.live.remove(&address);
         if !is_wanted || blocks.allocated >= MOST {
             return false;
@@ -212,7 +212,7 @@ fn freed(block: &FreedBlock, is_moved: bool) -> bool {
             |word: &u64| ADDRESSES.contains(word) && !blocks.live.contains_key(&(*word as usize));
         addresses.extend(block.words(bytes.min(READ)).filter(is_address));
         if blocks.last.len() + addresses.len() > MOST_ADDRESSES {
-            // The recorded state would be out of date.
+            // Without these addresses, the recorded state would be out of date.
             blocks.last.clear();
             blocks.freed = MOST;
             return true;

@@ -1,8 +1,8 @@
 //! Records which modules were mapped when a backtrace was captured.
 //!
 //! Libraries are unloaded, and others take their addresses. The owner of a return address, which
-//! affects many verdicts, depends on the mappings at that time, not on those when a report is made
-//! or on the result of an earlier report for the address.
+//! affects many verdicts, depends on the mappings at the time of the backtrace. It depends neither
+//! on the mappings when a report is made nor on the result of an earlier report for the address.
 
 use std::sync::Arc;
 
@@ -22,8 +22,8 @@ static HISTORY: Mutex<History> = Mutex::new(History {
 /// The era of a backtrace that was not recorded.
 const NO_ERA: u32 = u32::MAX;
 
-/// A new backtrace takes more memory than an era, which shares most of its modules with the
-/// previous one: so eras are never removed.
+/// Eras are never removed. An era shares most of its modules with the previous one, so it takes
+/// less memory than a new backtrace.
 #[derive(Debug)]
 struct History {
     /// The loader's counts as of the last era.

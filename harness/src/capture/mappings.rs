@@ -8,14 +8,15 @@ use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// Mappings begin and end at a multiple of it on every Linux.
+/// On every Linux system, mappings begin and end at a multiple of this size.
 pub(super) const PAGE: usize = 4096;
 
 /// One mapping: an address range with one permission and one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mapping<'a> {
-    /// The numbers of its first page and of the one after its last. Lists of mappings are freed,
-    /// and a search for holders must find no address in the freed memory.
+    /// The numbers of its first page and of the one after its last. Addresses are not stored,
+    /// because lists of mappings are freed and a search for holders must find no address in the
+    /// freed memory.
     first_page: usize,
     end_page: usize,
     pub(crate) readable: bool,

@@ -96,8 +96,8 @@ fn interned_stack() -> StackId {
     unwind::stack(ledger::live().stacks())
 }
 
-/// Captures it with the exact unwinder alone, which needs little of the stack: the quick one first makes a
-/// large cache. Also for a benchmark to compare with.
+/// Captures this thread's backtrace with the exact unwinder alone, which needs little stack space,
+/// whereas the quick one first creates a large cache. A benchmark also uses it for comparison.
 pub(crate) fn exact_stack() -> StackId {
     let _quiet = quiet();
     unwind::exact_stack(ledger::live().stacks())

@@ -92,7 +92,7 @@ impl Modules {
         self.0.iter().any(|other| Arc::ptr_eq(other, module))
     }
 
-    /// Replaces modules that are also in `before` by the same objects.
+    /// Replaces modules that are also in `before` by the objects there.
     pub(super) fn share(&mut self, before: &Self) {
         for module in &mut self.0 {
             let same = before.find(module.pages.start * PAGE);

@@ -95,8 +95,8 @@ fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
     if path.is_symlink() {
         return Err(io::Error::other("it is a symbolic link"));
     }
-    // Opened for appending: should another process use the same name for its recording, the lines
-    // of both stay intact, and a reader can detect the problem.
+    // The file is opened for appending. If another process uses the same name for its recording,
+    // the lines of both stay intact, and a reader can detect the problem.
     let file = through_no_link().append(true).create(true).open(path)?;
     file.set_len(0)?;
     Ok(Box::new(file))
@@ -173,8 +173,8 @@ impl Recorder {
         locked(&self.state)
     }
 
-    /// Creates the file by `create`, once, and writes the header and the lines that were collected
-    /// before it.
+    /// Creates the file with `create`, once, and writes the header and the lines that were
+    /// collected before it.
     pub(super) fn identify(
         &self,
         header: impl FnOnce() -> RecordingHeader,
@@ -183,7 +183,8 @@ impl Recorder {
         if !matches!(self.state().output, RecordingOutput::Waiting(..)) {
             return;
         }
-        // Created without holding a lock, because its calls to the driver can cause events.
+        // The header is created without holding a lock, because the calls to the driver that it
+        // needs can cause events.
         let header = line(&Line::<Event>::Header(header()));
         let mut state = self.state();
         let RecordingOutput::Waiting(waiting) = &mut state.output else {
@@ -199,7 +200,7 @@ impl Recorder {
         }
     }
 
-    /// Records an event that was just applied, while no other can be.
+    /// Records an event that was just applied, while no other event can be applied.
     pub(super) fn event(&self, stacks: &Stacks, event: &Event, ticket: Option<Ticket>) {
         let mut state = self.state();
         state.order += 1;
@@ -251,9 +252,9 @@ impl Recorder {
 }
 
 impl RecorderState {
-    /// Returns the recording's lines for the backtraces that were interned since the last call. It
-    /// uses their numbers, not the events that refer to them, because a backtrace is interned
-    /// before its event.
+    /// Returns the recording's lines for the backtraces that were interned since the last call.
+    /// They are found by their numbers, not by the events that refer to them, because a backtrace
+    /// is interned before its event.
     fn new_stacks(&mut self, stacks: &Stacks) -> serde_json::Result<Vec<u8>> {
         let end = stacks.end();
         self.late.extend(self.next_stack..end);

@@ -1,9 +1,10 @@
 //! The format of a recording: one JSON object per line, from which a program can judge the run
 //! again.
 //!
-//! The first line is a header. Then follow the events in the order in which the ledger applied
-//! them, each backtrace before the first event that can name it, and between them the lines of the
-//! [checks](crate::check). Written by [`record`](super::record), read by [`replay`](super::replay).
+//! The first line is a header. It is followed by the events, in the order in which the ledger
+//! applied them. Each backtrace comes before the first event that can name it, and the lines of the
+//! [checks](crate::check) are in between. A recording is written by [`record`](super::record) and
+//! read by [`replay`](super::replay).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +15,8 @@ use gpu_leak_core::report::Frame;
 
 /// The value of `schema` in the header.
 pub(crate) const SCHEMA: &str = "gpu-leak-check-recording";
-/// The version of the format; raised when a reader of the old one would misunderstand the file.
+/// The version of the format, which is raised when a reader of the old version would misunderstand
+/// the file.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// A line; `E` is the event, or its JSON.
@@ -23,11 +25,11 @@ pub(crate) const SCHEMA_VERSION: u32 = 1;
 pub(crate) enum Line<E> {
     /// The first line.
     Header(RecordingHeader),
-    /// A stack, once.
+    /// A stack, which is written once.
     Stack(Stack),
     /// An event.
     Event(RecordedEvent<E>),
-    /// The type of a return address.
+    /// The frames at a return address.
     Symbol(RecordedSymbol),
     /// A check begins.
     CheckBegan(Subject),
@@ -41,7 +43,8 @@ pub(crate) enum Line<E> {
 pub struct RecordingHeader {
     /// `gpu-leak-check-recording`
     pub schema: String,
-    /// Raised when a reader of the old one would misunderstand.
+    /// The version of the format, which is raised when a reader of the old version would
+    /// misunderstand the file.
     pub schema_version: u32,
     /// The writer's release.
     pub version: String,
@@ -55,7 +58,7 @@ pub struct RecordingHeader {
     pub devices: Vec<String>,
 }
 
-/// A stack by its number.
+/// A stack and its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stack {
     pub(crate) id: StackId,
@@ -66,20 +69,20 @@ pub(crate) struct Stack {
 /// An event and the ledger's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedEvent<E> {
-    /// From 1, without a gap.
+    /// The number of the event, counted from 1 without gaps.
     pub(crate) order: u64,
     pub(crate) event: E,
     /// The ticket that the end of this release will name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ticket: Option<Ticket>,
-    /// When, in microseconds since 1970 in UTC. It does not affect the judgement.
+    /// The time of the event, in microseconds since 1970 in UTC. It does not affect the judgement.
     pub(crate) at_us: u64,
 }
 
-/// A return address, as this process knows it.
+/// A return address, as the recorded process resolved it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedSymbol {
     pub(crate) address: usize,
-    /// Innermost first: inlined calls.
+    /// The frames at the address, innermost first. There are several if calls were inlined.
     pub(crate) frames: Vec<Frame>,
 }

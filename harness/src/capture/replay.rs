@@ -110,8 +110,8 @@ fn read(value: Value) -> Result<Line<Value>, String> {
     .map_err(|error| format!("{record}: {error}"))
 }
 
-/// Reads the contents of a line. By its name, and not as a tagged type, for which serde would read
-/// everything a second way.
+/// Reads the contents of a line whose name is known. [`Line`] is not read as a tagged type, because
+/// serde would then generate a second way to read everything.
 fn of<T: DeserializeOwned>(
     value: Value,
     line: impl FnOnce(T) -> Line<Value>,
@@ -181,7 +181,7 @@ impl Events {
         Ok(event)
     }
 
-    /// Replaces the recorded ledger's tickets by this one's, and checks that every backtrace is
+    /// Replaces the recorded ledger's tickets with this one's, and checks that every backtrace is
     /// known. It uses field names, independent of the event: each ticket is called `ticket` and
     /// each backtrace `stack`.
     fn translate(&mut self, event: &mut Value) -> Result<(), String> {

@@ -76,8 +76,8 @@ pub(crate) fn begins_a_check() {
     }
 }
 
-/// Returns the names of the threads that created something outside every check and began none, without
-/// the initial one: those of tests, and of threads that these started.
+/// Returns the names of the threads that created something outside every check and began none,
+/// except the initial thread. They are the threads of tests, and threads that these started.
 pub(crate) fn outside_every_check() -> Vec<String> {
     let threads = locked(&OUTSIDE).clone();
     let mut names: Vec<_> = threads.into_iter().map(thread_name).collect();
@@ -103,7 +103,7 @@ pub(crate) fn is_first_thread() -> bool {
     is_first
 }
 
-/// Returns the name of a thread, even after its end: its own, or `thread 7`.
+/// Returns the name of a thread, even after its end: its own name, or `thread 7`.
 pub(crate) fn thread_name(thread: ThreadNumber) -> String {
     let _quiet = quiet();
     let names = locked(&NAMES);
@@ -149,8 +149,8 @@ fn system_name() -> Option<Box<str>> {
     }
 }
 
-/// Returns the name that Rust knows for this thread; none on a thread that Rust did not start, and
-/// none at the very end of a thread, when [`thread::current`] panics.
+/// Returns the name that Rust knows for this thread. Returns `None` on a thread that Rust did not
+/// start, and at the very end of a thread, when [`thread::current`] panics.
 ///
 /// On a thread that Rust did not start, it allocates. So this is called only by code that creates
 /// something, which calls an allocator anyway.

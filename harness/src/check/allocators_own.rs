@@ -2,8 +2,8 @@
 //! to.
 //!
 //! When an allocator reports a block for the first time, the program does not know its address yet.
-//! So a static that already has the address is the allocator's, for example the beginning of its
-//! arena.
+//! So a static that already contains the address is the allocator's: for example, a pointer to the
+//! beginning of its arena.
 
 use std::time::{Duration, Instant};
 

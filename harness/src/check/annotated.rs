@@ -1,4 +1,4 @@
-//! Runs an annotated test: whether it runs here, when, and how it ends.
+//! Runs an annotated test: decides whether it runs here, when it runs, and how it ends.
 
 use std::process::ExitCode;
 use std::thread;
@@ -22,8 +22,8 @@ use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
 
-/// Runs one annotated test and judges the leaks of its body. For runners: it waits until no other
-/// check is in the way.
+/// Runs one annotated test and judges the leaks of its body. For runners: waits until no other
+/// check prevents it from running.
 ///
 /// # Panics
 ///

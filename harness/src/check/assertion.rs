@@ -1,5 +1,6 @@
-//! Makes a failing assertion of ours its test's verdict in every format: a test that fails through
-//! `assert_clean`, a block or `assert_no_growth` is not clean, even if it left nothing else.
+//! Makes a failing assertion of this crate the verdict of its test in every format: a test that
+//! fails through `assert_clean`, a block or `assert_no_growth` is not clean, even if it left
+//! nothing else.
 //!
 //! This applies only if the assertion's panic ends the test, not if the test catches it or expects
 //! it. A panic is recognised by the address of the text that it carries, because two assertions may
@@ -31,9 +32,9 @@ struct Failed {
 
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
-/// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`:
-/// whether the report is in the run file. Returns `None` outside every check, where it becomes no
-/// check's verdict.
+/// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`
+/// tells whether the report is in the run file. Returns `None` outside every check, where the
+/// assertion decides no check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());
     let failed = Failed {
@@ -52,7 +53,7 @@ pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<Fa
 pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     let message = payload.downcast_ref::<String>()?;
     let failed = locked(&FAILED);
-    // The last one: an earlier message at this address has been freed.
+    // The newest assertion counts: an earlier message at this address has been freed.
     let mut at_address = failed.iter().rev();
     let failed = at_address.find(|it| it.address == message.as_ptr().addr())?;
     (failed.message == *message).then_some(failed.id)

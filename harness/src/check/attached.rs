@@ -93,7 +93,7 @@ struct AttachedState {
 }
 
 /// Begins to watch this process, inside its `cuInit`. Returns `None` if its calls cannot be
-/// intercepted, which the run file then says.
+/// intercepted, which is then recorded in the run file.
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
@@ -219,8 +219,8 @@ impl Attached {
         if let Some(line) = line {
             answer(&line);
         }
-        // Not earlier: a snapshot written after the verdict would remain alongside it, and a
-        // process that ended now would have written half a line.
+        // The lock is not released earlier: a snapshot written after the verdict would remain
+        // alongside it, and a process that ended at that moment would have written half a line.
         drop(state);
     }
 
@@ -269,7 +269,7 @@ impl Attached {
         session.preview(held_now(&state, self.log.as_ref()), false);
         let taken = session.snapshots();
         let mut report = self.with_notes(session.conclude().report, &state.notes, taken);
-        // The command decides for a program that is not a test.
+        // The command decides the outcome of a program that is not a test.
         report.outcome = report.outcome.filter(|_| self.is_test);
         Sink::global().finished(&report);
         Sink::global().forget_snapshot();
@@ -351,7 +351,8 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     }
 }
 
-/// The record with its owner: the process, unless the code under test said that it may stay.
+/// Returns the record with its owner: the process, unless the code under test said that the
+/// resource may stay.
 fn owned(record: Record) -> LiveRecord {
     let scope = record.made.caller.scope;
     let reason = process().and_then(|process| Lineage::of(process).reason(scope));

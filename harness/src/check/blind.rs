@@ -15,7 +15,7 @@ pub(crate) fn no_gpu() -> bool {
 }
 
 /// Returns why the check that just ran could not see everything; `before` is from its beginning.
-/// `saw_events`: whether any source reported anything while it ran.
+/// `saw_events` tells whether any source reported anything while the check ran.
 pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {
@@ -64,7 +64,8 @@ pub(crate) fn missing() -> Option<Reason> {
     ))
 }
 
-/// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it uses none.
+/// Returns why nothing was intercepted in a program that uses another graphics API; `None` if it
+/// uses none.
 fn other_api() -> Option<Reason> {
     const LIBRARIES: [&str; 4] = ["libEGL.so", "libGL.so", "libGLESv2.so", "libOpenGL.so"];
     let modules = dl::modules();
@@ -139,7 +140,7 @@ fn partly_intercepted(
     (!names.is_empty()).then(reason)
 }
 
-/// The reason if the run's settings switch checks off.
+/// Returns the reason to give if the run's settings switch checks off.
 pub(crate) fn switched_off() -> Untraced {
     Untraced {
         lost: false,
@@ -151,8 +152,9 @@ pub(crate) fn switched_off() -> Untraced {
 /// The test that left a context in which every call fails.
 static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Records that a context failed inside `test` or, if that did not run alone, inside a check that
-/// ran at the same time. The first test stays recorded: later ones only found the broken context.
+/// Records that a context failed inside `test` or, if `test` did not run alone, inside a check that
+/// ran at the same time. The first test stays recorded, because later tests only found the broken
+/// context.
 pub(crate) fn blame(test: &str, met_a_check: bool) {
     let mut culprit = locked(&CULPRIT);
     culprit.get_or_insert_with(|| match met_a_check {

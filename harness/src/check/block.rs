@@ -114,7 +114,8 @@ impl Check {
     ///
     /// # Panics
     ///
-    /// Panics if the block panics, if it leaked (with the report), or if the run's settings are wrong.
+    /// Panics if the block panics, if it leaked (with the report), or if the run's settings are
+    /// wrong.
     pub fn run<T>(self, block: impl FnMut() -> T) -> T {
         self.run_by(|_| {}, block).0
     }
@@ -170,7 +171,8 @@ impl Check {
         .0
     }
 
-    /// Runs the block with settings that `adapt` may change. Without a report if checks are switched off.
+    /// Runs the block with settings that `adapt` may change. Returns no report if checks are
+    /// switched off.
     fn run_by<T>(
         self,
         adapt: impl FnOnce(&mut CheckSettings),
@@ -229,8 +231,8 @@ impl Check {
     }
 }
 
-/// Reports the check of a block, and resumes the block's own panic, if it panicked. Returns the report,
-/// if there is one.
+/// Reports the check of a block, and resumes the block's own panic, if it panicked. Returns the
+/// report, if there is one.
 fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> {
     let (end, report) = match checked {
         Ok(checked) => {

@@ -61,7 +61,8 @@ pub(crate) async fn run_here_async<T>(
             }
         });
         if is_over || !matches!(end, End::Passed) {
-            // Its captured values are dropped while the scope is still current on this thread.
+            // The body's captured values are dropped while the scope is still current on this
+            // thread.
             body = None;
             return Poll::Ready(end);
         }

@@ -9,11 +9,11 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// How many pairs of the stacks of an allocation and its free are kept for a run: the most frequent
-/// ones, each of which is resolved to lines.
+/// How many pairs of stacks, of an allocation and of its free, are kept for a run. The most
+/// frequent pairs are kept, because each is resolved to lines.
 const MOST_FREED: usize = 64;
 
-/// What makes a record or an anomaly a run's own.
+/// The data that decides whether a record or an anomaly is a run's own.
 pub(super) struct OfRun<'a> {
     /// The scopes of the run.
     pub(super) lineage: &'a Lineage,
@@ -22,7 +22,8 @@ pub(super) struct OfRun<'a> {
 }
 
 impl OfRun<'_> {
-    /// Collects what is live and was created inside since the event with this number, with its owner.
+    /// Collects the live records that were created inside the run since the event with this number,
+    /// with their owners.
     pub(super) fn collect_records(&self, since: u64, input: &mut RunInput) {
         let ledger = ledger::live();
         let handed_over = ledger.handed_over(|scope| self.lineage.has(scope));
@@ -36,7 +37,7 @@ impl OfRun<'_> {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // Not counted for a scope that is over.
+                // It is not counted for a scope that is over.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
@@ -90,8 +91,8 @@ impl OfRun<'_> {
         input.anomalies = anomalies;
     }
 
-    /// Adds blocks that were live when their allocator reported their address again: until one is
-    /// freed, both are live, in this run and in later ones.
+    /// Adds blocks that were live when their allocator reported a new block at the same address.
+    /// Until one of the two is freed, both count as live, in this run and in later ones.
     pub(super) fn collect_overwritten(&self, since: u64, mark: Mark, input: &mut RunInput) {
         let ledger = ledger::live();
         for anomaly in ledger.anomalies_since(mark) {
@@ -113,8 +114,8 @@ impl OfRun<'_> {
         }
     }
 
-    /// Returns the owner of a record that the run's own threads created; `None` if a nested check has
-    /// failed for it.
+    /// Returns the owner of a record that the run's own threads created; `None` if a nested check
+    /// has failed because of it.
     fn own(&self, record: &Record) -> Option<Ownership> {
         match self.lineage.settled(record.sequence) {
             Some(Settled::Failed(by)) if self.failure == Some(*by) => return None,
@@ -128,7 +129,7 @@ impl OfRun<'_> {
     }
 }
 
-/// Returns what was freed before by frees that failed.
+/// Returns the earlier frees of the addresses that failed frees named.
 pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
     let failed: FxHashSet<_> = (anomalies.iter())
         .filter_map(|anomaly| match anomaly {
@@ -149,7 +150,7 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
 }
 
 /// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
-/// `is_all`: whether no scope inside this one created more.
+/// `is_all` tells whether this scope alone created all of the run's allocations.
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
@@ -201,7 +202,7 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
         .filter_map(|UnknownFree { key, by, began }| {
             let before = live.partition_point(|record| record.key() <= key);
             let record = live.get(before.checked_sub(1)?)?;
-            // What was allocated there after the free is something else.
+            // A record that was created there after the free is a different one.
             let was_there = record.contains(key) && record.sequence < began;
             let offset = key.value() - record.made.key.value();
             (was_there && offset != 0).then_some(FreedInside {

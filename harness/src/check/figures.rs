@@ -118,7 +118,7 @@ fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     records
 }
 
-/// Returns the bytes of memory that belongs to no probed allocator.
+/// Returns the bytes of the memory that belongs to no probed allocator.
 fn beside_probes(place: Place) -> u64 {
     let probed: Vec<_> = probe::all()
         .iter()

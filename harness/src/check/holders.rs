@@ -35,7 +35,7 @@ use crate::units::count;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// How many places are named where blocks that contained an address were freed.
+/// How many places are named at which blocks that contained an address were freed.
 const MOST_PLACES: usize = 2;
 /// How many functions that use a static are named.
 const MOST_USES: usize = 3;
@@ -44,12 +44,12 @@ const KEPT: usize = 15;
 /// The stack size of the search, in bytes.
 const STACK: usize = 1 << 20;
 
-/// Adds the holders that can be found within `time` to the findings of `report`; `records` has the
-/// records of each, and `heap` the known facts about the program's heap blocks.
+/// Adds the holders that can be found within `time` to the findings of `report`; `records` contains
+/// the records of each finding, and `heap` the known facts about the program's heap blocks.
 ///
-/// `at_the_end`: whether the process is ending. If so, a leak counts as first use if a static or a
-/// thread-local of the first thread leads to everything that is left of it, since those are never
-/// dropped; the status of `report` changes with its findings. The address of a block that an
+/// `at_the_end` tells whether the process is ending. If so, a leak counts as first use if a static
+/// or a thread-local of the first thread leads to everything that is left of it, since those are
+/// never dropped; the status of `report` changes with its findings. The address of a block that an
 /// allocator reports must be in the static itself: an allocator's own table, which is often a map
 /// in a static, leads to every block, even to those that the program has forgotten.
 pub(crate) fn add(
@@ -121,7 +121,7 @@ pub(crate) fn add(
         let all = holders.len();
         let is_unsure = holders.iter().any(|it| is_block && it.used_at.is_none());
         // A static that only an allocator uses leads to all of its blocks, forgotten or not. A
-        // search that ended at one does not know whether there are others.
+        // search that ended at such a static does not show whether there are other holders.
         holders.retain(|holder| !is_allocator_s(holder));
         let is_known = holders.len() == all;
         let statics = holders.iter().filter(|it| is_static(it));
@@ -136,7 +136,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // The report says there how its context ended or which library has it.
+        // In that place the report says how the context ended or which library has the resource.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {
@@ -160,8 +160,8 @@ pub(crate) fn add(
     }
 }
 
-/// Adds to each finding to which nothing leads the blocks that still contain one of its addresses,
-/// or where blocks that did were freed.
+/// For each finding to which nothing leads, adds the blocks that still contain one of its
+/// addresses, or the places where blocks that contained one were freed.
 fn add_blocks(
     report: &mut Report,
     records: &[Vec<u64>],
@@ -342,7 +342,7 @@ fn search(
         let _quiet = quiet();
         find(targets, groups, objects, program, time)
     };
-    // On a separate thread, because a test's stack may be as small as its author likes.
+    // The search runs on a separate thread, because a test's own stack may be of any size.
     thread::scope(|scope| {
         let searching = thread::Builder::new().name("gpu-leak-check".to_owned());
         let searching = searching.stack_size(STACK);
@@ -356,9 +356,9 @@ fn fails(kind: FindingKind) -> bool {
     matches!(kind, FindingKind::Leaked | FindingKind::Grew)
 }
 
-/// Returns the value that refers to a record in memory; `None` if its key is a number of the
-/// ledger or an offset in a device's own address space, or if it was the program's before the driver
-/// knew it.
+/// Returns the value that refers to a record in memory; `None` if its key is a number of the ledger
+/// or an offset in a device's own address space, or if the memory was the program's before the
+/// driver knew of it.
 fn target(record: &Record, finding: usize) -> Option<Target> {
     let first = record.made.key.value();
     let bytes = match record.made.key.space {
@@ -397,7 +397,7 @@ fn objects() -> DriverObjects {
         .iter()
         .map(|record| Hidden::of(record.made.key.value()));
     objects.all.extend(handles);
-    // Physical devices are never created, and lead to everything of their instance.
+    // A physical device is never created, and leads to everything that belongs to its instance.
     objects
         .all
         .extend(vulkan::handles().into_iter().map(Hidden::of));
@@ -444,7 +444,7 @@ fn own_stack() -> Vec<(u64, u64)> {
     returns
 }
 
-/// The reason if nothing else was found.
+/// The reason that is given if nothing else was found.
 const ONLY_ITS_ALLOCATOR: &str = "a static of its allocator refers to every block, including this one, so the search ended \
      there";
 

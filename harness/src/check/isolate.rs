@@ -2,8 +2,8 @@
 //!
 //! The child prints a line before the test and one after it, with a token that only its parent
 //! knows. Between them is the test's own output, which the parent prints as it arrives, for libtest
-//! to capture and show; the second line contains the outcome. If it is missing, the process ended
-//! inside the test.
+//! to capture and show; the second line contains the outcome. If that line is missing, the process
+//! ended inside the test.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -52,7 +52,7 @@ enum How {
     Passed,
     /// It returned an error, which has been printed.
     Failed,
-    /// It panicked with these words, or its report says that it fails.
+    /// It panicked with this message, or its report says that it fails.
     Panicked(String),
 }
 
@@ -249,7 +249,7 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     let Some(word) = word() else {
         return test();
     };
-    // A runner that kills the parent after a timeout means to kill the test.
+    // A runner that kills the parent after a timeout intends to kill the test.
     if let Some(parent) = child::parent(word) {
         exit::end_with_parent(parent);
     }
@@ -271,7 +271,8 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
     say(&format!("{}{carried}\n", last_line(word)));
-    // Only this test was to run: one that is registered twice would run again.
+    // Only this test was meant to run. Without the exit, a test that is registered twice would run
+    // again.
     std::process::exit(code)
 }
 
@@ -282,7 +283,7 @@ fn word() -> Option<&'static str> {
     (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
 }
 
-/// Bypasses libtest's capture.
+/// Prints a line, bypassing libtest's capture.
 fn say(line: &str) {
     let mut stdout = io::stdout().lock();
     // Err: the parent is gone, so there is no reader.
@@ -304,7 +305,7 @@ fn aborted(case: &Case, status: ExitStatus) -> Report {
     }
 }
 
-/// For example `signal 11 (SIGSEGV)` or `exit code 3`.
+/// Describes how a process ended: `signal 11 (SIGSEGV)` or `exit code 3`.
 fn ending(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -152,7 +152,7 @@ impl OpenScope {
         session.finish_run(self.run, End::Passed);
         let mut report = session.conclude().report;
         // The caller decides the outcome, with `assert_clean`. One outcome is already known:
-        // `Fail`, if nothing could be seen and that fails a check.
+        // `Fail`, if nothing could be seen and the policy fails a check for that.
         let is_blind = report.status.is_unmeasured();
         report.outcome = report
             .outcome
@@ -175,8 +175,8 @@ impl Report {
     ///
     /// # Panics
     ///
-    /// With the whole report, if it has a [failing](Finding::is_failure) finding, or if it could
-    /// not be measured although the run's policy requires that.
+    /// Panics with the whole report if it has a [failing](Finding::is_failure) finding, or if the
+    /// scope could not be measured although the run's policy requires that.
     #[track_caller]
     pub fn assert_clean(&self) {
         let fails_unseen = self.status.is_unmeasured() && self.outcome == Some(Outcome::Fail);

@@ -1,8 +1,8 @@
 //! One check, from its beginning to its outcome.
 //!
-//! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a program and a
-//! program that was attached to; `run.rs` is one run of a body. `CheckInput` (`judge/input.rs` of the core) is
-//! everything that the judgement uses.
+//! `session.rs` contains the whole flow, which is the same for a test, a block, a manual scope, a
+//! program and an attached program. `run.rs` is one run of a body. `CheckInput` (`judge/input.rs`
+//! of the core) is everything that the judgement uses.
 //!
 //! # Floors
 //!

@@ -99,7 +99,8 @@ struct MovementsReader<'ledger> {
     stacks: Vec<StackId>,
     /// The live allocations, with their sequence numbers in the ledger.
     live: HashMap<Key, (u64, usize)>,
-    /// The same by place and first address; if there are several, the last one.
+    /// The numbers of the live allocations by place and first address. If an address has several,
+    /// the last one counts.
     by_address: BTreeMap<(Place, u64), Vec<usize>>,
     /// When the call that frees a key began.
     releases: HashMap<Key, u64>,

@@ -114,7 +114,7 @@ pub(crate) fn tell(text: &str) {
     eprintln!("{text}");
 }
 
-/// Renders the report for this process's standard error. A device's kept primary context is
+/// Renders the report for this process's standard error. A primary context that was kept is
 /// mentioned only once, because the whole process shares it.
 pub(crate) fn story(report: &Report) -> String {
     static REPORTED: Mutex<BTreeSet<Place>> = Mutex::new(BTreeSet::new());
@@ -124,15 +124,17 @@ pub(crate) fn story(report: &Report) -> String {
     text::to_string(&report, &Rendering::for_stderr())
 }
 
-/// Fails the test like a panic would. The line is printed here, not by the panic hook: runners take
-/// the message from the text after the last such line, and the report belongs to it.
+/// Fails the test as a panic would. The panic line is printed here, not by the panic hook: runners
+/// take the message from the text after the last such line, and the report must be part of the
+/// message.
 pub(crate) fn fail(case: &Case, headline: impl Into<String>, story: &str) -> ! {
     fail_at(&subject_of(case), headline, story)
 }
 
 /// Like [`fail`], for a block.
 pub(crate) fn fail_at(subject: &Subject, headline: impl Into<String>, story: &str) -> ! {
-    // Moved, not copied: `assertion` knows the panic by the address of this text.
+    // The text is moved, not copied, because `assertion` recognises the panic by the address of
+    // this text.
     let headline: String = headline.into();
     let at = format!("{}:{}:{}", subject.file, subject.line, subject.column);
     tell(&format!(

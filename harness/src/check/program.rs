@@ -21,7 +21,7 @@ const FINDINGS: u8 = 1;
 ///
 /// # Panics
 ///
-/// With the program's own panic.
+/// Panics with the program's own panic.
 pub fn run_program(case: &'static Case) -> ExitCode {
     let settings = match CheckSettings::of(case.name(), case.origin.manifest_dir, &case.options) {
         Ok(settings) => settings,

@@ -47,7 +47,7 @@ struct Written {
     /// The first backtrace that has not been examined.
     stack: u32,
     addresses: FxHashSet<usize>,
-    /// The number of source directories of allocators at that time.
+    /// The number of source directories of allocators when this was written.
     own_sources: usize,
 }
 
@@ -79,7 +79,8 @@ fn new_symbols() -> Vec<Line<Event>> {
     lines
 }
 
-/// Where cargo and rustup keep sources depends on the machine, not on the frame.
+/// Removes the directory in which cargo or rustup keeps sources, because it depends on the machine
+/// and not on the frame.
 fn remove_what_is_this_machines(frame: &mut Frame) {
     const SHARED: [&str; 3] = ["/registry/src/", "/git/checkouts/", "/lib/rustlib/src/"];
     if let Some(file) = &mut frame.file

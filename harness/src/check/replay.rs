@@ -18,7 +18,7 @@ use crate::report::symbols::assembled;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Replay {
-    /// The header, which says who wrote the recording and where.
+    /// The header, which identifies the writer of the recording and its machine.
     pub header: RecordingHeader,
     /// The checks that finished, in the order in which they did. The cost of a check and its
     /// configuration file are not recorded.
@@ -34,8 +34,8 @@ pub struct Replay {
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, was written by a release with a later schema, or is not a recording.
-/// The message names the file and the line.
+/// Returns an error if the file cannot be read, was written by a release with a later schema, or is
+/// not a recording. The message names the file and the line.
 pub fn replay(path: impl AsRef<Path>) -> io::Result<Replay> {
     let path = path.as_ref();
     judge_again(&fs::read(path)?).map_err(|wrong| error_at(path, &wrong))

@@ -39,7 +39,7 @@ pub(crate) struct Run {
     log: Option<PeakLog>,
 }
 
-/// A log of all allocations and frees, while it is alive.
+/// While this exists, all allocations and frees are logged.
 #[derive(Debug)]
 pub(super) struct PeakLog(ScopeId);
 
@@ -49,12 +49,12 @@ impl PeakLog {
         Self(scope)
     }
 
-    /// Returns its readings of each layer at each place, and of graphs.
+    /// Returns the log's readings of each layer at each place, and of graphs.
     fn read(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         ledger::live().log(self.0)
     }
 
-    /// The same without the lifetimes, which only a timeline shows.
+    /// Like [`Self::read`], without the lifetimes, which only a timeline shows.
     pub(super) fn read_peaks(&self) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let (mut readings, graphs) = self.read();
         readings.iter_mut().for_each(|it| it.lifetimes.clear());
@@ -93,8 +93,9 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `peaks`: whether the run has a log of all allocations. `earlier` has
-    /// the scopes of the check's earlier runs, and when the first of them began.
+    /// Takes the baseline now. `peaks` tells whether the run has a log of all allocations.
+    /// `earlier` contains the scopes of the check's earlier runs and the beginning of the first of
+    /// them.
     pub(crate) fn begin(
         turn: Option<&Turn<'_>>,
         (budget, peaks): (Limits, bool),
@@ -230,7 +231,7 @@ impl Run {
         }
     }
 
-    /// Reads the sums and the live records of the run, with this other activity.
+    /// Reads the sums and the live records of the run, given this other activity.
     fn read(
         &self,
         body: &BodyEnd,

@@ -1,5 +1,5 @@
-//! One judged scope with its runs, from the first baseline to the report. The same for a test, a
-//! block, an explicit scope, a whole program and an attached process.
+//! One judged scope with its runs, from the first baseline to the report. The code is the same for
+//! a test, a block, an explicit scope, a whole program and an attached process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) struct Session<'gate> {
     policy: Policy,
     /// How many times the body runs before it is measured.
     warmup: u32,
-    /// Which use of the driver had been missed when it began.
+    /// The calls and bindings to the driver that had been missed when the check began.
     unheard: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
@@ -56,8 +56,8 @@ pub(crate) struct Session<'gate> {
     body_time: Duration,
     /// How the test itself ends.
     end: Option<End>,
-    /// Whether this session is nested in a run that only confirms the outer check's findings; if so, it
-    /// leaves its own findings to the outer check.
+    /// Whether this session is nested in a run that only confirms the outer check's findings; if
+    /// so, it leaves its own findings to the outer check.
     is_confirming: bool,
     is_filed: bool,
     /// Records the program's heap blocks from the beginning of the last run that confirms findings.
@@ -139,7 +139,8 @@ impl<'gate> Session<'gate> {
         }
     }
 
-    /// Marks it as an attribute's test, with the panic that it expects and its package.
+    /// Marks the session as an attribute's test, with the panic that the test expects and its
+    /// package.
     pub(crate) fn of_test(
         mut self,
         should_panic: Option<ShouldPanic>,
@@ -156,8 +157,8 @@ impl<'gate> Session<'gate> {
         self
     }
 
-    /// Marks it as a check of a whole process, and runs nothing twice. `is_test`: whether the
-    /// process is a test; if so, resources held by a static are first use.
+    /// Marks the session as a check of a whole process, and runs nothing twice. `is_test` tells
+    /// whether the process is a test; if so, resources held by a static are first use.
     pub(crate) fn of_process(mut self, is_test: bool) -> Self {
         self.input.facts.whole_program = true;
         self.input.kept_for_the_process = config::kept_for_the_process();
@@ -169,8 +170,8 @@ impl<'gate> Session<'gate> {
         self.unfiled()
     }
 
-    /// Returns the report as if `run` were the only run. `is_for_the_trend`: whether it is added to
-    /// the trend.
+    /// Returns the report as if `run` were the only run. `is_for_the_trend` tells whether `run` is
+    /// added to the trend.
     pub(crate) fn preview(&mut self, run: RunInput, is_for_the_trend: bool) -> Report {
         naming::add(&mut self.input.names, &run);
         self.input.runs = vec![run];
@@ -183,8 +184,8 @@ impl<'gate> Session<'gate> {
     }
 
     /// Makes the preparations that the body requires: intercepting the driver, taking reports from
-    /// other sources, the line in the run file by which a killed test is known, and the process's
-    /// warm-ups.
+    /// other sources, the line in the run file by which a killed test is recognised, and the
+    /// process's warm-ups.
     pub(crate) fn listen(&mut self) {
         let subject = &self.input.subject;
         let manifest_dir = self.manifest_dir.as_deref();
@@ -289,7 +290,7 @@ impl<'gate> Session<'gate> {
         let result = judge(&self.input);
         let mut report = Report::of_check(&mut self.input, &result);
         let end = self.end.take().unwrap_or(End::Passed);
-        // Its addresses would be found as holders of the leaks.
+        // The addresses in the runs would be found as holders of the leaks.
         let runs = std::mem::take(&mut self.input.runs);
         let unowned = runs
             .first()

@@ -17,8 +17,8 @@ type Settle = Box<dyn FnOnce() + Send>;
 static REGISTERED: Mutex<Vec<(ScopeId, Settle)>> = Mutex::new(Vec::new());
 
 /// Calls `settle` when the body of the check in which this thread works has ended, before the check
-/// reads the live records. It counts as part of the body, and a panic in it fails a test that has
-/// not panicked itself.
+/// reads the live records. `settle` counts as part of the body, and a panic in it fails a test that
+/// has not panicked itself.
 ///
 /// Some libraries free objects only when the device is polled: wgpu frees the resources that its
 /// queue has used in `Device::poll`. Without a call, resources that one run leaves are freed in the
@@ -49,12 +49,13 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
         let abandoned: Vec<_> = abandoned.collect();
         registered.push((scope, Box::new(settle)));
         drop(registered);
-        // Not under the lock, because their destructors may register more.
+        // This happens outside the lock, because the destructors of these functions may register
+        // more.
         drop(abandoned);
     }
 }
 
-/// How many times the called functions may register more.
+/// How many times the called functions may register more functions.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.

@@ -8,7 +8,7 @@ use crate::ledger::ScopeId;
 use crate::report::check_report::Finding;
 
 /// Records the decisions of the check whose last run had this scope, and forgets the check.
-/// `failure`: the failure with which it failed its test.
+/// `failure` is the failure with which the check failed its test.
 pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
     if current().is_some() {
         let mut settled = Vec::new();

@@ -52,8 +52,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
     let layers = probes().map(|(probe, place)| layer(probe, place));
     usage.layers.extend(layers);
-    // If the driver's calls are not intercepted, it is unknown which contexts to synchronise, and the
-    // reserve of an unsynchronised pool means nothing.
+    // If the driver's calls are not intercepted, it is unknown which contexts to synchronise, and
+    // the reserve of an unsynchronised pool means nothing.
     if cuda::is_intercepted() {
         usage.layers.extend(pools::readings());
         usage.whole_devices = memory::readings();

@@ -27,7 +27,7 @@ pub(super) struct File {
     allow: Vec<Spanned<Allowed>>,
 }
 
-/// The type in which the file writes an option's value, by its kind in the
+/// The type of an option's value in the file, by the option's kind in the
 /// [table](gpu_leak_check_options::options).
 macro_rules! written {
     (size) => { WrittenSize };
@@ -45,8 +45,8 @@ macro_rules! define {
         process { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
         $($elsewhere:tt)*
     ) => {
-        /// `[check]`: facts about every test; `[[override]]`: about those whose name matches
-        /// `test`.
+        /// `[check]`, with facts about every test, or `[[override]]`, with facts about the tests
+        /// whose name matches `test`.
         #[derive(Debug, Default, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         struct Facts {
@@ -120,7 +120,7 @@ impl File {
         Ok((file, allowed))
     }
 
-    /// Parses the text. An error has the offset in the text that it is about.
+    /// Parses the text. An error contains the offset of the text that it is about.
     fn parse(text: &str) -> Result<Self, (usize, String)> {
         if let Some(misplaced) = keys::misplaced(text) {
             return Err(misplaced);
@@ -229,7 +229,7 @@ impl Allowed {
                 Pattern::WORDS.join(", ")
             ));
         };
-        // The documentation's examples have `…` in its place.
+        // The documentation's examples have `…` in place of a reason.
         if !self.reason.chars().any(char::is_alphanumeric) {
             return Err("an [[allow]] needs a `reason` that is not empty".to_owned());
         }

@@ -263,7 +263,8 @@ pub struct RunSettings {
     pub every_test: bool,
 }
 
-/// Returns the settings of a run with the file at `path`, if there is one, which messages call `shown`.
+/// Returns the settings of a run with the file at `path`, if there is one, which messages call
+/// `shown`.
 ///
 /// # Errors
 /// A description of the problem with a variable or with the file, and its location.
@@ -282,8 +283,8 @@ pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> 
     })
 }
 
-/// Returns the patterns of the `[[override]]`s of the file at `path` which match none of `tests`, each
-/// with its location.
+/// Returns the patterns of the `[[override]]`s of the file at `path` which match none of `tests`,
+/// each with its location.
 ///
 /// # Errors
 /// A description of the problem with the file, and its location.
@@ -300,7 +301,7 @@ pub fn unmatched_overrides(
     Ok(patterns.into_iter().map(located).collect())
 }
 
-/// Returns the name of the configuration file in use, as in reports.
+/// Returns the name of the configuration file in use, as reports show it.
 pub(crate) fn file_in_use(manifest_dir: Option<&str>) -> Option<&'static str> {
     let variables = variables::of_this_process().ok()?;
     let found = file_of_this_process(variables, manifest_dir).ok()??;

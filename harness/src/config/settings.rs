@@ -19,13 +19,13 @@ macro_rules! settings {
         }
 
         impl GivenSettings {
-            /// Their keys in the file.
+            /// The keys of the settings in the file.
             pub(super) const KEYS: &[&str] = &[$(stringify!($name),)* "strict"];
-            /// Their variables, without the prefix.
+            /// The variables of the settings, without the prefix.
             pub(super) const VARIABLES: &[&str] = &[$($variable),*];
 
-            /// Sets the one with this variable from `text`. Returns the error for a text that is none of its
-            /// values, and `None` if there is no such variable.
+            /// Sets the setting with this variable from `text`. Returns an error if `text` is not
+            /// one of its values, and `None` if there is no such variable.
             pub(super) fn set(&mut self, variable: &str, text: &str) -> Option<Result<(), String>> {
                 Some(match variable {
                     $($variable => Setting::read(text).map(|read| self.$name = Some(read)),)*
@@ -33,7 +33,7 @@ macro_rules! settings {
                 })
             }
 
-            /// Fills those that are not given from `other`.
+            /// Takes the settings that are not given from `other`.
             pub(super) fn or(&self, other: &Self) -> Self {
                 Self {
                     $($name: self.$name.or(other.$name),)*
@@ -63,7 +63,7 @@ trait Setting: Sized {
     /// Returns the value of `text`, or a description of the problem.
     fn read(text: &str) -> Result<Self, String>;
 
-    /// Returns the value as the file has it.
+    /// Reads the value as it is written in the file.
     fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from).map_err(|_| de::Error::custom(Self::forms()))?;
         Self::read(&text).map_err(de::Error::custom)
@@ -150,6 +150,6 @@ pub(crate) enum WithoutGpu {
 pub(crate) enum KeptForTheProcess {
     /// The shipped list applies to whole programs.
     Allow,
-    /// It does not.
+    /// It does not apply.
     Fail,
 }

@@ -70,8 +70,8 @@ macro_rules! functions {
     };
 }
 
-/// Calls a function and returns the value that it writes to the pointer; a missing one returns
-/// [`NOT_FOUND`].
+/// Calls a function and returns the value that it writes to the pointer. Returns [`NOT_FOUND`] if
+/// the driver lacks the function.
 fn written<F, T: Default>(
     function: Option<F>,
     call: impl FnOnce(F, *mut T) -> CuResult,
@@ -137,7 +137,8 @@ functions! {
     ///
     /// `pool` stays live during the call.
     [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
-    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing but 0.
+    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing
+    /// but 0.
     ///
     /// # Safety
     ///
@@ -225,7 +226,7 @@ pub(crate) fn get() -> Option<&'static Driver> {
 }
 
 /// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
-/// can be asked and it is not one that breaks contexts.
+/// can be asked and the error is not one that breaks contexts.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {
@@ -276,8 +277,8 @@ impl Driver {
     }
 
     /// Returns the graph into which a stream of the current context is captured, 0 if it has no
-    /// handle yet, or `None` if the stream is not being captured. `per_thread`: whether stream 0 is
-    /// the thread's own, not the context's.
+    /// handle yet, or `None` if the stream is not being captured. `per_thread` tells whether stream
+    /// 0 is the thread's own, not the context's.
     ///
     /// # Safety
     ///

@@ -23,7 +23,7 @@ pub(crate) static CONTEXTS_AND_POOLS: Exclusion = Exclusion::new();
 /// Guards streams.
 pub(crate) static STREAMS: Exclusion = Exclusion::new();
 
-/// Readings on one side, destructions on the other; any number of one kind at a time.
+/// Keeps readings and destructions apart. Any number of one kind may be in progress at a time.
 #[derive(Debug)]
 pub(crate) struct Exclusion {
     in_progress: Mutex<InProgress>,
@@ -34,18 +34,19 @@ pub(crate) struct Exclusion {
 struct InProgress {
     /// The number of readings or, if negative, of destructions.
     count: i64,
-    /// How many threads wait for the other side. Even waking no thread takes a system call.
+    /// How many threads wait for the other side. They are counted because even a notification that
+    /// wakes no thread takes a system call.
     waiting: usize,
 }
 
-/// A guard of an [`Exclusion`], which adds `END` to its number when it is dropped.
+/// A guard of an [`Exclusion`]. When it is dropped, it adds `END` to the number of the exclusion.
 #[derive(Debug)]
 pub(crate) struct Guard<const END: i64>(&'static Exclusion);
 
-/// A guard while which nothing that its [`Exclusion`] protects is destroyed.
+/// A guard. While it exists, nothing that its [`Exclusion`] protects is destroyed.
 pub(crate) type Reading = Guard<-1>;
 
-/// A guard while which nothing that its [`Exclusion`] protects is read.
+/// A guard. While it exists, nothing that its [`Exclusion`] protects is read.
 pub(crate) type Destruction = Guard<1>;
 
 impl<const END: i64> Drop for Guard<END> {

@@ -18,7 +18,8 @@ static EXITING: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 
-/// Calls `last` when the process exits (not when it is killed or aborts), the newest first.
+/// Calls `last` when the process exits (not when it is killed or aborts). The newest function is
+/// called first.
 ///
 /// `last` must not call the driver, and runs on whatever thread called `exit`. It is not run in a
 /// forked child, whose report would repeat the parent's.
@@ -57,9 +58,9 @@ pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }
 
-/// Whether the harness's data may be read at process exit. Not in a forked child, whose locks may
-/// be held by threads that do not exist there; nor if a signal handler calls `exit` in the middle
-/// of the harness's own work, whose locks this thread may hold.
+/// Whether the harness's data may be read at process exit. It may not be read in a forked child,
+/// whose locks may be held by threads that do not exist there, or if a signal handler calls `exit`
+/// in the middle of the harness's own work, whose locks this thread may hold.
 pub(crate) fn may_tell() -> bool {
     !forked() && !is_quiet()
 }

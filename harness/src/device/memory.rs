@@ -21,7 +21,7 @@ pub(crate) fn without_readings() {
 }
 
 /// Returns the memory usage of each device on which the ledger knows a live context. No context is
-/// created, and a device without one is not read. 3.2 µs per device.
+/// created, and a device without one is not read. This takes 3.2 µs per device.
 ///
 /// Nothing is read while a stream is being captured, nor from a device whose context is broken.
 pub(crate) fn readings() -> Vec<DeviceUsage> {

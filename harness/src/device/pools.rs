@@ -77,8 +77,8 @@ fn read_all(reserved: c_int) -> Vec<LayerUsage> {
     read.unwrap_or_default()
 }
 
-/// Releases the unused memory of the pools of every device in use. Returns false if a stream capture
-/// is in progress: then nothing is released, because that could break the capture.
+/// Releases the unused memory of the pools of every device in use. Returns false if a stream
+/// capture is in progress: then nothing is released, because that could break the capture.
 ///
 /// An asynchronous free whose completion the host has not observed still counts as used, so
 /// [synchronise](super::synchronise::contexts) first.

@@ -1,5 +1,5 @@
-//! Runs code before the program's first thread: `main` has begun, and nothing else is running yet.
-//! Only on Linux, where the start of threads is observed.
+//! Runs code before the program starts its first thread, when `main` has begun and nothing else is
+//! running yet. This works only on Linux, where the start of threads is observed.
 
 use std::sync::atomic::AtomicUsize;
 #[cfg(feature = "holders")]
@@ -19,8 +19,8 @@ inventory::collect!(BeforeFirstThread);
 /// code.
 static FIRST_THREAD: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns the address of the C library's descriptor of the program's first thread, if it is known. In
-/// glibc that is also its thread pointer.
+/// Returns the address of the C library's descriptor of the program's first thread, if it is known.
+/// In glibc that is also its thread pointer.
 #[cfg(feature = "holders")]
 pub(crate) fn first_thread() -> Option<u64> {
     let known = FIRST_THREAD.load(Ordering::Relaxed);
@@ -42,8 +42,8 @@ mod at_load {
 
     use super::{BeforeFirstThread, FIRST_THREAD};
 
-    /// Runs when the program is loaded. Nothing of CUDA may be called yet, so this only schedules
-    /// the rest.
+    /// Runs when the program is loaded. CUDA must not be called yet, so this only schedules the
+    /// rest.
     #[used]
     // SAFETY: the section holds pointers to functions of this type, which the C library calls once
     // each; this one stores an atomic. The number puts it before initialisers without one, in
@@ -70,7 +70,7 @@ mod at_load {
     fn run_all() {
         // Only std knows that `main` has begun, and on which thread.
         if thread::current().name() != Some("main") {
-            // A library that is loaded with the program starts a thread: too early.
+            // It is too early: a library that is loaded with the program starts a thread.
             return leave_word();
         }
         for entry in inventory::iter::<BeforeFirstThread> {

@@ -22,11 +22,12 @@ const CAPTURE_ERRORS: RangeInclusive<CuResult> = 900..=908;
 const GONE: [CuResult; 3] = [4, 201, 709];
 
 /// Waits for the work of every live context that the ledger has seen, and returns those that are
-/// poisoned. 0.4 µs for an idle one. Call it only while the driver's calls are intercepted.
+/// poisoned. This takes 0.4 µs for an idle context. Call it only while the driver's calls are
+/// intercepted.
 ///
 /// While a stream capture is in progress, contexts are not synchronised, because that would break
-/// the capture. Then it waits only for the live streams that `own` selects (the scope's) and that
-/// are not being captured.
+/// the capture. In that case this waits only for the live streams that `own` selects (the scope's)
+/// and that are not being captured.
 pub(crate) fn contexts(own: impl Fn(&Record) -> bool) -> Vec<ContextError> {
     let _quiet = quiet();
     let (Some(driver), Some(_contexts)) = (driver::get(), CONTEXTS_AND_POOLS.read()) else {

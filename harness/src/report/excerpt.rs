@@ -15,16 +15,16 @@ use super::escape::spelled_out;
 use super::text::Rendering;
 use super::workspace::Workspace;
 
-/// The most characters of a line that are shown.
+/// The maximum number of characters of a line that are shown.
 const WIDEST: usize = 100;
-/// How many of them are kept before the marker when the line's beginning is cut off.
+/// How many characters are kept before the marker when the beginning of the line is cut off.
 const BEHIND_MARK: usize = 20;
 /// The size of the largest source file of a run that is read, in bytes.
 const LARGEST: u64 = 4 << 20;
 
-/// The most lines of a passage.
+/// The maximum number of lines in a passage.
 const LONGEST: u32 = 12;
-/// How far from the passage they may be.
+/// How many lines before and after a passage may be shown with it.
 const FARTHEST: u32 = 6;
 
 /// Where source lines are read from.
@@ -45,8 +45,8 @@ impl Sources {
         }
     }
 
-    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is read: a run
-    /// file may come from anywhere.
+    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is
+    /// read: a run file may come from anywhere.
     #[must_use]
     pub fn below(root: impl Into<PathBuf>) -> Self {
         Self {
@@ -70,8 +70,8 @@ impl Sources {
             .collect()
     }
 
-    /// Returns these lines of a file and some of the same function around them, each with its number. Lines
-    /// without a word, attributes and comments are left out.
+    /// Returns these lines of a file and some of the same function around them, each with its
+    /// number. Lines without a word, attributes and comments are left out.
     #[must_use]
     pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
         let (first, last) = lines.into_inner();
@@ -108,7 +108,7 @@ impl Sources {
             .collect()
     }
 
-    /// Whether a file changed after the program was built, so that its lines may be others.
+    /// Whether a file changed after the program was built, so that its lines may differ.
     fn is_edited(&self, file: &str) -> bool {
         let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
         modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
@@ -151,11 +151,11 @@ fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
     pub(super) frame: &'a Frame,
-    /// The place, and what is said of it.
+    /// The place, and what is said about it.
     pub(super) heading: String,
-    /// What is said below the line of the frame, after a marker at its column.
+    /// The text below the line of the frame, after a marker at its column.
     pub(super) label: Option<String>,
-    /// The last line; if there is none, no other line than that of the frame is shown.
+    /// The last line. If there is none, only the line of the frame is shown.
     pub(super) until: Option<u32>,
 }
 
@@ -163,7 +163,7 @@ pub(super) struct Excerpt<'a> {
 pub(super) type Shown = BTreeSet<(String, u32)>;
 
 impl Excerpt<'_> {
-    /// Writes what is not yet `shown`.
+    /// Writes the lines that are not yet in `shown`.
     pub(super) fn write(
         &self,
         how: &Rendering,

@@ -134,8 +134,8 @@ pub fn at_its_line(finding: &Finding) -> String {
     }
 }
 
-/// Returns the lines below that, each as a label and a text. The function of `test` is called `the
-/// test`.
+/// Returns the lines below that text, each as a label and a text. The function of `test` is called
+/// `the test`.
 #[must_use]
 pub fn details(finding: &Finding, test: &str) -> Vec<(&'static str, String)> {
     let site = finding.shown_site();
@@ -195,8 +195,8 @@ fn allocated_at(finding: &Finding, test: &str) -> Option<String> {
     Some(format!("at {}{callers}", finding.site.location()))
 }
 
-/// For example `a heap block that was allocated in Cache::new (src/cache.rs:20) and freed in Cache::evict
-/// (src/cache.rs:37)`.
+/// For example `a heap block that was allocated in Cache::new (src/cache.rs:20) and freed in
+/// Cache::evict (src/cache.rs:37)`.
 fn outlived(block: &Outlived) -> String {
     let allocated = block.allocated_in.as_ref();
     let allocated = allocated.map_or_else(String::new, |at| format!("allocated in {at} and "));
@@ -267,8 +267,8 @@ fn allocated(finding: &Finding) -> String {
     }
 }
 
-/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`, or `3 allocated here by
-/// cache::fill (src/cache.rs:21) were freed in cache::evict (src/cache.rs:37)`.
+/// For example `3 allocated here were freed in cache::evict (src/cache.rs:37)`, or `3 allocated
+/// here by cache::fill (src/cache.rs:21) were freed in cache::evict (src/cache.rs:37)`.
 fn sibling(others: &Sibling, finding: &Finding) -> String {
     let (created, freed) = finding.verbs();
     let from = others.allocated_from.as_ref();
@@ -297,8 +297,8 @@ fn with_it(finding: &Finding) -> Vec<String> {
         .collect()
 }
 
-/// For example `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed in Texture::drop
-/// (src/a.rs:31)`.
+/// For example `1 stream, which Texture::new (src/a.rs:20) also created, was destroyed in
+/// Texture::drop (src/a.rs:31)`.
 fn companion(other: &Companion) -> String {
     let (created, freed) = verbs(other.resource);
     format!(
@@ -364,9 +364,9 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// For example `each of 3 rounds left 1 more (512 KiB)`, or `1, 2, 5 left after rounds 1 to 3: on average 2 more
-/// (1.00 MiB) in each`. If the count does not apply or is constant, with bytes alone: `each of 2 rounds left
-/// 4.00 KiB more`.
+/// For example `each of 3 rounds left 1 more (512 KiB)`, or `1, 2, 5 left after rounds 1 to 3: on
+/// average 2 more (1.00 MiB) in each`. If the count does not apply or is constant, with bytes
+/// alone: `each of 2 rounds left 4.00 KiB more`.
 fn rounds(finding: &Finding) -> Option<String> {
     let rounds = &finding.rounds;
     let (first, last) = (rounds.first()?, rounds.last()?);

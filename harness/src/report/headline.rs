@@ -8,8 +8,8 @@ use crate::units::{amount, exact_size, listed, noun, quantity, total};
 
 /// Returns for example `gpu leak: 2 allocations, 1.00 MiB on cuda:0, allocated at src/optim.rs:88`.
 ///
-/// Only the findings that decided the status are summed up. Each of them is displayed as a line of
-/// its own.
+/// Only the findings that decided the status are summed up. Each finding, when displayed, is a line
+/// of its own.
 ///
 /// ```
 /// use gpu_leak_check::{Scope, report::headline};

@@ -30,7 +30,7 @@ pub fn help(report: &Report) -> Vec<String> {
     reason.chain(remedies).collect()
 }
 
-/// Returns what to do about what was left, as findings of this kind: a sentence for all of them, or
+/// Returns what to do about the resources in findings of this kind: a sentence for all findings, or
 /// one for each remedy.
 fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     let exceeded = report.findings.iter().find_map(|it| it.exceeds.as_ref());
@@ -70,8 +70,8 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
     remedies
 }
 
-/// Returns what to do about a finding according to what is known of its cause, the most certain first; `None` if
-/// nothing is. `one`: the findings are about one resource.
+/// Returns what to do about a finding, judging by the most certain of its known causes; `None` if
+/// no cause is known. `one` tells whether the findings are about one resource.
 fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")
@@ -115,7 +115,7 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
             .map_or_else(String::new, |at| format!(": {}", nearest(at)));
         return Some(format!("free {it} before that context or device ends{at}"));
     }
-    // If the test itself dropped it, that says little.
+    // A block that the test itself dropped says little about the cause.
     let mut outlived = finding.outlived.iter();
     let owner = outlived.find(|it| !begins_in_test(&it.freed_at));
     let others = |are_alike: bool| {

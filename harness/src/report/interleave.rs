@@ -1,6 +1,6 @@
-//! Replaces the frames of an interpreter by the lines of the interpreted program. The interpreter's
-//! work between two lines, or between a line and a compiled function, does not help the reader, and
-//! its functions have different names in every release.
+//! Replaces the frames of an interpreter with the lines of the interpreted program. The
+//! interpreter's work between two lines, or between a line and a compiled function, does not help
+//! the reader, and its functions have different names in every release.
 
 use super::check_report::Frame;
 

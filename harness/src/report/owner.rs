@@ -8,8 +8,8 @@ use super::debug_info::Symbol;
 use crate::call_site::libraries::{self, Role};
 use crate::capture::modules::Module;
 
-/// Returns the owner of the frame with this symbol in `module`, the library or program that contains
-/// it.
+/// Returns the owner of the frame with this symbol in `module`, the library or program that
+/// contains it.
 pub(super) fn owner(module: Option<&Module>, symbol: &Symbol) -> Owner {
     let name = module.map_or("", Module::name);
     if is_cuda_library(name) {
@@ -42,8 +42,8 @@ pub(super) fn of_python(file: &str) -> Owner {
     }
 }
 
-/// Whether torch.compile has written `file`: in its cache, the directory of a file is named after the second
-/// and third letter of the file's name, which is a hash that begins with `c`
+/// Whether torch.compile has written `file`: in its cache, the directory of a file is named after
+/// the second and third letter of the file's name, which is a hash that begins with `c`
 /// ([`torch._inductor.codecache.get_path`](https://github.com/pytorch/pytorch/blob/v2.11.0/torch/_inductor/codecache.py)).
 fn is_made_by_torch_compile(file: &str) -> bool {
     let mut parts = file.rsplit('/');
@@ -119,15 +119,16 @@ fn is_harness_source(file: &str) -> bool {
 fn is_std_source(file: &str) -> bool {
     // As Debian builds it: `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
     let of_distribution = file.strip_prefix("/usr/src/rustc-");
-    // As distributed; with the rust-src component; the dependencies of std itself.
+    // The sources of std as distributed and with the rust-src component, and the dependencies of
+    // std.
     (file.starts_with("/rustc/") && file.contains("/library/"))
         || of_distribution.is_some_and(|rest| rest.contains("/library/"))
         || file.contains("/lib/rustlib/src/")
         || file.starts_with("/rust/deps/")
 }
 
-/// Whether `file` is the header of CUDA's toolkit with templates around functions of the runtime, such as
-/// `cudaMalloc<int>`, wherever the toolkit is installed.
+/// Whether `file` is the header of CUDA's toolkit with templates around functions of the runtime,
+/// such as `cudaMalloc<int>`, wherever the toolkit is installed.
 fn is_cuda_runtime_header(file: &str) -> bool {
     file.ends_with("/include/cuda_runtime.h")
 }

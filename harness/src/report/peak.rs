@@ -9,8 +9,8 @@ const MAX_LINES: usize = 20;
 /// How many groups of allocations that could share a buffer are shown.
 const MAX_REUSABLE: usize = 5;
 
-/// Returns the lines about a peak: a sentence, then the source lines in columns, and which allocations
-/// one buffer could have served.
+/// Returns the lines about a peak: a sentence, then the source lines in columns, and which
+/// allocations one buffer could have served.
 #[must_use]
 pub fn peak_lines(peak: &Peak) -> Vec<String> {
     let rows: Vec<_> = peak.lines.iter().take(MAX_LINES).map(columns).collect();

@@ -17,7 +17,8 @@ use super::check_report::Report;
 use crate::suppressions::Date;
 use crate::units;
 
-/// The version of the format; raised when a reader of the old one would misunderstand the file.
+/// The version of the format, which is raised when a reader of the old version would misunderstand
+/// the file.
 pub const SCHEMA: u32 = 1;
 /// The extension that replaces that of the process's file for its newest snapshot.
 pub(super) const SNAPSHOT: &str = "snapshot";
@@ -131,7 +132,7 @@ impl Header {
     }
 }
 
-/// Returns the name space of this machine's process ids, as this process sees it.
+/// Returns the namespace of this machine's process ids, as this process sees it.
 pub(super) fn pid_space() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
@@ -352,7 +353,7 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 
 impl RunFile {
     /// Adds a line, unless it cannot be read. The name of its record is read first: the code that
-    /// serde derives for a tagged type reads all of them from a tree, and would be a fifth of the
+    /// serde derives for a tagged type reads all records from a tree, and would be a fifth of the
     /// harness's code.
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
         #[derive(Deserialize)]
@@ -386,7 +387,7 @@ impl RunFile {
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);
             }
-            // Of a later release.
+            // A record of a later release.
             _ => {}
         }
         Ok(())

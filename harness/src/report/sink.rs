@@ -209,7 +209,7 @@ fn open(directory: &RunDirectory) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Returns the [attempt of nextest][1] that this process is.
+/// Returns which [attempt of nextest][1] this process is.
 ///
 /// [1]: https://nexte.st/docs/configuration/env-vars/
 fn attempt(variable: impl Fn(&str) -> Option<String>) -> Option<Attempt> {

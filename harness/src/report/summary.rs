@@ -15,7 +15,7 @@ pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
     /// The tests that have a finding, are inconclusive or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
-    /// Those of them that pass nevertheless, because `on_leak` is `warn`.
+    /// The tests among them that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
     /// The reasons why some checks have no result, each once.
@@ -188,8 +188,8 @@ impl Summary {
         self.statuses.is_empty() && self.remarks().is_empty()
     }
 
-    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status: `leaked:
-    /// optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
+    /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status:
+    /// `leaked: optim::adam_frees_everything`, `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))

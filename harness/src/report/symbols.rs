@@ -84,7 +84,8 @@ fn each_word<T>(
     all
 }
 
-/// Whether there are addresses of code, each of them in a file with one of `own_sources` in its path.
+/// Whether there are addresses of code, each of them in a file with one of `own_sources` in its
+/// path.
 #[cfg(feature = "holders")]
 pub(crate) fn are_own(addresses: &[u64], own_sources: &[&str]) -> bool {
     let in_own = |frame: &Frame| {

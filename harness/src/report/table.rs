@@ -73,7 +73,7 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     }
     let difference = size_change(whole.baseline, whole.after);
     let known = whole.parts.iter().map(|part| match part.purpose {
-        // The sum of the parts is rounded: this is not another amount.
+        // This part is the rounding of the sum of the others, not another amount.
         Purpose::Pages if part.bytes > 0 => "rounded up to whole pages".to_owned(),
         purpose => format!("{} {}", purpose.name(), signed_size(part.bytes)),
     });

@@ -179,7 +179,7 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Beside what was left, or why nothing is known, this note would only distract.
+    // Next to what was left, or to the reason why nothing is known, this note would only distract.
     let primaries = report
         .primaries
         .iter()

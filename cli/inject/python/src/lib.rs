@@ -4,9 +4,9 @@
 //! backtrace from then on contains the lines of Python: `train.py:31 in step`.
 //!
 //! The reader must not call Python's functions: PyTorch, for one, has released the interpreter's
-//! lock when it allocates. So it reads the interpreter's structures directly, of the calling thread
-//! only, in the releases whose layout it knows: CPython 3.9 to 3.15. Other releases and those
-//! without the lock ("free-threaded") are rejected with a message.
+//! lock when it allocates. So it reads the interpreter's structures directly. It reads only those
+//! of the calling thread, and only in the releases whose layout it knows: CPython 3.9 to 3.15.
+//! Other releases and those without the lock ("free-threaded") are rejected with a message.
 
 #[cfg(all(
     target_os = "linux",
@@ -77,8 +77,8 @@ pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }
 
-/// Makes all later backtraces contain the lines of this process's Python, and returns its release; none
-/// if no Python is loaded. It can be called again when Python may have been loaded.
+/// Makes all later backtraces contain the lines of this process's Python, and returns its release;
+/// `None` if no Python is loaded. It can be called again when Python may have been loaded.
 ///
 /// # Errors
 ///

@@ -53,7 +53,7 @@ fn read(words: &mut [usize]) -> usize {
 }
 
 thread_local! {
-    /// Without a destructor, since backtraces are also taken while a thread exits.
+    /// It has no destructor, since backtraces are also taken while a thread exits.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 }
 

@@ -1,7 +1,7 @@
 //! Registers a handler with Python's `atexit`.
 //!
-//! The functions are of the [stable ABI](https://docs.python.org/3/c-api/stable.html) and looked up by
-//! name, so that nothing is linked against Python.
+//! The functions belong to the [stable ABI](https://docs.python.org/3/c-api/stable.html) and are
+//! looked up by name, so that nothing is linked against Python.
 
 #![expect(unsafe_code, reason = "calls Python's C functions")]
 
@@ -58,7 +58,7 @@ fn function(name: &CStr) -> Option<*mut c_void> {
 
 /// Called by the main thread, which holds the interpreter's lock.
 extern "C" fn register(_: *mut c_void) -> c_int {
-    // If one of them is missing, nothing is registered.
+    // If a function is missing, nothing is registered.
     let _ = try_to_register();
     0
 }
@@ -105,7 +105,8 @@ fn try_to_register() -> Option<()> {
 
 /// The handler. Python calls it with the interpreter's lock held.
 extern "C" fn shuts_down(_: Object, _: Object) -> Object {
-    // Cycles that nothing refers to would be freed later, as if a variable had led to them.
+    // Otherwise cycles that nothing refers to would be freed later, as if a variable had led to
+    // them.
     if let Some(collect) = function(c"PyGC_Collect") {
         // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
         unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn() -> isize>(collect)() };

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The interpreters to test: those in `GPU_LEAK_CHECK_PYTHONS`, paths separated by colons, or else those
-/// in `PATH`.
+/// The interpreters to test: those in `GPU_LEAK_CHECK_PYTHONS`, paths separated by colons, or else
+/// those in `PATH`.
 fn interpreters() -> Vec<PathBuf> {
     if let Some(set) = env::var_os("GPU_LEAK_CHECK_PYTHONS") {
         return env::split_paths(&set).collect();
@@ -22,8 +22,8 @@ fn is_cpython(name: &PathBuf) -> bool {
     output.is_ok_and(|output| output.status.success())
 }
 
-/// Runs a program of this folder with the probe's path as its argument, in a folder where reports contain
-/// absolute paths.
+/// Runs a program of this folder with the probe's path as its argument, in a folder where reports
+/// contain absolute paths.
 fn run(interpreter: &PathBuf, program: &str) -> Output {
     let programs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests");
     let deps = env::current_exe().expect("this program has a path");

@@ -62,8 +62,9 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises the limits of the entries that decided about findings of `run` and were too low, and
-    /// returns how many there are. A later entry for the same findings would have no effect.
+    /// Raises the limits that were too low in the entries that decided about findings of `run`, and
+    /// returns the number of these entries. A later entry for the same findings would have no
+    /// effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")
@@ -133,12 +134,12 @@ impl Configuration {
 }
 
 /// Writes a temporary file in the same directory and renames it over the file, so that there is
-/// always a complete one.
+/// always a complete file.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
     let mut beside = Builder::new();
     beside.prefix(".gpu-leak-check-").suffix(".new");
-    // A new file's permissions follow the user's umask; a replaced one keeps its own.
+    // A new file's permissions follow the user's umask; a replaced file keeps its own.
     #[cfg(unix)]
     beside.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let mut beside = beside.tempfile_in(directory.unwrap_or(Path::new(".")))?;

@@ -1,6 +1,7 @@
 //! The lines in which two texts differ.
 
-/// The lines that only `before` has, after `- `, and those that only `after` has, after `+ `, in order.
+/// The lines that only `before` has, after `- `, and those that only `after` has, after `+ `, in
+/// order.
 pub(super) fn lines(before: &str, after: &str) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let common = common(&before, &after);

@@ -147,7 +147,8 @@ fn set(entry: &mut Table, key: &str, number: i64) {
     }
 }
 
-/// Updates the figures in the comment above an entry, which was written with its first limits.
+/// Updates the figures in the comment above an entry. The comment was written with the entry's
+/// first limits.
 fn renew_figures(entry: &mut Table, figures: &str) {
     let decor = entry.decor_mut();
     let above = decor.prefix().and_then(RawString::as_str);

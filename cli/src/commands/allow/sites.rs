@@ -8,8 +8,8 @@ use gpu_leak_check::units;
 
 use crate::run::Run;
 
-/// The most that one test leaves of the resources that an entry matches, for each entry of the file
-/// whose limits are too low.
+/// For each entry of the file whose limits are too low, the most that one test leaves of the
+/// resources that the entry matches.
 pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
     let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
     for report in run.reports() {
@@ -69,8 +69,8 @@ impl LeakingSite {
     }
 }
 
-/// The call site of a finding that an entry can allow: its function or, without symbols, the fingerprint
-/// of its stack.
+/// The call site of a finding that an entry can allow: its function or, without symbols, the
+/// fingerprint of its stack.
 pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     let can_be_allowed = matches!(
         finding.kind,

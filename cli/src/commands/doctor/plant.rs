@@ -1,7 +1,7 @@
-//! One leak of each kind, planted through the drivers of this machine. Nothing is freed: the process
-//! that plants ends soon after.
+//! One leak of each kind, planted through the drivers of this machine. Nothing is freed: the
+//! process that plants ends soon after.
 //!
-//! The functions are looked up as a program's loader does it, with `dlsym`, and called with the
+//! The functions are looked up as a program's loader does, with `dlsym`, and called with the
 //! signatures of `cuda.h` and `vulkan_core.h`.
 
 #![expect(unsafe_code, reason = "calls the drivers' C functions")]
@@ -146,9 +146,9 @@ impl Cuda {
     ];
 }
 
-/// Vulkan, with the objects that later ones belong to. Its structures are written as the words of 64-bit
-/// processors, each of which begins with the number of its type and no extension; lists are empty unless a
-/// comment says otherwise.
+/// Vulkan, with the objects that later ones belong to. Its structures are written as the words of
+/// 64-bit processors, each of which begins with the number of its type and no extension; lists are
+/// empty unless a comment says otherwise.
 pub(super) struct Vulkan {
     library: Driver,
     instance: Opaque,

@@ -1,7 +1,7 @@
 //! `cargo gpu-leak doctor --self-test`: whether checks find what is planted here.
 //!
-//! A child process does the planting: a driver may end it, and nothing has used a driver in it
-//! before.
+//! A child process does the planting, because a driver may end the process, and because no driver
+//! may have been used in it before.
 
 use std::env;
 use std::process::Command;
@@ -37,12 +37,12 @@ pub(super) fn run() -> Outcome<Exit> {
     })
 }
 
-/// What became of the plants.
+/// The results of the plants.
 #[derive(Debug, Default)]
 struct Tally {
     found: u64,
     missed: u64,
-    /// How many of those that were found are a driver's.
+    /// How many of the plants that were found belong to a driver.
     by_drivers: u64,
 }
 
@@ -86,7 +86,7 @@ impl Tally {
     }
 }
 
-/// Plants what `api` can have, each in a scope of its own.
+/// Plants each leak that is possible with `api` in its own scope.
 fn try_all<Api>(
     name: &str,
     start: fn() -> Result<Api, String>,
@@ -126,7 +126,7 @@ fn tell(label: &str, text: &str) {
 }
 
 impl<Api> Plant<Api> {
-    /// The finding about it, whether or not the configuration file allows it.
+    /// The finding about this plant, whether or not the configuration file allows it.
     fn is_in<'a>(&self, report: &'a Report) -> Option<&'a Finding> {
         let mut findings = report.findings.iter();
         findings.find(|finding| {

@@ -1,4 +1,4 @@
-//! A program of libtest's: lists its tests, and runs each of them in a watched process.
+//! A libtest program: lists its tests, and runs each of them in a watched process.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -32,7 +32,7 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// The names of its tests; none if it does not list them as libtest does.
+    /// The names of its tests; `None` if it does not list them as libtest does.
     pub(super) fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
@@ -167,7 +167,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// The target of integration tests in `directory` that cargo builds as `program`, in which `_` replaces `-`.
+/// The target of integration tests in `directory` that cargo builds as `program`, in which `_`
+/// replaces `-`.
 fn target_in(directory: &Path, program: &str) -> Option<String> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let mut targets = entries.filter_map(|entry| {
@@ -220,7 +221,7 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     kept
 }
 
-/// The tests in a list in libtest's format; none if it has another format.
+/// The tests in a list in libtest's format; `None` if the list has another format.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for line in listed.lines() {

@@ -14,8 +14,8 @@ use crate::exit::{Failure, Outcome};
 /// environment.
 pub(super) struct TestReports {
     path: PathBuf,
-    /// The files of earlier test programs: process IDs are reused, and other programs may have tests of
-    /// the same names.
+    /// The files of earlier test programs: process IDs are reused, and other programs may have
+    /// tests of the same names.
     earlier: BTreeSet<PathBuf>,
 }
 
@@ -33,8 +33,8 @@ impl TestReports {
         })
     }
 
-    /// The report about `test` that the library in this process wrote; none if the test does not use
-    /// CUDA or checks itself.
+    /// The report about `test` that the library in this process wrote; `None` if the test does not
+    /// use CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         // A file's name contains the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");

@@ -1,7 +1,7 @@
 //! Lists that may be too long for the page's markup.
 //!
 //! A browser takes seconds to lay out ten thousand findings, most of which nobody looks at. The
-//! first entries of a list are markup, which is shown without the page's script too. The rest is a
+//! first entries of a list are markup, which is shown even without the page's script. The rest is a
 //! block of data: each distinct line of its markup once, and for each entry the numbers of its
 //! lines. Both come from the same template, so the script only has to put lines together.
 
@@ -81,7 +81,7 @@ struct RestOfLists {
     tests: Vec<Vec<usize>>,
 }
 
-/// The rest of both lists as the content of a `script` element; none if everything is markup.
+/// The rest of both lists as the content of a `script` element; `None` if everything is markup.
 pub(super) fn rest(
     findings: &LongList<FindingEntry>,
     tests: &LongList<Test>,
@@ -116,7 +116,8 @@ pub(super) fn rest(
         return Ok(None);
     }
     let json = serde_json::to_string(&rest).map_err(not_written)?;
-    // Ensures that nothing in it ends the element, or begins a comment that would hide its end.
+    // Ensures that nothing in the data ends the element, or begins a comment that would hide its
+    // end.
     Ok(Some(json.replace("</", "<\\/").replace("<!", "\\u003c!")))
 }
 

@@ -1,9 +1,9 @@
 //! A self-contained page that needs neither a network nor other files.
 //!
 //! The template escapes everything; control characters in names are escaped before that. The page's
-//! policy names its style and script by their hashes, so that no others can run in it. The page works
-//! without its script, which adds filters, the search, links into the page, the choice of theme and the
-//! rest of long lists.
+//! policy names its style and script by their hashes, so that no others can run in it. The page
+//! works without its script, which adds filters, the search, links into the page, the choice of
+//! theme and the rest of long lists.
 
 mod checks;
 mod findings;
@@ -60,7 +60,7 @@ struct Filter {
 }
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
-    // Without the names of tests, which are listed below.
+    // The remarks do not contain the names of tests, which are listed below.
     let summary = overview.summary.remarks();
     let counts = match overview.summary.is_empty() {
         true => "no check ran".to_owned(),
@@ -117,8 +117,8 @@ fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The kinds of findings and the statuses of tests, worst first. A test whose worst finding is of a kind
-/// has the status of that name.
+/// The kinds of findings and the statuses of tests, worst first. A test whose worst finding is of a
+/// kind has the status of that name.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
     let kinds = overview.groups.iter().map(|group| group.finding.kind);
     let found: Vec<_> = kinds.map(CheckStatus::Found).collect();

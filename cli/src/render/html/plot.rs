@@ -95,8 +95,8 @@ pub(super) struct CurveRow {
     pub(super) end: String,
 }
 
-/// The pictures of a check: for each device one of the bytes, and one of the objects if their number
-/// changed.
+/// The pictures of a check: for each device one of the bytes, and one of the objects if their
+/// number changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();
@@ -287,7 +287,7 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// The call at which a curve has its peak; none if it never rises.
+/// The call at which a curve has its peak; `None` if it never rises.
 fn highest(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;

@@ -3,7 +3,7 @@
 use gpu_leak_check::report::check_report::Passage;
 use gpu_leak_check::report::{Sources, escape};
 
-/// How many lines are shown above and below the one of the finding.
+/// How many lines are shown above and below the line of the finding.
 const AROUND: u32 = 2;
 /// The length at which a line is cut off, in characters.
 const MAX_LINE: usize = 200;

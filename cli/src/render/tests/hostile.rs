@@ -29,8 +29,8 @@ fn a_hostile_name_is_text_in_every_format() {
     }
 }
 
-/// What a reader of the format sees: where its syntax hides characters that the text contains, as escapes do,
-/// the texts inside.
+/// The texts that a reader of the format sees. If the syntax of the format encodes characters, as
+/// escapes do, these are the decoded texts.
 fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     let whole = || String::from_utf8(rendered.to_vec()).expect("text");
     match format {

@@ -10,12 +10,12 @@ mod format;
 /// `CUDA_ARRAY3D_LAYERED`, `CUDA_ARRAY3D_CUBEMAP`: the depth counts layers or faces, whose number
 /// is the same at each level.
 const WITH_LAYERS: u32 = 0x01 | 0x04;
-/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program maps memory to it later,
-/// which is a separate resource.
+/// `CUDA_ARRAY3D_SPARSE`, `CUDA_ARRAY3D_DEFERRED_MAPPING`: the program later maps memory, which is
+/// a separate resource, to the array.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
-/// Returns the size of an array in bytes, with `levels` levels of half the extents each time; 0 if
-/// the format is unknown. Extents are in elements; missing dimensions are 0.
+/// Returns the size in bytes of an array with `levels` levels, each with half the extents of the
+/// one before; 0 if the format is unknown. Extents are in elements; missing dimensions are 0.
 fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32) -> u64 {
     let [width, height, depth] = extents;
     if flags & WITHOUT_MEMORY != 0 {
@@ -25,7 +25,7 @@ fn bytes(extents: [u64; 3], format: u32, channels: u32, flags: u32, levels: u32)
         return 0;
     };
     let has_layers = flags & WITH_LAYERS != 0;
-    // From the whole array down to one element.
+    // Halving the longest extent down to one element limits the number of levels.
     let longest = width.max(height).max(if has_layers { 0 } else { depth });
     let levels = levels.clamp(1, 1 + longest.checked_ilog2().unwrap_or(0));
     let level_bytes = |level: u32| {

@@ -11,7 +11,7 @@ use crate::ledger::{Kind, Place};
 pub(super) enum Call {
     /// Initialises the driver.
     Initialises,
-    /// Retains and returns the primary context of this device, which it may create.
+    /// Retains and returns the primary context of this device, creating it if necessary.
     RetainsPrimary(Out, i32),
     /// May end the primary context of this device.
     ReleasesPrimary(i32, ContextEnd),
@@ -27,7 +27,7 @@ pub(super) enum Call {
     Launches(u64),
     /// Begins to capture this stream, into this graph if it is not 0.
     BeginsCapture(u64, u64),
-    /// Has this effect if it succeeds.
+    /// Causes this event if it succeeds.
     Causes(Event),
 }
 
@@ -40,23 +40,24 @@ pub(super) struct Creates {
     pub(super) identity: Argument,
     pub(super) bytes: Bytes,
     pub(super) place: At,
-    /// The stream that orders it. If the stream is being captured, the call adds a node to a graph
-    /// and creates nothing.
+    /// The stream in whose order the resource is created. If the stream is being captured, the call
+    /// adds a node to a graph and creates nothing.
     pub(super) stream: Option<u64>,
-    /// The explicit pool that it comes from; otherwise 0.
+    /// The explicit pool that the resource comes from, or 0.
     pub(super) pool: u64,
-    /// Whether the driver may return an existing object; one call frees it in any case.
+    /// Whether the driver may return an existing object. A single call frees the object even then.
     pub(super) may_answer_again: bool,
-    /// Whether it outlives the context that is current when it is created, even if others of its
-    /// kind end with theirs: facts about a whole kind are in the table of [`Kind`].
+    /// Whether the resource outlives the context that is current when it is created, although other
+    /// resources of its kind end with their context. Facts about a whole kind are in the table of
+    /// [`Kind`].
     pub(super) outlives_context: bool,
     /// The stream whose capture ends, if the call creates the captured graph.
     pub(super) ends_capture: Option<u64>,
-    /// How many references the program has initially.
+    /// How many references the program holds initially.
     pub(super) references: u64,
-    /// The graph that it is made from, and the flags of an executable graph.
+    /// The graph from which it is made and, for an executable graph, its flags.
     pub(super) copies: Option<(u64, Argument)>,
-    /// The green context that it is created for, and ends with.
+    /// The green context that it is created for and ends with.
     pub(super) green: Option<u64>,
 }
 
@@ -78,8 +79,8 @@ pub(super) enum Bytes {
 /// Where a resource is.
 #[derive(Clone, Copy)]
 pub(super) enum At {
-    /// On the device of the current context or of the pool; so is a handle of the whole process, such
-    /// as a user object.
+    /// On the device of the current context or of the pool. A handle that belongs to the whole
+    /// process, such as a user object, counts as being there too.
     Context,
     /// In host memory, which has no handle.
     Host,
@@ -105,8 +106,8 @@ pub(super) struct Releases {
     pub(super) space: Space,
     pub(super) value: u64,
     pub(super) share: Share,
-    /// The stream that orders it. If the stream is being captured, the call adds a node to a graph
-    /// and frees nothing.
+    /// The stream in whose order the resource is freed. If the stream is being captured, the call
+    /// adds a node to a graph and frees nothing.
     pub(super) stream: Option<u64>,
 }
 
@@ -114,9 +115,9 @@ pub(super) struct Releases {
 #[derive(Clone, Copy)]
 pub(super) enum Share {
     Whole,
-    /// This many references, of this graph or of the program.
+    /// This many references, held by this graph or, if there is none, by the program.
     References(u64, Option<Key>),
-    /// All mappings in this many bytes.
+    /// All mappings in a range of this many bytes.
     Maps(u64),
 }
 
@@ -144,7 +145,7 @@ pub(super) fn device(kind: Kind, pointer: impl Into<Argument>, bytes: usize) -> 
     creates(kind, Space::DevicePointer, pointer).sized(bytes as u64)
 }
 
-/// Allocates such memory in rows with a pitch that the driver chooses.
+/// Allocates memory that `cuMemFree` frees, in rows with a pitch that the driver chooses.
 pub(super) fn pitched(
     pointer: impl Into<Argument>,
     pitch: impl Into<Argument>,
@@ -162,7 +163,8 @@ pub(super) fn pitched(
     }
 }
 
-/// Allocates such memory in a stream's order, from an explicit pool if `pool` is not 0.
+/// Allocates memory in a stream's order, from an explicit pool if `pool` is not 0. `cuMemFree`
+/// frees it.
 pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Creates {
     Creates {
         stream: Some(stream),
@@ -171,7 +173,7 @@ pub(super) fn ordered(pointer: Out, bytes: usize, stream: u64, pool: u64) -> Cre
     }
 }
 
-/// Imports such memory from another API; the descriptor contains its size.
+/// Imports memory from another API; the descriptor contains its size. `cuMemFree` frees it.
 pub(super) fn imported(pointer: Out, descriptor: impl Into<Argument>) -> Creates {
     device(Kind::Imported, pointer, 0).sized(descriptor)
 }
@@ -189,18 +191,18 @@ pub(super) fn registered(pointer: u64, bytes: usize) -> Creates {
     registered.sized(bytes as u64)
 }
 
-/// Creates an object that is counted and has a handle.
+/// Creates an object that has a handle and is counted rather than measured in bytes.
 pub(super) fn handle(kind: Kind, handle: Out) -> Creates {
     creates(kind, Space::Handle(kind), handle)
 }
 
-/// Creates an array; `kind` is one that has bytes.
+/// Creates an array; `kind` is a kind whose resources have a size in bytes.
 pub(super) fn array(kind: Kind, array: Out, descriptor: impl Into<Argument>) -> Creates {
     creates(kind, Space::Handle(Kind::Array), array).sized(descriptor)
 }
 
-/// Creates physical memory, or memory mapped like it, that `cuMemRelease` frees. It belongs to the
-/// device, not to a context.
+/// Creates physical memory, or an object that is mapped in the same way, which `cuMemRelease`
+/// frees. It belongs to the device, not to a context.
 pub(super) fn physical(kind: Kind, handle: Out, bytes: usize) -> Creates {
     Creates {
         outlives_context: true,
@@ -251,7 +253,7 @@ pub(super) fn destroys(kind: Kind, handle: u64) -> Releases {
     releases(Space::Handle(kind), handle)
 }
 
-/// Releases references.
+/// Releases `count` references.
 pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key>) -> Releases {
     Releases {
         share: Share::References(count.into(), graph),
@@ -260,20 +262,20 @@ pub(super) fn gives_back(space: Space, value: u64, count: u32, graph: Option<Key
 }
 
 impl Creates {
-    /// With a size from the call's parameters.
+    /// Sets the size, which comes from the call's parameters.
     pub(super) fn sized(self, bytes: impl Into<Argument>) -> Self {
         let bytes = Bytes::Stated(bytes.into());
         Self { bytes, ..self }
     }
 
-    /// With this place.
+    /// Sets the place.
     pub(super) fn at(self, place: At) -> Self {
         Self { place, ..self }
     }
 }
 
 impl Releases {
-    /// Ordered by this stream.
+    /// Sets the stream that orders the call.
     pub(super) fn on_stream(self, stream: u64) -> Self {
         let stream = Some(stream);
         Self { stream, ..self }

@@ -1,12 +1,12 @@
-//! The contexts of the process, with numbers and places.
+//! The contexts of the process, with their numbers and places.
 //!
 //! The driver reuses a handle after its context has ended, so a context is identified by a number.
-//! It is assigned when the creation is intercepted or when the context is first seen current, and
-//! removed at its end. A context is reported to the ledger when it is first seen current, which is
-//! before anything can be created in it.
+//! The number is assigned when the creation is intercepted or when the context is first seen
+//! current, and is removed when the context ends. A context is reported to the ledger when it is
+//! first seen current, which is before anything can be created in it.
 //!
-//! A green context, once converted, can be current like any other; but resources created in it
-//! belong to the primary context of its device and outlive the green context, except its streams.
+//! A green context, once converted, can be current like any other. Except for streams, resources
+//! created in it belong to the primary context of its device and outlive the green context.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ impl Context {
     }
 }
 
-/// The known contexts. There are few, and threads rarely change theirs.
+/// The known contexts. There are few contexts, and threads rarely change their current one.
 #[derive(Debug)]
 pub(super) struct Contexts {
     known: Mutex<Vec<Context>>,
@@ -82,7 +82,8 @@ impl Contexts {
         self.changes.fetch_add(1, Ordering::Release) + 1
     }
 
-    /// Returns the context that is searched for, or adds `new` with a number.
+    /// Returns the context that `which` selects. If there is none, adds `new` with a number and
+    /// returns that.
     fn get_or_add<'a>(
         &self,
         known: &'a mut Vec<Context>,
@@ -169,7 +170,7 @@ impl Contexts {
         (context, created)
     }
 
-    /// Like [`Self::seen`], if this thread does not remember the context.
+    /// Like [`Self::seen`], for a context that this thread does not remember.
     #[cold]
     fn seen_anew(&self, handle: u64, place: impl FnOnce() -> Place) -> (Context, Option<Event>) {
         let is_it = |context: &Context| context.handle == handle;
@@ -200,8 +201,8 @@ impl Contexts {
     }
 
     /// Removes a context that is about to end or has ended; returns `None` if it is unknown. From
-    /// here on its handle may name another one. The context that a green context was converted to
-    /// ends with it.
+    /// then on its handle may name another context. The context that a green context was converted
+    /// to ends with it.
     pub(super) fn end(&self, which: impl Fn(&Context) -> bool) -> Option<Context> {
         let mut known = self.lock();
         let index = known.iter().position(which)?;
@@ -218,7 +219,7 @@ impl Contexts {
     }
 }
 
-/// A guard during which no other thread retains or releases the primary context of its device.
+/// A guard. While it exists, no other thread retains or releases the primary context of its device.
 ///
 /// The driver is asked afterwards whether a release was the last one. A retain by another thread in
 /// between would create a new context under the same handle, and the end of the old one would be
@@ -232,10 +233,10 @@ thread_local! {
 }
 
 impl PrimaryTurn {
-    /// Waits for this thread's turn; `None` if it already has one, because a tool calls back from
-    /// inside such a call.
+    /// Waits for this thread's turn. Returns `None` if the thread already has it, which happens
+    /// when a tool calls back from inside such a call.
     pub(super) fn at(device: i32) -> Option<Self> {
-        /// Devices may share an entry; there are more entries than a machine has devices.
+        /// Devices may share an entry, but there are more entries than any machine has devices.
         static DEVICES: [Mutex<()>; 64] = [const { Mutex::new(()) }; 64];
 
         if HAS_TURN.replace(true) {

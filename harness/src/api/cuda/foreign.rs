@@ -1,4 +1,5 @@
-//! The C side of the table: the structures to which parameters point, and numbers behind pointers.
+//! The C side of the table: the structures to which parameters point, and the numbers behind
+//! pointers.
 //!
 //! Layouts are those of `cuda.h` 11.8 to 13.5, which agree. A structure is declared only as far as
 //! its fields are read. Handles are `u64`, which every CUDA platform passes like a pointer.
@@ -12,7 +13,7 @@ pub(super) use crate::api::pointer::{In, Out, Pointer};
 /// describes.
 pub(super) trait Number: Copy {
     /// Returns the number. `levels` is the number of levels of an array whose descriptor does not
-    /// say it.
+    /// contain it.
     fn number(self, levels: u32) -> u64;
 }
 
@@ -32,7 +33,7 @@ impl Number for u32 {
 #[derive(Clone, Copy)]
 pub(super) enum Argument {
     Given(u64),
-    /// Behind a pointer parameter, and the function that reads it.
+    /// A number behind a pointer parameter, and the function that reads it.
     Behind(Pointer<()>, u32, unsafe fn(Pointer<()>, u32) -> Option<u64>),
 }
 
@@ -48,7 +49,7 @@ impl<T: Number> From<Pointer<T>> for Argument {
     }
 }
 
-/// The size of the array that this describes, with `levels` levels.
+/// The size of the array that the descriptor at `pointer` describes, with `levels` levels.
 pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument {
     unsafe fn read<T: Number>(at: Pointer<()>, levels: u32) -> Option<u64> {
         // SAFETY: as the caller promises, `of_levels` made this from a `Pointer<T>`.
@@ -59,7 +60,7 @@ pub(super) fn of_levels<T: Number>(pointer: Pointer<T>, levels: u32) -> Argument
 }
 
 impl Argument {
-    /// The number; none when the caller passed null.
+    /// Returns the number; `None` if the caller passed null.
     ///
     /// # Safety
     ///
@@ -118,7 +119,7 @@ pub(super) union NodeParameters {
     pub(super) freed: u64,
 }
 
-/// `CUDA_ARRAY_DESCRIPTOR`; with `u32`, the one from the time of 32-bit addresses.
+/// `CUDA_ARRAY_DESCRIPTOR`; with `u32`, the version from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor<Size = u64> {
@@ -128,7 +129,7 @@ pub(super) struct ArrayDescriptor<Size = u64> {
     pub(super) channels: u32,
 }
 
-/// `CUDA_ARRAY3D_DESCRIPTOR`; with `u32`, the one from the time of 32-bit addresses.
+/// `CUDA_ARRAY3D_DESCRIPTOR`; with `u32`, the version from the time of 32-bit addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrayDescriptor3D<Size = u64> {

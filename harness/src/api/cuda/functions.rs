@@ -1,17 +1,21 @@
 //! The table of watched functions: all functions of the driver that create or free a resource, or
 //! change its reference count.
 //!
-//! A row has the names of a function's variants, or of functions that do the same with the same
-//! parameters, each with the first CUDA version for which `cuGetProcAddress` returns it, the
-//! signature that they share, and the effect of a call. A wrapper for each name and driver, and the
-//! slot for the real function, are generated from it; a new function is a new row. Signatures are
-//! those of `cuda.h`, with every handle, and every pointer that is not read, as `u64`. A variant
-//! with different parameters has its own row: programs ask the driver for the variant of the
-//! version that they were built for.
+//! A row contains
+//!
+//! - the names of a function's variants, or of functions that do the same with the same parameters,
+//!   each with the first CUDA version for which `cuGetProcAddress` returns it;
+//! - the signature that they share;
+//! - the effect of a call.
+//!
+//! A wrapper for each name and driver, and the slot for the real function, are generated from the
+//! row. To watch another function, add a row. Signatures are those of `cuda.h`, with every handle,
+//! and every pointer that is not read, as `u64`. A variant with different parameters has its own
+//! row: programs ask the driver for the variant of the version that they were built for.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
 //! NVIDIA's headers, and lists functions that create or free something and are missing here;
-//! `not_watched.toml` in this directory has the reasons for those.
+//! `not_watched.toml` in this directory gives the reason for each of these.
 
 #![expect(
     unsafe_code,
@@ -202,8 +206,8 @@ functions! {
     cuMipmappedArrayCreate[5000] = |made: Out, descriptor: In<ArrayDescriptor3D>, levels: u32|
         array(Kind::Array, made, of_levels(descriptor, levels)),
     cuArrayDestroy[2000] | cuMipmappedArrayDestroy[5000] = |array: u64| destroys(Kind::Array, array),
-    // Memory and semaphores of another process or API. What the memory is mapped as outlives it,
-    // and is freed as if it had been allocated here.
+    // Memory and semaphores of another process or API. The buffers and arrays to which such memory
+    // is mapped outlive it, and are freed as if they had been allocated here.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__EXTRES__INTEROP.html
     cuImportExternalMemory[10000] =
         |memory: Out, descriptor: u64| handle(Kind::ExternalMemory, memory),
@@ -221,7 +225,7 @@ functions! {
         |pointer: Out, shared: IpcHandle, flags: u32|
         Creates { bytes: Bytes::Asked, ..creates(Kind::Imported, Space::IpcPointer, pointer) },
     cuIpcCloseMemHandle[4010] = |pointer: u64| gives_back(Space::IpcPointer, pointer, 1, None),
-    // Views of memory: objects, and the older references.
+    // Views of memory: texture and surface objects, and the older texture references.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__TEXOBJECT.html
     cuTexObjectCreate[5000] =
         |texture: Out, resource: u64, sampling: u64, view: u64| handle(Kind::Texture, texture),
@@ -264,16 +268,17 @@ functions! {
     cuCtxCreate_v4[12050] =
         |made: Out, parameters: u64, flags: u32, device: i32| context(made, device),
     cuCtxDestroy[2000] | cuCtxDestroy_v2[4000] = |context: u64| destroys(Kind::Context, context),
-    // Deprecated for a long time, but still available: a context ends with its last use.
+    // These functions have been deprecated for a long time but are still available. With them, a
+    // context ends with its last use.
     cuCtxAttach[2000] = |context: Out, flags: u32| Call::Attaches(context),
     cuCtxDetach[2000] = |context: u64| gives_back(Space::Handle(Kind::Context), context, 1, None),
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__GREEN__CONTEXTS.html
     cuGreenCtxCreate[12040] = |green: Out, resources: u64, device: i32, flags: u32|
         handle(Kind::GreenContext, green).at(At::Device(device)),
     cuGreenCtxDestroy[12040] = |green: u64| destroys(Kind::GreenContext, green),
-    // Borrowed: it ends with the green context.
+    // The context is borrowed: it ends with the green context.
     cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
-    // A primary context is shared and not the caller's own, so its retains are not records.
+    // A primary context is shared and not the caller's own, so retaining it creates no record.
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
     cuDevicePrimaryCtxRetain[7000] =
         |context: Out, device: i32| Call::RetainsPrimary(context, device),
@@ -293,7 +298,7 @@ functions! {
     cuGraphInstantiateWithParams[12000] | cuGraphInstantiateWithParams_ptsz[12000] =
         |exec: Out, graph: u64, parameters: In<u64>|
         copied(Kind::ExecGraph, exec, graph, parameters),
-    // Nodes that allocate and free: launches allocate and free the memory.
+    // Nodes that allocate or free memory when their graph is launched.
     cuGraphAddMemAllocNode[11040] =
         |node: u64, graph: u64, dependencies: u64, count: usize, parameters: In<AllocationNode>|
         Call::AddsNode(graph, AddedNode::Allocates(parameters)),
@@ -311,8 +316,8 @@ functions! {
     cuGraphExecUpdate[10020] = |exec: u64, graph: u64, node: u64, result: u64| updated(exec, graph),
     cuGraphExecUpdate_v2[12000] = |exec: u64, graph: u64, result: u64| updated(exec, graph),
     cuGraphExecDestroy[10000] = |exec: u64| destroys(Kind::ExecGraph, exec),
-    // An object that a graph keeps alive for the program. Its clones and executable graphs get
-    // references too, which each of them releases at its end.
+    // An object that a graph keeps alive for the program. Clones and executable graphs of that
+    // graph get references too, which each of them releases at its end.
     cuUserObjectCreate[11030] =
         |object: Out, pointer: u64, destructor: u64, references: u32, flags: u32|
         Creates { references: references.into(), ..handle(Kind::UserObject, object) },

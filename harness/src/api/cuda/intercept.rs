@@ -1,7 +1,7 @@
 //! Turns an intercepted call into events, in the order that keeps the ledger correct.
 //!
 //! Creations are reported after the call has returned success. Frees are reported before the call,
-//! because before it returns another thread may have got the same address; a free that fails is
+//! because another thread may get the same address before the call returns. A free that fails is
 //! undone. Data that the end needs from the beginning is stored in the wrapper's own frame.
 //!
 //! Nothing here waits for a device or unwinds into C. It may wait for
@@ -9,10 +9,11 @@
 //! - the locks of the harness's own tables: contexts, captures, backtraces, names of threads, a
 //!   shard of the ledger and the lists stored next to the shards. Each is held for one look-up or
 //!   change;
-//! - while recording, the lock that orders events, which comes before the ledger's own locks: a
-//!   check holds it while it reads the live records;
-//! - in a call that destroys something, with no lock held, a [reading](crate::device::exclusion) of
-//!   that object: for as long as the work that the reading itself waits for;
+//! - while recording, the lock that orders events, which is taken before the ledger's own locks,
+//!   and which a check holds while it reads the live records;
+//! - in a call that destroys something, and with no lock held, a
+//!   [reading](crate::device::exclusion) of that object, which lasts as long as the work that the
+//!   reading itself waits for;
 //! - in a call that retains or releases a primary context, another such call on the same device.
 
 #![expect(
@@ -34,7 +35,8 @@ use crate::ledger::{self, Kind};
 mod creation;
 mod release;
 
-/// A call that a row of the table describes. `Begun` is what its end needs from its beginning.
+/// A call that a row of the table describes. `Begun` is the data that the end of the call needs
+/// from its beginning.
 pub(super) trait Intercepted<Begun: Default> {
     /// Reports that the call is about to be made. `begun` is empty.
     ///
@@ -51,8 +53,8 @@ pub(super) trait Intercepted<Begun: Default> {
     unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
-/// Makes the program's call with `forward` and reports it. `per_thread`: whether its stream 0 is
-/// the thread's own.
+/// Makes the program's call with `forward` and reports it. `per_thread` tells whether its stream 0
+/// is the thread's own.
 #[inline(never)]
 pub(super) fn intercept<Begun: Default>(
     call: &impl Intercepted<Begun>,
@@ -66,8 +68,8 @@ pub(super) fn intercept<Begun: Default>(
         driver: driver::get(),
         per_thread,
     };
-    // Calls from a tool's function to the driver are part of the same call, and what the tool needs
-    // for itself is not the program's.
+    // Calls from a tool's function to the driver are part of the same call, and resources that the
+    // tool needs for itself are not the program's.
     let is_one_call = state::are_two_drivers;
     reported(
         forward,

@@ -11,7 +11,7 @@ use crate::ledger::event::{ContextEnd, ContextUid, Event, Key, Ticket};
 use crate::ledger::{Kind, Ledger, Place};
 
 /// The ledger to which a call is reported, and queries about the call. Outside a capture, a call
-/// that allocates or frees memory asks the driver at most one thing, and no call waits for a
+/// that allocates or frees memory causes at most one query to the driver, and no call waits for a
 /// device.
 pub(super) struct Listener<'a> {
     pub(super) ledger: &'a Ledger,
@@ -43,7 +43,7 @@ impl Listener<'_> {
     }
 
     /// Reports the end of a green context, of the context that it was converted to, and of its
-    /// device's primary context if nothing else held that.
+    /// device's primary context if nothing else held that context.
     pub(super) fn green_ended(&self, green: u64) {
         if let Some(green) = self.contexts.end(|it| it.green == green) {
             self.context_ended(Some(green.uid), ContextEnd::Destroyed);

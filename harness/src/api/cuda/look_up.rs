@@ -56,7 +56,8 @@ pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
     }
 }
 
-/// Replaces the driver's answer by our wrapper if it is a function of the table. Returns `error`.
+/// Replaces the driver's answer with our wrapper if the answer is a function of the table. Returns
+/// `error`.
 ///
 /// # Safety
 ///
@@ -88,7 +89,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         return None;
     }
     let asked = name.to_bytes();
-    // The only name that means another function in newer programs.
+    // The only name that means a different function in newer programs.
     if asked == b"cuGraphInstantiate" && version >= 12_000 {
         return Some(c"cuGraphInstantiateWithFlags");
     }
@@ -102,7 +103,7 @@ fn meant(name: &CStr, version: i32, flags: u64) -> Option<&'static CStr> {
         is_per_thread(variant.name.to_str().unwrap_or_default()) == (flags & PER_THREAD != 0)
     };
     let mut newest = suiting().filter(|variant| variant.since == newest);
-    // A function without a stream has one variant for both.
+    // A function without a stream has a single variant for both kinds of default stream.
     let first = newest.clone().next();
     newest.find(of_thread).or(first).map(|variant| variant.name)
 }

@@ -1,7 +1,7 @@
 //! The CUDA driver's calls as a source of events.
 //!
-//! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers of
-//! those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
+//! Programs look up the driver's functions with `dlsym` and `cuGetProcAddress`, and get wrappers
+//! for those that are watched ([`functions`], [`look_up`]). A wrapper makes the program's call and
 //! reports it ([`intercept`]), in the terms of [`call`]. Facts that a call does not contain are
 //! queried from the driver.
 

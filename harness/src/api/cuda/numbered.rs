@@ -9,10 +9,10 @@
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};
 
-/// The value of a key holds a number and its context. Pointers do not fit, and need not, because
-/// they are unique in a process.
+/// The value of such a key holds a number of this many bits and its context. Pointers would not
+/// fit, and do not have to, because they are unique in a process.
 const NUMBER_BITS: u32 = 32;
-/// The bit that tells such a value from a pointer.
+/// The bit that distinguishes such a value from a pointer.
 const IN_CONTEXT: u64 = 1 << 63;
 
 /// Returns the key of an object that was created while `context` was current.
@@ -40,7 +40,7 @@ pub(super) fn released(ledger: &Ledger, key: Key, context: ContextUid) -> Key {
     newest.map_or(key, |record| record.made.key)
 }
 
-/// Whether an object is named by a number of its context.
+/// Whether an object is identified by a number within its context.
 pub(super) fn is_numbered(key: Key) -> bool {
     matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface))
         && key.value() >> NUMBER_BITS == 0

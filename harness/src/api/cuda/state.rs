@@ -29,8 +29,9 @@ static REACH: OnceLock<Reach> = OnceLock::new();
 
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None);
 
-/// Runs when the program is loaded, so that its first look-up is intercepted. The number puts it
-/// before initialisers without one, in whatever order they are linked.
+/// Runs when the program is loaded, so that its first look-up is intercepted. The number in the
+/// section's name places it before initialisers without a number, in whatever order they are
+/// linked.
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
@@ -117,7 +118,8 @@ pub(crate) struct Missed {
 }
 
 impl MissedBefore {
-    /// Returns the calls missed since then, of the functions whose names `is_meant` selects.
+    /// Returns the calls missed since the check began, of the functions whose names `is_meant`
+    /// selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
         let calls = unheard_calls().into_iter();
         let new = calls.filter(|unheard| !self.calls.contains(unheard));

@@ -21,7 +21,7 @@ pub(super) enum VulkanCall {
     Creates(ObjectsCreated),
     /// Destroys or frees objects.
     Destroys(ObjectsDestroyed),
-    /// Destroys a pool of a device, or resets it: its objects end.
+    /// Destroys or resets a pool of a device, which ends the objects that came from it.
     EmptiesPool {
         device: u64,
         pool: u64,
@@ -32,8 +32,8 @@ pub(super) enum VulkanCall {
     DestroysDevice(u64),
     /// Ends an instance.
     DestroysInstance(u64),
-    /// Binds memory to buffers or images (depending on the kind) of a device, with the pairs of
-    /// object and memory.
+    /// Binds memory to buffers or images (depending on the kind) of a device. The bindings are
+    /// pairs of an object and its memory.
     Binds(u64, Kind, Bindings),
     /// Gives an object of a device a name.
     Names(u64, In<ObjectName>),
@@ -62,11 +62,11 @@ pub(super) enum Created {
     All(u32),
     /// One allocation of memory.
     Memory(In<AllocateMemory>),
-    /// All that this structure requests, from its pool.
+    /// All descriptor sets that this structure requests, from its pool.
     DescriptorSets(In<DescriptorSets>),
-    /// The same.
+    /// All command buffers that this structure requests, from its pool.
     CommandBuffers(In<CommandBuffers>),
-    /// As many as its result says.
+    /// As many as the call's result says.
     PipelineBinaries(Out<PipelineBinaries>),
 }
 
@@ -84,7 +84,7 @@ pub(super) struct ObjectsDestroyed {
 pub(super) enum What {
     /// The one with this handle, or none for 0.
     This(u64),
-    /// Those of this pool with these handles: their number and an array.
+    /// Objects of this pool, given as the number and an array of their handles.
     OfPool(u64, u32, In<u64>),
 }
 

@@ -1,16 +1,16 @@
-//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that create
-//! or destroy an object, and those of the extensions that several vendors share.
+//! The table of watched functions: all functions of Vulkan's core and Khronos extensions that
+//! create or destroy an object, and those of the extensions that several vendors share.
 //!
 //! Most objects are created by `vkCreate…(owner, info, allocator, handle)` and destroyed by
 //! `vkDestroy…(owner, handle, allocator)`: such a pair is a row of `objects`, whose second part may
-//! be missing; another function with the parameters of the second is a row of `destroys`. Every
+//! be missing. Another function with the parameters of `vkDestroy…` is a row of `destroys`. Every
 //! other function is a row of `calls`, with its signature and the effect of a call. Signatures are
 //! those of `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not
 //! read, as `u64`.
 //!
 //! `scripts/check-watched-functions` compares both with `vk.xml` and lists the functions that
-//! create or destroy something and are missing here; `not_watched.toml` in this directory has the
-//! reasons for those.
+//! create or destroy something and are missing here; `not_watched.toml` in this directory gives the
+//! reason for each of these.
 
 #![expect(
     unsafe_code,
@@ -258,7 +258,7 @@ functions! {
         vkCreateShadersEXT(
             device: u64, count: u32, infos: u64, allocator: u64, made: Out
         ) -> VkResult = creates_by(Created::Each(count), Kind::Shader, device, made);
-        // Pools. Objects that belong to one end with it.
+        // Pools. Objects that belong to a pool end with it.
         vkDestroyDescriptorPool(device: u64, pool: u64, allocator: u64) = VulkanCall::EmptiesPool {
             device, pool, destroys: Some(Kind::DescriptorPool),
         };

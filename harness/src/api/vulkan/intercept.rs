@@ -291,7 +291,8 @@ impl Reporter<'_> {
         }
         for handle in handles {
             let key = object_key(create.kind, owner.uid, handle);
-            // An object whose end was not intercepted, such as an image of a swapchain, may have had this handle.
+            // An object whose end was not intercepted, such as an image of a swapchain, may have
+            // had this handle.
             if labels::has_any() && self.ledger.get(&key).is_none() {
                 labels::forget(key);
             }
@@ -419,7 +420,7 @@ unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     false
 }
 
-/// Returns the contents of a pool that a call destroys or resets.
+/// Returns the kind of the objects in a pool that a call destroys or resets.
 fn child_of(destroys: Option<Kind>) -> Kind {
     match destroys {
         Some(Kind::CommandPool) => Kind::CommandBuffer,

@@ -11,7 +11,7 @@ use crate::sync::{Mutex, locked};
 /// By kind, device and handle. Objects with the same handle share a name, as in the driver.
 static LABELS: Mutex<FxHashMap<Key, String>> = Mutex::new(FxHashMap::with_hasher(FxBuildHasher));
 
-/// Most programs name no objects, and then there is no cost.
+/// Whether any object has been named. Most programs name none, and then names cost nothing.
 static HAS_ANY: AtomicBool = AtomicBool::new(false);
 
 /// A report shows only the beginning of a longer name.

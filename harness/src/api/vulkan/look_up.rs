@@ -51,7 +51,8 @@ pub(super) unsafe extern "C" fn of_device<const TARGET: usize>(
     unsafe { forward(&OF_DEVICE[TARGET], device, name) }
 }
 
-/// Returns the wrapper that forwards to exactly the function that was found, or that function.
+/// Returns the wrapper that forwards to exactly the function that was found, or else that function
+/// itself.
 ///
 /// # Safety
 ///

@@ -1,10 +1,10 @@
 //! Vulkan's calls as a source of events.
 //!
-//! Programs look up `vkGetInstanceProcAddr` with `dlsym`, and every other function with that one
-//! and `vkGetDeviceProcAddr` ([`look_up`]); the wrappers of the watched functions are made from a
-//! table ([`functions`]). A wrapper makes the program's call and reports it ([`intercept`]), in the
-//! terms of [`call`]. [`owners`] knows the device, instance or pool that each object belongs to,
-//! and [`labels`] the name that the program has given it.
+//! Programs look up `vkGetInstanceProcAddr` with `dlsym`, and every other function with
+//! `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` ([`look_up`]); the wrappers of the watched
+//! functions are made from a table ([`functions`]). A wrapper makes the program's call and reports
+//! it ([`intercept`]), in the terms of [`call`]. [`owners`] knows the device, instance or pool that
+//! each object belongs to, and [`labels`] the name that the program has given it.
 //!
 //! # Look-ups
 //!
@@ -32,14 +32,14 @@
 //!   buffer came from. The objects that end with a device or an instance: these are found through
 //!   its context.
 //!
-//! The harness never waits for a Vulkan device: queues need external synchronisation, which only the program can
-//! provide.
+//! The harness never waits for a Vulkan device, because queues need external synchronisation, which
+//! only the program can provide.
 //!
 //! # Why it is not a layer
 //!
 //! A layer has to be installed or configured before the program starts, sees neither calls to a
 //! driver that bypass the loader nor which library made a call, and comes after layers that create
-//! their own objects. The look-up is needed for CUDA in any case.
+//! their own objects. Intercepting look-ups is necessary for CUDA in any case.
 
 mod call;
 mod functions;

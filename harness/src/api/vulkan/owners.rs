@@ -34,7 +34,7 @@ pub(super) struct Owner {
     /// Its handle; 0 in a thread's cache before the thread has seen one.
     handle: u64,
     pub(super) uid: ContextUid,
-    /// Where its bytes are and its objects are counted.
+    /// The place where its bytes are and where its objects are counted.
     pub(super) place: Place,
     /// The instance of a device; 0 for an instance.
     instance: u64,
@@ -111,7 +111,7 @@ static KNOWN: Mutex<KnownOwners> = Mutex::new(KnownOwners {
 /// unchanged.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
 
-/// The numbers of CUDA's contexts are below.
+/// The contexts of CUDA have smaller numbers.
 const FIRST_UID: u32 = 1 << 31;
 
 fn known() -> MutexGuard<'static, KnownOwners> {
@@ -124,7 +124,8 @@ fn new_uid() -> ContextUid {
     ContextUid(USED.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Adds an owner; an earlier one with its handle has ended without being seen.
+/// Adds an owner. An earlier owner with the same handle is removed: it has ended without being
+/// seen.
 fn add(owner: Owner) -> Owner {
     let mut known = known();
     known.owners.retain(|other| other.handle != owner.handle);
@@ -133,7 +134,8 @@ fn add(owner: Owner) -> Owner {
     owner
 }
 
-/// Returns the instance or device with this handle. One whose creation was not intercepted is added.
+/// Returns the instance or device with this handle. One whose creation was not intercepted is
+/// added.
 #[inline]
 pub(super) fn get(handle: u64) -> Owner {
     thread_local! {
@@ -200,7 +202,8 @@ pub(super) fn device_created(handle: u64, physical: u64) -> Owner {
         let known = known();
         let device = known.physical.iter().find(|it| it.handle == physical);
         let device = device.copied();
-        // Groups of devices list theirs elsewhere: then it is the newest instance's.
+        // The devices of a device group are listed by another function. Such a device is assigned
+        // to the newest instance.
         let is_its = |owner: &&Owner| match device {
             Some(device) => owner.handle == device.instance,
             None => owner.instance == 0,
@@ -257,7 +260,7 @@ impl Owner {
 
 const MEMORY_PROPERTIES: &CStr = c"vkGetPhysicalDeviceMemoryProperties";
 const PROPERTIES: &CStr = c"vkGetPhysicalDeviceProperties";
-/// Of a buffer, and of an image.
+/// The functions for a buffer and for an image.
 const REQUIREMENTS: [&CStr; 2] = [
     c"vkGetBufferMemoryRequirements",
     c"vkGetImageMemoryRequirements",

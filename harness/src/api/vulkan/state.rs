@@ -9,8 +9,8 @@ use crate::api::wrapper::broken;
 use crate::device::dl;
 use crate::ledger::event::CuResult;
 
-/// The loader looks up the same names in layers and drivers, and calls them when its own functions
-/// are called: each call counts once, where the program makes it.
+/// The loader looks up the same names in layers and drivers, and calls those functions when its own
+/// are called. Each call counts only once, where the program makes it.
 static REGISTRATION: Registration = Registration::new(FUNCTIONS, None).only_for_others();
 
 /// Whether an instance was created.
@@ -24,9 +24,9 @@ pub(crate) fn register() {
 /// Records that the program has created an instance, for which the loader has opened the drivers.
 ///
 /// The libraries of intercepted functions are never unloaded. So the library through which the
-/// loader opened them must stay as well: NVIDIA's has another one for its functions. The two share
-/// state that only one of them would look up again, and the process would then end with an invalid
-/// free.
+/// loader opened them must stay loaded as well. NVIDIA's driver has its functions in a second
+/// library, and the two share state. If only one of them were loaded again, only that one would
+/// look up the state again, and the process would end with an invalid free.
 pub(super) fn used() {
     IS_USED.store(true, Ordering::Relaxed);
     dl::keep_loaded_with(c"vk_icdGetInstanceProcAddr");

@@ -1,5 +1,6 @@
-//! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors, each as
-//! far as its fields are read. A handle is a `u64`, which these processors pass like a pointer.
+//! The C structures that are read, as `vulkan_core.h` declares them on 64-bit processors. Each is
+//! declared only as far as its fields are read. A handle is a `u64`, which these processors pass
+//! like a pointer.
 
 use std::ffi::c_char;
 
@@ -73,7 +74,8 @@ pub(super) struct PipelineBinaries {
     pub(super) handles: In<u64>,
 }
 
-/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`, which differ only in the type of the object.
+/// `VkBindBufferMemoryInfo` and `VkBindImageMemoryInfo`, which differ only in the type of the
+/// object.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct BindMemory {

@@ -96,7 +96,7 @@ fn replayed(recording: &[u8]) -> Result<(Ledger, ReplayedRecording), Wrong> {
     Ok((ledger, source))
 }
 
-/// Fails unless the two give the same answers to every query.
+/// Fails unless the two ledgers give the same answers to every query.
 #[track_caller]
 fn assert_same(live: &Ledger, again: &Ledger) {
     let everything = |ledger: &Ledger| {
@@ -117,8 +117,8 @@ fn assert_same(live: &Ledger, again: &Ledger) {
     assert_eq!(everything(live), everything(again));
 }
 
-/// Threads that allocate and free the same few addresses, and fail to: what each encounters depends
-/// on the order.
+/// The threads allocate and free the same few addresses, with calls that succeed and calls that
+/// fail. What each thread encounters depends on the order.
 #[test]
 fn threads_that_race_give_the_same_ledger_again() {
     const THREADS: u32 = 8;

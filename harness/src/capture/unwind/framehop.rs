@@ -88,7 +88,7 @@ fn registers(frame: UnwoundFrame) -> UnwindRegsNative {
     return UnwindRegsNative::new_with_ptr_auth_mask(SIGNATURE_MASK, address, sp, fp);
 }
 
-/// Returns the frame that is returned to at `address` with these registers.
+/// Returns the frame to which control returns at `address` with these registers.
 fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
     UnwoundFrame {
         address,
@@ -152,7 +152,8 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     Some(caller)
 }
 
-/// Must be called after a walk was wrong: a library may have been loaded or unloaded.
+/// Must be called after a walk with a wrong result, because a library may have been loaded or
+/// unloaded.
 pub(super) fn differed() {
     modules::refresh();
 }

@@ -1,14 +1,14 @@
 //! Captures the calling thread's backtrace as return addresses.
 //!
 //! There are two unwinders. `exact` is the one that panics use; it costs about 100 ns per frame.
-//! `framehop` caches what it learned about each return address and each frame, and is ten times as fast,
-//! but it guesses if the unwind tables contain something that it does not know. So its result is only a
-//! key: a backtrace that was not seen before is walked by both, and the result of `exact` is
-//! stored. If they differ, the key is not found the next time either, and `exact` keeps handling
-//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and under
-//! Miri, which has no registers.
+//! `framehop` caches what it learned about each return address and each frame, and is ten times as
+//! fast, but it guesses if the unwind tables contain something that it does not know. So its result
+//! is only a key: a backtrace that was not seen before is walked by both, and the result of `exact`
+//! is stored. If they differ, the key is not found the next time either, and `exact` keeps handling
+//! that backtrace. `exact` also handles all backtraces where the quick unwinder cannot work, and
+//! under Miri, which has no registers.
 //!
-//! Nothing is symbolised here, and frames of the driver stay in: a report trims them by module and
+//! Nothing is symbolised here, and frames of the driver are kept: a report trims them by module and
 //! function, which no fixed count could do.
 //!
 //! If a [reader of an interpreter](script) is installed, the current lines of the interpreted
@@ -86,7 +86,7 @@ impl Frames {
 }
 
 /// Captures and interns the caller's backtrace.
-// A separate frame, from which both unwinders begin.
+// This function has a frame of its own, from which both unwinders begin.
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
     let here = quick::Registers::new();

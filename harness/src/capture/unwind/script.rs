@@ -5,7 +5,8 @@ use std::sync::OnceLock;
 use super::Frames;
 
 /// Writes the lines that the calling thread is executing, innermost first, as
-/// [words](crate::ledger::script::LineNumber::word), as many as fit, and returns their number.
+/// [words](crate::ledger::script::LineNumber::word). Writes as many as fit, and returns their
+/// number.
 ///
 /// It is called in a wrapper of a driver function, on the calling thread. It must not call the
 /// interpreter or the driver, and may lock or allocate only when it sees a line for the first time.
@@ -16,7 +17,7 @@ const DEPTH: usize = 64;
 
 static READER: OnceLock<Reader> = OnceLock::new();
 
-/// Installs `reader`. Returns false if there is one already.
+/// Installs `reader`. Returns false if a reader is already installed.
 pub fn install(reader: Reader) -> bool {
     READER.set(reader).is_ok()
 }

@@ -40,7 +40,7 @@ fn a_deep_stack_is_cut_off_at_its_outer_end() {
 fn one_way_is_one_stack() {
     let stacks = Stacks::default();
     let mut seen = Vec::new();
-    // Unrolled, each iteration would be a different call site.
+    // If the loop were unrolled, each iteration would be a different call site.
     for _ in 0..black_box(3) {
         seen.push(at_depth(&stacks, 8));
     }
@@ -79,7 +79,7 @@ fn the_lines_of_an_interpreted_program_are_a_part_of_the_stack() {
             column: None,
         };
         words[0] = line.intern().unwrap().word(true);
-        // More than fit, so that the rest is cut off.
+        // More words than fit, so that the rest is cut off.
         words.len() + 1
     }
     let mut frames = Frames::new();

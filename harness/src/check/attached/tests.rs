@@ -22,7 +22,7 @@ fn attached() -> Attached {
 #[test]
 fn a_child_forked_during_a_snapshot_ends_all_the_same() {
     let attached = attached();
-    // As the watcher thread does, which does not exist in the child.
+    // The watcher thread, which does not exist in the child, holds the same lock during a snapshot.
     let _taking_one = attached.state();
     let status = crate::device::exit::tests::in_forked_child(|| {
         attached.snapshot(Cause::Tick);

@@ -145,7 +145,7 @@ fn unchecked_threads() -> Vec<String> {
     }
 }
 
-/// Adds the checks whose process ended during them without a report.
+/// Adds the checks that ended their process and that no process has reported.
 fn add_those_of_other_processes(summary: &mut Summary) {
     for aborted in untold() {
         // The parent has reported the end of an isolated test.
@@ -184,7 +184,7 @@ fn untold() -> Vec<Aborted> {
     aborted.filter(|aborted| !is_reported(aborted)).collect()
 }
 
-/// Notes results that are not stored, and calls that are not intercepted.
+/// Adds notes about results that are not stored and calls that are not intercepted.
 fn note_what_is_missing(summary: &mut Summary) {
     if let Some(note) = Sink::global().note() {
         summary.note(&note);

@@ -30,7 +30,8 @@ static LEAKED: Mutex<Vec<Leaked>> = Mutex::new(Vec::new());
 
 /// Watches for frees of the resources that `result` reports in these scopes.
 pub(crate) fn await_release(report: &Report, scopes: &[ScopeId], result: &CheckResult) {
-    // By scope, not by the live records: one of them may be freed before it is looked up.
+    // Frees are watched by scope, not by live record, because a record may be freed before it is
+    // looked up.
     ledger::live().await_release(scopes, Instant::now);
     let records = result.findings.iter().zip(&result.records);
     let leaked = records.filter(|(finding, _)| finding.kind == FindingKind::Leaked);
@@ -55,7 +56,8 @@ fn tell() {
     if all.is_empty() {
         return;
     }
-    // Once for all checks: there may be thousands of each.
+    // The frees are read once for all checks, because there may be thousands of frees and of
+    // checks.
     let released: FxHashMap<u64, Released> = ledger::live()
         .released(|_| true)
         .into_iter()

@@ -16,7 +16,8 @@ use crate::{observe, probe, registry};
 /// Panics if more allocators have a probe than can be distinguished.
 pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     Workspace::init(manifest_dir, file);
-    // Before anything is reported, so that an allocator with a probe is always counted.
+    // This happens before anything is reported, so that an allocator with a probe is always
+    // counted.
     for probe in probe::all() {
         let _ = Layer::allocator(probe.name());
     }
@@ -28,7 +29,7 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     before
 }
 
-/// Begins the recording, if one is requested, before anything is watched, so that it has all
+/// Begins the recording, if one is requested, before anything is watched, so that it contains all
 /// events.
 pub(crate) fn record_from_here(manifest_dir: Option<&str>, file: &str) {
     let workspace = Workspace::init(manifest_dir, file);

@@ -21,7 +21,7 @@ const TOKEN: u64 = 1 << 32;
 ///
 /// # Panics
 ///
-/// Panics if a warm-up does: the current check fails with it.
+/// Panics if a warm-up panics: the current check fails with that panic.
 pub(crate) fn run_hooks(subject: &Subject) {
     if threads::token() == TOKEN || is_inside_a_check() {
         return;

@@ -31,8 +31,8 @@ pub(crate) fn install() {
 const NOTHING_BEGUN: u64 = 0;
 
 /// Begins the part of this thread's scope in which resources may stay for `reason`. Outside every
-/// check, and in a process that is not judged as a whole, everything created is baseline, and nothing
-/// begins.
+/// check, and in a process that is not judged as a whole, everything created is baseline, and
+/// nothing begins.
 fn begin_allow(reason: &'static str) -> u64 {
     // In a forked child the ledger's locks may be held by threads that do not exist there.
     if exit::forked() {

@@ -44,8 +44,8 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Opens a scope inside this thread's scope, if there is one. `confirms`: whether it is a run
-    /// that only confirms the leaks of an earlier one.
+    /// Opens a scope inside this thread's scope, if there is one. `confirms` tells whether the
+    /// scope is a run that only confirms the leaks of an earlier one.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {
             scope: tree::open(current(), confirms),

@@ -10,7 +10,8 @@ use crate::ledger::ScopeId;
 #[derive(Debug)]
 pub(crate) struct Token {
     outer: u64,
-    /// The token belongs to this thread: dropped elsewhere, it would change the wrong one.
+    /// The token belongs to this thread. If it were dropped elsewhere, it would change the scope of
+    /// the wrong thread.
     _stays_on_its_thread: PhantomData<*const ()>,
 }
 

@@ -27,8 +27,8 @@ struct Scopes {
     nodes: FxHashMap<ScopeId, ScopeNode>,
     /// The number of open scopes.
     open: usize,
-    /// When the scopes that are no longer needed closed, for checks that ran at the same time.
-    /// Cleared as soon as no scope is open.
+    /// The number of the event at which each scope that is no longer needed closed, for checks that
+    /// ran at the same time. Cleared as soon as no scope is open.
     forgotten: FxHashMap<ScopeId, u64>,
 }
 
@@ -59,7 +59,7 @@ impl ScopeNode {
     }
 }
 
-/// Identifies the failure of one nested check: two may have the same message.
+/// Identifies the failure of one nested check, because two failures may have the same message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FailureId(u64);
 
@@ -71,12 +71,12 @@ impl FailureId {
     }
 }
 
-/// The decision of a check about one record, for the outer checks. It withholds only the leaks that
-/// made its test fail: a panic that the test catches fails no test. An excuse about an object
-/// travels with the object; the outer check judges everything else by its own facts.
+/// The decision of a check about one record, for the outer checks. The check withholds only the
+/// leaks that made its test fail: a panic that the test catches fails no test. An excuse about an
+/// object travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed for it.
+    /// The check has failed because of it.
     Failed(FailureId),
     /// It may stay.
     Allowed(AllowedBy),
@@ -119,7 +119,8 @@ impl Scopes {
     }
 }
 
-/// Opens a scope with this parent. `confirms`: whether it is a run that only confirms.
+/// Opens a scope with this parent. `confirms` tells whether the scope is a run that only confirms
+/// the leaks of an earlier one.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
     let mut tree = locked(&TREE);
@@ -199,7 +200,7 @@ pub(super) fn close(scope: ScopeId) -> Amount {
             tree.open -= 1;
         }
         sum = sum.plus(ledger::live().close_scope(scope));
-        // A part ends with its parent; an explicit scope is finished by itself.
+        // A part ends with its parent; an explicit scope is finished separately.
         let is_part = |child: &ScopeId| tree.nodes.get(child).is_some_and(|it| it.reason.is_some());
         closing.extend(children.into_iter().filter(is_part));
     }
@@ -351,7 +352,7 @@ impl Lineage {
         self.settled.get(&record)
     }
 
-    /// Returns the sums for which a check inside this run has failed by `failure`.
+    /// Returns the sums for which a check inside this run has failed with `failure`.
     pub(crate) fn failed_sums(&self, failure: Option<FailureId>) -> Vec<FailedSum> {
         let failed = self.failed_sums.iter();
         let failed = failed.filter(|(by, _)| failure == Some(*by));
@@ -392,7 +393,7 @@ mod tests {
         let first = Open::new(false);
         let inside = {
             let _token = Token::set(first.scope());
-            // Never finished.
+            // This scope is never finished.
             Open::new(false)
         };
         let (first_scope, inside_scope) = (first.scope(), inside.scope());

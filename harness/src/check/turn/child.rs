@@ -1,5 +1,5 @@
-//! Passes a token to a process that was started for one test of [`isolate`], by which the process
-//! recognises itself.
+//! Passes a token to a process that [`isolate`] starts for one test. The token tells the process
+//! that it was started for that test.
 //!
 //! The parent passes the token in an environment variable. Processes that the test itself starts
 //! inherit that variable, including other checked programs, so the token is valid only for a child
@@ -53,7 +53,7 @@ fn is_meant(parent: u32) -> bool {
     is_child || is_left_behind(parent)
 }
 
-/// Whether this was a child of `parent`, which ended too early to be recognised.
+/// Whether this process was a child of `parent`, and the parent ended too early to be recognised.
 #[cfg(target_os = "linux")]
 fn is_left_behind(parent: u32) -> bool {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
@@ -97,7 +97,7 @@ mod tests {
         let mut command = Command::new("cat");
         let mut child = command.stdin(Stdio::piped()).spawn().expect("a process");
         assert!(super::lives(child.id()));
-        // It ends when its input is closed.
+        // The child ends when its input is closed.
         drop(child.stdin.take());
         while super::lives(child.id()) {
             std::thread::yield_now();

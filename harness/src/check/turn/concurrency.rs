@@ -1,9 +1,9 @@
 //! How many tests the runner runs in this process, and what else may be active during a run.
 //!
 //! Nothing else can run if the runner runs one test at a time and no earlier test has left a
-//! thread, and if every other test waits at the gate. It is known which threads have no scope: the
-//! initial one, libtest's, those that unchecked tests left, and the driver's own, which do nothing
-//! by themselves.
+//! thread. The same holds if every other test waits at the gate. It is known which threads have no
+//! scope: the initial one, libtest's, those that unchecked tests left, and the driver's own, which
+//! do nothing by themselves.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -57,7 +57,7 @@ fn is_started_by_nextest(
     let named = variable("NEXTEST_TEST_NAME");
     variable("NEXTEST").is_some()
         && arguments.exact
-        // Older versions do not provide the name.
+        // Older versions of nextest do not provide the name.
         && named.is_none_or(|named| named == *test)
 }
 
@@ -115,7 +115,7 @@ fn decide(
 }
 
 /// Whether another check has been active during this turn; `None` stands for a nested check, which
-/// has none.
+/// has no turn.
 pub(crate) fn met_a_check(turn: Option<&Turn<'_>>) -> bool {
     turn.is_some_and(Turn::met_another)
 }
@@ -180,7 +180,7 @@ fn is_counted_thread() -> bool {
 /// take long to run. After that the check assumes that it is not alone.
 const LONGEST_START: Duration = Duration::from_secs(1);
 
-/// How long the threads are counted again while others begin and end.
+/// For how long the count of the threads is repeated while threads begin and end.
 const LONGEST_COUNT: Duration = Duration::from_millis(10);
 
 /// The state of the process when a run began.
@@ -205,7 +205,8 @@ struct ThreadsWithoutScope {
 impl ThreadsWithoutScope {
     fn now(turn: Option<&Turn<'_>>) -> Self {
         Self {
-            // Before the number of the started ones: a thread that has arrived by then was started.
+            // This is read before the number of started threads, so that a thread that has arrived
+            // is among them.
             arrived: ARRIVED.load(SeqCst),
             waiting: turn.map_or(0, Turn::waiting),
             runners_ended: RUNNERS_ENDED.load(SeqCst),
@@ -226,8 +227,9 @@ impl ProcessAtBegin {
             // If none is starting, all of the started threads exist by now.
             let is_starting = threads::is_starting();
             let is_alone = is_alone(threads);
-            // A thread that starts while the others are counted may be missing from every count, and
-            // so may a runner that ends. If only one test runs at all, the counts are not needed.
+            // A thread that starts while the others are counted may be missing from every count,
+            // and so may a runner that ends. If only one test runs at all, the counts are not
+            // needed.
             let is_known = concurrency() == Concurrency::OneTest
                 || (!is_starting
                     && is_alone.is_some()
@@ -295,12 +297,12 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     let Some(all) = count_threads() else {
         return Some(one_test_at_a_time());
     };
-    // The count alone is enough if no thread with a scope came or went around it.
+    // The count alone is enough if no thread with a scope began or ended in the meantime.
     if all <= own + with_scope.len() as u64 && with_scope == threads_with_scope() {
         return Some(true);
     }
-    // Threads with a scope are read after all threads: one that ends in between counts as one without
-    // a scope, never the other way round.
+    // Threads with a scope are read after all threads: one that ends in between counts as one
+    // without a scope, never the other way round.
     let mut others = list_threads()?;
     let with_scope = threads_with_scope();
     others.retain(|thread| {
@@ -309,7 +311,8 @@ fn is_alone(threads: ThreadsWithoutScope) -> Option<bool> {
     Some(others.len() as u64 <= own)
 }
 
-/// Returns the live threads with a scope, and those of drivers. One that has just begun may be missing.
+/// Returns the live threads with a scope, and those of drivers. One that has just begun may be
+/// missing.
 fn threads_with_scope() -> Vec<i32> {
     let threads = threads::marked_threads().into_iter();
     threads.map(|thread| thread.id).collect()

@@ -33,8 +33,8 @@ fn is_called_by_libtest(case: &Case) -> bool {
         let function = frame.function.as_deref().unwrap_or_default();
         is_of(case.path, function)
     };
-    // Inlined, the closure through which libtest calls the test has no path in line tables, but it
-    // has the line of the test's function.
+    // If the closure through which libtest calls the test is inlined, it has no path in line
+    // tables, but it has the line of the test's function.
     let is_beside_the_test = |closure: &Frame| {
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let function = closure.function.as_deref().unwrap_or_default();

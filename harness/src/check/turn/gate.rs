@@ -191,7 +191,7 @@ mod tests {
                         order.lock().unwrap().push(number);
                     }
                 });
-                // The next one starts only when this one is waiting.
+                // The next thread starts only when this one is waiting.
                 wait_for_line(gate_of(&first), number + 1);
             }
             drop(first);

@@ -1,5 +1,5 @@
-//! Checks the keys of the configuration file before its values are read, so that the error for a wrong one names
-//! the key that was probably meant.
+//! Checks the keys of the configuration file before its values are read, so that the error for a
+//! wrong key names the one that was probably meant.
 
 use gpu_leak_check_options::nearest;
 use toml::de::{DeTable, DeValue};
@@ -30,7 +30,8 @@ fn sections() -> [Section; 4] {
     ]
 }
 
-/// Returns the first key that does not belong where it is, with its offset. A text that is not TOML has none.
+/// Returns the first key that does not belong where it is, with its offset. Text that is not TOML
+/// has no such key.
 pub(super) fn misplaced(text: &str) -> Option<(usize, String)> {
     let table = DeTable::parse(text).ok()?;
     let sections = sections();

@@ -15,7 +15,8 @@ use gpu_leak_interpose::{real_symbol, symbol_of, visit_objects, while_open};
 /// Bind all symbols now, keep them private, and never unload.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
-/// Opens a library, or returns the loader's message; `if_loaded`: only one that is loaded already.
+/// Opens a library, or returns the loader's message. With `if_loaded`, opens only a library that is
+/// already loaded.
 pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, String> {
     let name = CString::new(file.as_os_str().as_bytes())
         .map_err(|_| "its name contains a NUL byte".to_owned())?;
@@ -45,7 +46,8 @@ pub(crate) fn beside(function: *const (), name: &CStr) -> *const () {
     })
 }
 
-/// Returns the function called `name` of a library, if the library is loaded; null if there is none.
+/// Returns the function called `name` of a library, if the library is loaded; null if there is
+/// none.
 fn exported_by(file: &CStr, name: &CStr) -> *const () {
     // SAFETY: the handle is that of an open library.
     while_open(file, |library| unsafe { real_symbol(library, name) }).unwrap_or(ptr::null())
@@ -58,7 +60,7 @@ pub(crate) fn keep_loaded_with(name: &CStr) {
         file.is_ok_and(|file| !exported_by(&file, name).is_null())
     };
     for file in modules().iter().filter(|file| exports_it(file)) {
-        // An error if it was closed meanwhile.
+        // This is an error if the library was closed meanwhile.
         let _ = open(file, true);
     }
 }

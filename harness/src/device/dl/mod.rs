@@ -50,8 +50,8 @@ impl Library {
         loader::open(file, true).ok().map(Self)
     }
 
-    /// Returns the function called `name`, as the library exports it, as a function pointer of type `F`, if
-    /// there is one.
+    /// Returns the function called `name`, as the library exports it, as a function pointer of type
+    /// `F`, if there is one.
     ///
     /// # Safety
     ///

@@ -100,7 +100,7 @@ fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
             file.torn && file.reports.is_empty() && file.unreadable == 0,
             "{length}"
         );
-        // Once its name stands there, it is known to have come to an end.
+        // Once the torn line contains the name of the test, the check is known to have ended.
         let unknown = [file.aborted, file.lost].concat();
         assert_eq!(unknown, [began("a")]);
     }

@@ -115,12 +115,12 @@ fn results_that_were_removed_meanwhile_are_told() {
     assert!(note.contains("was removed while the tests ran"), "{note}");
 }
 
-/// A limit on the size of files stands in for a full disk: as there, a part of the line fits.
+/// A limit on the size of files stands in for a full disk: in both cases a part of the line fits.
 #[cfg(target_os = "linux")]
 #[test]
 fn on_a_full_disk_finished_verdicts_stay_and_none_is_invented() {
     if std::env::var_os("FILLS_THE_DISK").is_none() {
-        // The limit is a whole process's.
+        // The limit applies to a whole process.
         let output = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", std::thread::current().name().unwrap()])
             .env("FILLS_THE_DISK", "1")
@@ -189,7 +189,7 @@ fn an_attempt_is_what_the_runner_calls_it() {
     .unwrap();
     assert_eq!(attempt.test, "optim::train frees");
     assert_eq!((attempt.number, attempt.round), (2, None));
-    // Older releases say less.
+    // Older releases of nextest set fewer variables.
     assert_eq!(told(&[("NEXTEST_TEST_NAME", "frees")]), None);
 }
 

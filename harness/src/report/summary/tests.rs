@@ -88,7 +88,7 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
     assert!(!allowed.contains("looks_up"), "{allowed}");
 }
 
-/// They are most likely what an unchecked test allocated, which no scope has to take over.
+/// They are most likely the allocations of an unchecked test, which no scope has to take over.
 #[test]
 fn allocations_beside_unchecked_tests_are_offered_a_scope_only_if_they_work_for_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
@@ -172,7 +172,7 @@ fn notes_are_told_once_and_counted() {
     );
 }
 
-/// It is not about single checks, so it has no count, and a check that fails has it too.
+/// The line is not about single checks, so it has no count and is shown even if a check fails.
 #[test]
 fn the_configuration_file_is_named_once() {
     let configured = |status| Report {

@@ -33,8 +33,8 @@ pub unsafe extern "C" fn probe_install(to: *mut c_char, room: usize) -> usize {
     unsafe { copy_to(&text, to, room) }
 }
 
-/// Writes the frames of the calling thread as reports have them, a line each: file, line, column,
-/// function, owner, module and language, separated by tabs; unknown ones are empty.
+/// Writes the frames of the calling thread as reports show them, one per line: file, line, column,
+/// function, owner, module and language, separated by tabs. Unknown fields are empty.
 ///
 /// # Safety
 ///
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn probe_thread(to: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// How many nanoseconds a backtrace takes, as the mean of `times`.
+/// How many nanoseconds a backtrace takes, as the mean of `times` backtraces.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_cost(times: u32) -> u64 {
     let start = Instant::now();

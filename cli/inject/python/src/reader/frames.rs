@@ -23,13 +23,13 @@ pub(super) struct Types {
     pub(super) bytes: usize,
 }
 
-/// The most frames that are visited, with or without a line.
+/// The maximum number of frames that are visited, with or without a line.
 const MAX_FRAMES: usize = 256;
 /// The longest table that is read, which is more than any function needs.
 const MAX_TABLE: usize = 1 << 20;
 
-/// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and returns
-/// how many there are.
+/// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and
+/// returns how many there are.
 pub(super) fn read(
     memory: &impl Memory,
     layout: &Layout,
@@ -224,7 +224,8 @@ impl Code {
         })
     }
 
-    /// The hash of everything that a line is read from, with the first `read` bytes of the table.
+    /// The hash of everything that a line is read from, including the first `read` bytes of the
+    /// table.
     fn hash(&self, memory: &impl Memory, read: usize) -> Option<u64> {
         if read > self.table_length {
             return None;

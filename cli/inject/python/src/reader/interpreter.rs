@@ -1,5 +1,5 @@
-//! The interpreter of this process, found by the symbols that it exports. It is read only if its release
-//! is known.
+//! The interpreter of this process, found by the symbols that it exports. It is read only if its
+//! release is known.
 
 #![expect(unsafe_code, reason = "reads CPython's C structures")]
 
@@ -18,8 +18,8 @@ pub(super) struct Interpreter {
     pub(super) version: Version,
     pub(super) layout: &'static Layout,
     pub(super) types: Types,
-    /// Whether the program is Python itself, which shuts down on the main thread. A program that embeds
-    /// Python may shut it down on any thread.
+    /// Whether the program is Python itself, which shuts down on the main thread. A program that
+    /// embeds Python may shut it down on any thread.
     pub(super) is_the_program: bool,
     /// `PyGILState_GetThisThreadState`
     this_thread: extern "C" fn() -> *mut c_void,
@@ -66,7 +66,8 @@ impl Interpreter {
             string: object(c"PyUnicode_Type")?,
             bytes: object(c"PyBytes_Type")?,
         };
-        // An object begins with its reference count and its type, unless the build traces references.
+        // An object begins with its reference count and its type, unless the build traces
+        // references.
         let class = object(c"PyType_Type")?;
         if ThroughKernel::new().words([types.code + 8]) != Some([class]) {
             return Err("is built with reference tracing");
@@ -85,8 +86,8 @@ impl Interpreter {
         })
     }
 
-    /// The address of the calling thread's state; none if it has none, or if Python is shutting down and
-    /// may free it.
+    /// The address of the calling thread's state; `None` if the thread has no state, or if Python
+    /// is shutting down and may free it.
     pub(super) fn this_thread(&self) -> Option<usize> {
         // Neither function takes a lock or needs the interpreter's: one reads a flag, the other a
         // thread-local.

@@ -1,8 +1,8 @@
 //! The layout of CPython's structures in each release, from the headers of that release.
 //!
-//! It does not change between the patches of a minor release, since extensions are compiled against it.
-//! From 3.13 on the interpreter also contains these offsets itself (`_Py_DebugOffsets`). They must agree
-//! with the ones here, otherwise nothing is read.
+//! It does not change between the patch releases of a minor release, since extensions are compiled
+//! against it. From 3.13 on the interpreter also contains these offsets itself
+//! (`_Py_DebugOffsets`). They must agree with the ones here; otherwise nothing is read.
 
 use super::location::Form;
 
@@ -27,7 +27,7 @@ pub(super) struct Layout {
 pub(super) struct FrameLayout {
     pub(super) previous: usize,
     pub(super) code: usize,
-    /// The bits of that word that are not part of the code object's address.
+    /// The bits of the word at `code` that are not part of the code object's address.
     pub(super) tags: usize,
     pub(super) instruction: usize,
     pub(super) unit: InstructionUnit,
@@ -52,7 +52,7 @@ pub(super) enum EntryMark {
     Always,
     /// A flag at this offset.
     Flag(usize),
-    /// A frame of the interpreter's own is the previous one.
+    /// The previous frame is one of the interpreter's own.
     InterpreterFrame,
 }
 
@@ -94,8 +94,8 @@ pub(super) struct DebugOffsets {
 }
 
 impl DebugOffsets {
-    /// From the indices of the words `thread_state.current_frame` and of the first members of
-    /// `interpreter_frame` and `code_object` after `size`.
+    /// The offsets, given the indices of the words `thread_state.current_frame` and of the first
+    /// members of `interpreter_frame` and `code_object` after `size`.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
         Self {
             thread,

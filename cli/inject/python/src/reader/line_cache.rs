@@ -1,14 +1,16 @@
-//! The lines that a thread has read before, so that a table is not decoded again for each backtrace.
+//! The lines that a thread has read before, so that a table is not decoded again for each
+//! backtrace.
 //!
-//! A code object may be freed and another one created at its address. So an entry is valid only as long
-//! as everything that its line was read from is unchanged: the names of the file and the function, the
-//! first line, and the table as far as it was read. A hash of all of these is compared.
+//! A code object may be freed and another one created at its address. So an entry is valid only as
+//! long as everything that its line was read from is unchanged: the names of the file and the
+//! function, the first line, and the table as far as it was read. A hash of all of these is
+//! compared.
 
 use std::cell::Cell;
 
 use gpu_leak_check::__script::LineNumber;
 
-/// A power of two.
+/// The number of entries, a power of two.
 const ENTRIES: usize = 128;
 
 /// The line of an instruction, and the data it was read from.
@@ -26,7 +28,7 @@ pub(super) struct CachedLine {
 }
 
 thread_local! {
-    /// Without a destructor, since backtraces are also taken while a thread exits.
+    /// It has no destructor, since backtraces are also taken while a thread exits.
     static CACHE: [Cell<Option<CachedLine>>; ENTRIES] = const { [const { Cell::new(None) }; ENTRIES] };
 }
 

@@ -28,8 +28,8 @@ pub(super) struct Location {
     pub(super) read: usize,
 }
 
-/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The offset
-/// is negative in a frame that has not run any instruction.
+/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The
+/// offset is negative in a frame that has not run any instruction.
 pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> Location {
     let Ok(offset) = usize::try_from(offset) else {
         return Location {
@@ -160,7 +160,7 @@ impl Bytes<'_> {
         number
     }
 
-    /// The same, with the sign in the lowest bit.
+    /// A number in the same form, with the sign in the lowest bit.
     fn signed(&mut self) -> i32 {
         let number = self.number();
         let size = (number >> 1) as i32;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A way to read the memory of this process.
 pub(super) trait Memory {
-    /// The aligned words at these addresses; none if one of them is invalid.
+    /// The aligned words at these addresses; `None` if one of them is invalid.
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]>;
 
     /// Passes the `length` bytes at an address to `take`, in one or more parts.
@@ -69,8 +69,8 @@ impl Memory for Direct {
 }
 
 /// Reads memory through the kernel, which returns an error for an unmapped address. Whole pages are
-/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after one
-/// backtrace, since the copies are not updated.
+/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after
+/// one backtrace, since the copies are not updated.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]
@@ -83,7 +83,7 @@ const PAGES: usize = 8;
 /// Copies of pages; the address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
-    /// The address of each; 0 for none.
+    /// The address of each page; 0 for none.
     begin: [usize; PAGES],
     bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
 }
@@ -180,7 +180,7 @@ mod tests {
         let direct = unsafe { Direct::new() };
         assert_eq!(direct.words([at + 16, at]), Some([7, 3]));
         assert_eq!(ThroughKernel::new().words([at + 16, at]), Some([7, 3]));
-        // More than fits into the pages that are kept.
+        // More data than fits into the pages that are kept.
         let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
         assert_eq!(read(&direct, &long, 40_000).as_ref(), Some(&long));
         assert_eq!(

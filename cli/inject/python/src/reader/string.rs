@@ -17,10 +17,11 @@ pub(super) struct PythonString {
 }
 
 impl PythonString {
-    /// The offsets of the words that follow the reference count: the type, the length and the state.
+    /// The offsets of the words that follow the reference count: the type, the length and the
+    /// state.
     pub(super) const HEAD: [usize; 3] = [8, 16, 32];
 
-    /// The string at the address `at` with these words; none if it is not a plain string.
+    /// The string at the address `at` with these words; `None` if it is not a plain string.
     pub(super) fn new(
         at: usize,
         [class, length, state]: [usize; 3],
@@ -51,7 +52,7 @@ impl PythonString {
         memory.bytes(self.at, length, &mut |bytes| hash.write(bytes))
     }
 
-    /// The contents. Allocates.
+    /// Returns the contents. This allocates.
     pub(super) fn read(&self, memory: &impl Memory) -> Option<String> {
         let mut bytes = Vec::with_capacity(self.characters * self.width);
         let length = bytes.capacity().min(self.characters * self.width);

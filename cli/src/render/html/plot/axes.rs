@@ -64,7 +64,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// From 0 to a little above `most`, with three to five lines at round numbers.
+    /// A scale from 0 to a little above `most`, with three to five lines at round numbers.
     pub(super) fn to(most: u64, of_handles: bool) -> Self {
         let most = most.max(1);
         let step = if of_handles {

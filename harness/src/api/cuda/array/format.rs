@@ -1,10 +1,10 @@
-//! The formats of CUDA arrays: how many bytes a block of elements has.
+//! The formats of CUDA arrays, with the size of a block of elements.
 //!
 //! The numbers are those of `CUarray_format` in `cuda.h` 13.5; older headers have a subset.
 
 /// Returns the smallest rectangle of elements that a format stores as a unit, as width, height and
-/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if the
-/// format is unknown. Only plain formats depend on the number of channels; the others imply it.
+/// bytes: one element, a compressed block, or the elements that share a colour sample. `None` if
+/// the format is unknown. Only plain formats depend on the number of channels; the others imply it.
 pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
     let plain = |bytes: u64| [1, 1, bytes * u64::from(channels)];
     Some(match format {
@@ -32,7 +32,8 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         // BC5_UNORM, BC5_SNORM, BC6H_UF16, BC6H_SF16, BC7_UNORM, BC7_UNORM_SRGB
         | 0x99..=0x9e => [4, 4, 16],
 
-        // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits each.
+        // One luma sample per element and two chroma samples per four elements, of 8 or 16 bits
+        // each.
         // NV12, UINT8_SEMIPLANAR_420, UINT8_PLANAR_420
         0xb0 | 0x53 | 0x59 => [2, 2, 6],
         // P010, P016, UINT16_SEMIPLANAR_420, UINT16_PLANAR_420
@@ -50,9 +51,10 @@ pub(super) fn block(format: u32, channels: u32) -> Option<[u64; 3]> {
         // Y444_PLANAR10, YUV444_16bit_SemiPlanar, UINT16_SEMIPLANAR_444, UINT16_PLANAR_444
         0xb3 | 0xb5 | 0x58 | 0x5e => [1, 1, 6],
 
-        // AYUV, UINT8_PACKED_444: with alpha. Y410: three of 10 bits and 2 bits of alpha.
+        // AYUV, UINT8_PACKED_444: with alpha. Y410: three samples of 10 bits and an alpha of 2
+        // bits.
         0xa8 | 0x52 | 0xa9 => [1, 1, 4],
-        // Y416: 12 of 16 bits each, with alpha.
+        // Y416: samples of 12 bits, each stored in 16, with alpha.
         0xb1 => [1, 1, 8],
         _ => return None,
     })

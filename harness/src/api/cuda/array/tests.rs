@@ -54,7 +54,7 @@ fn there_are_no_levels_beyond_a_single_element_and_always_one() {
     assert_eq!(bytes([4, 4, 0], UNSIGNED_INT8, 1, 0, 3), most);
     assert_eq!(bytes([4, 4, 0], UNSIGNED_INT8, 1, 0, u32::MAX), most);
     assert_eq!(bytes([4, 4, 0], UNSIGNED_INT8, 1, 0, 0), 16);
-    // A hundred layers are no reason for more levels.
+    // The number of layers does not add levels.
     assert_eq!(bytes([1, 1, 100], UNSIGNED_INT8, 1, 0x01, 7), 100);
 }
 
@@ -73,7 +73,8 @@ fn compressed_blocks_hold_sixteen_elements_and_are_whole() {
     ] {
         assert_eq!(plain([64, 32, 0], format, 4), 16 * 8 * block, "{format:#x}");
         assert_eq!(plain([5, 5, 0], format, 4), 4 * block, "{format:#x}");
-        // 8 × 8, 4 × 4, 2 × 2, 1 × 1 elements: 4 blocks and then one each.
+        // 8 × 8, 4 × 4, 2 × 2, 1 × 1 elements: 4 blocks at the first level and one at each of the
+        // others.
         let levels = bytes([8, 8, 0], format, 4, 0, 4);
         assert_eq!(levels, (4 + 1 + 1 + 1) * block, "{format:#x}");
     }
@@ -99,10 +100,10 @@ fn formats_with_channels_in_their_names_count_them_once() {
 
 #[test]
 fn images_of_video_have_fewer_samples_of_colour_than_of_brightness() {
-    // 1920 × 1080 elements; in quarters of a byte for each.
+    // An array of 1920 × 1080 elements; the size of an element is in quarters of a byte.
     for (format, quarters) in [
         (0xb0, 6),  // NV12: 8 bits, 4:2:0
-        (0x9f, 12), // P010: 10 of 16 bits, 4:2:0
+        (0x9f, 12), // P010: 10 bits stored in 16, 4:2:0
         (0xa1, 12), // P016
         (0xa2, 8),  // NV16: 8 bits, 4:2:2
         (0xa3, 16), // P210

@@ -6,7 +6,7 @@ use crate::api::cuda::foreign::Argument;
 use crate::ledger::Kind;
 use crate::ledger::event::{Event, Space};
 
-/// What a row of the table says.
+/// The effect that a row of the table describes.
 #[derive(Clone, Copy)]
 pub(super) enum Row {
     Creates(Creates),
@@ -58,10 +58,10 @@ fn handles_have_no_bytes_and_memory_has() {
         let Row::Creates(create) = call else {
             continue;
         };
-        // Nothing asks how large handles are.
+        // The driver is not asked for the size of a handle.
         let is_asked = !matches!(create.bytes, Bytes::Stated(Argument::Given(_)));
         assert!(!(is_asked && create.kind.is_handle()), "{name}");
-        // A multicast object is released as physical memory is.
+        // A multicast object is released like physical memory.
         if create.kind.is_handle() && create.kind != Kind::Multicast {
             assert_eq!(create.space, Space::Handle(create.kind), "{name}");
         }

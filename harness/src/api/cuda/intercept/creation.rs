@@ -39,7 +39,7 @@ impl Intercepted<Option<Key>> for Creates {
 
 impl Listener<'_> {
     /// If `create` ends a capture, records that it has ended with `graph`. Returns the existing
-    /// graph that it added to, or 0 for a new one.
+    /// graph to which the capture added nodes, or 0 for a new graph.
     #[cold]
     fn capture_ended(&self, create: &Creates, graph: Option<Key>) -> u64 {
         let Some(stream) = create.ends_capture else {
@@ -83,7 +83,7 @@ impl Listener<'_> {
             Some(_) => self.capture_ended(create, made),
             None => 0,
         };
-        // A graph that a capture added to existed before and has its record.
+        // A graph that a capture added to existed before and already has a record.
         let Some(key) = made.filter(|key| key.value() != added_to) else {
             return;
         };
@@ -175,7 +175,8 @@ impl Listener<'_> {
         }
     }
 
-    /// Returns the size of the resource at `address`, which was created by a call that returned `error`.
+    /// Returns the size of the resource at `address`, which was created by a call that returned
+    /// `error`.
     ///
     /// # Safety
     ///

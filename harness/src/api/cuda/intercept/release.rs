@@ -67,7 +67,8 @@ impl Listener<'_> {
                 caller: freeing_caller(),
             }),
         };
-        // After the record has left the ledger, so that a later reading does not find it.
+        // This comes after the record has left the ledger, so that a later reading does not find
+        // the record.
         begun._destruction = exclusion(release.space).map(Exclusion::destroy);
         if let (Space::Handle(Kind::Context), Share::Whole) = (release.space, release.share) {
             begun.ending = self.contexts.end(|it| it.handle == key.value());

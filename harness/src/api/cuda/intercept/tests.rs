@@ -19,13 +19,13 @@ const PAGE: u64 = 0x20_0000;
 thread_local! {
     /// The context that is current.
     static CURRENT: Cell<u64> = const { Cell::new(0) };
-    /// What a stream is captured into.
+    /// The graph into which a stream is being captured.
     static CAPTURED: Cell<Option<u64>> = const { Cell::new(None) };
     static PRIMARY_IS_ACTIVE: Cell<bool> = const { Cell::new(true) };
     static ASKED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// A thread with its own ledger, and a driver that answers as the test says.
+/// A thread with its own ledger, and a driver that answers as the test specifies.
 struct Scene {
     ledger: Ledger,
     contexts: Contexts,
@@ -106,7 +106,7 @@ impl Scene {
         }
     }
 
-    /// A whole call that returns `error`, with what happens inside it.
+    /// Makes a complete call that returns `error`; `inside` runs during it.
     fn call_with<B: Default>(&self, call: impl Intercepted<B>, error: u32, inside: impl FnOnce()) {
         let listener = Listener {
             ledger: &self.ledger,
@@ -143,7 +143,7 @@ impl Scene {
         self.ledger.anomalies_since(Mark::default())
     }
 
-    /// The addresses and sizes of what launches have left.
+    /// The addresses and sizes of the memory that launches have left.
     fn graph_memory(&self) -> Vec<(u64, u64)> {
         let made = self
             .made()
@@ -157,7 +157,7 @@ fn free(pointer: u64) -> Releases {
     releases(Space::DevicePointer, pointer)
 }
 
-/// `cuMemAllocAsync` on `stream`, which answers `pointer`.
+/// `cuMemAllocAsync` on `stream`, which returns `pointer`.
 fn in_order(pointer: &u64, stream: u64) -> Creates {
     ordered(Out::at(pointer), 64, stream, 0)
 }
@@ -462,7 +462,7 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     scene.current.set(0xc1);
     scene.call(destroy);
     assert_eq!(scene.made()[0].context, contexts[1]);
-    // Some drivers may take it while another context is current.
+    // Some drivers may accept the other context's object here.
     scene.call(destroy);
     assert_eq!(scene.kinds(), []);
     assert_eq!(scene.ledger.unknown_releases(), 0);
@@ -470,7 +470,8 @@ fn two_contexts_may_give_the_same_number_to_two_textures() {
     assert_eq!(scene.ledger.unknown_releases(), 1);
 }
 
-/// A capture on a stream of a test's own: the captures in progress are the process's.
+/// Begins a capture on a stream that only the calling test uses, because the captures in progress
+/// are shared by the whole process.
 fn begin_capture(scene: &Scene, stream: u64, into: u64) {
     scene.call(Call::BeginsCapture(stream, into));
 }
@@ -491,7 +492,8 @@ fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
         let (graph, exec) = (0x51, 0x52);
         let (stream, forked) = (0xca97_0003, 0xca97_0004);
         begin_capture(&scene, stream, 0);
-        // A driver may not name the graph while it is being captured: then it is the stream's.
+        // A driver may not return the graph's handle while the graph is being captured; the memory
+        // is then recorded under the stream.
         scene.captured.set(Some(if named { graph } else { 0 }));
         scene.call(in_order(&0x2000, stream));
         scene.call(in_order(&0x3000, if named { forked } else { stream }));
@@ -513,7 +515,7 @@ fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
 fn nobody_is_asked_about_captures_where_none_is_going_on() {
     let scene = Scene::new();
     if captures::active() {
-        // Another test's.
+        // Another test is capturing.
         return;
     }
     scene.captured.set(Some(0x51));
@@ -547,7 +549,7 @@ fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
     begin_capture(&scene, stream, 0);
     scene.call(captured(stream, Out::at(&graph)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
-    // One that came to nothing.
+    // A capture that failed, and one that returned no graph.
     scene.fails(captured(stream, Out::dangling()), 901);
     scene.call(captured(stream, Out::at(&0)));
     assert_eq!(scene.kinds(), [Kind::GraphHandle]);
@@ -556,8 +558,8 @@ fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
 #[test]
 fn nodes_that_allocate_and_free_come_and_go_with_launches() {
     let (graph, exec, at) = (0x81, 0x82, 0x2000);
-    // `CUgraphNodeParams` written anew from the header, as numbers of 8 bytes: 512 bytes on the third
-    // device.
+    // `CUgraphNodeParams`, written independently from the header as numbers of 8 bytes: 512 bytes
+    // on the third device.
     let node = |node_type: u64| {
         let mut words = [0_u64; 32];
         (words[0], words[3], words[15], words[16]) = (node_type, 1 | 2 << 32, 512, at);

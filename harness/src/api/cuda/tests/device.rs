@@ -47,7 +47,7 @@ fn a_whole_device_is_read_only_where_the_program_has_a_context() {
         assert_eq!(memory::readings(), []);
         assert_eq!(cuda!(fake_cuda_contexts_made()), 0);
         watched_context();
-        // Its first call makes a context known.
+        // The first call makes the context known.
         allocate(64);
         let [before] = memory::readings()[..] else {
             panic!("one of the two devices has a context");

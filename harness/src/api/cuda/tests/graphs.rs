@@ -3,7 +3,7 @@
 use super::{anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::ledger::{self, Kind, Place};
 
-/// The graph of a capture that takes memory and frees none, and the memory's address.
+/// The graph of a capture that allocates memory and frees none, and the memory's address.
 fn captured(stream: u64) -> (u64, u64) {
     assert_eq!(cuda!(cuStreamBeginCapture_v2(stream => u64, 0 => u32)), 0);
     let pointer = made!(cuMemAllocAsync(400 => usize, stream => u64));

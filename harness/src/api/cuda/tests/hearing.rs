@@ -1,4 +1,4 @@
-//! Whether the driver is heard, and for how long.
+//! Whether the driver's calls are intercepted, and for how long.
 
 use super::{allocate, free, live, watched_context, with_driver};
 use crate::api::cuda::{Interception, MissedBefore, hearing};

@@ -1,7 +1,7 @@
-//! The source as a whole, against the stand-in for libcuda.
+//! The CUDA source as a whole, tested against the stand-in for libcuda.
 //!
-//! A process has one ledger, so each test runs itself again in a process of its own, where the
-//! stand-in is what the loader finds.
+//! A process has one ledger, so each test runs itself again in a process of its own, in which the
+//! loader finds the stand-in.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
@@ -41,7 +41,7 @@ fn with_driver(faults: &str, body: fn()) {
     );
 }
 
-/// Looks a function of the stand-in up as programs do.
+/// Looks up a function of the stand-in, as programs do.
 fn look_up(name: &CStr) -> *mut c_void {
     // SAFETY: the stand-in has no initialisers, and both names end with a zero byte.
     let found = unsafe {
@@ -65,7 +65,7 @@ macro_rules! cuda {
     }};
 }
 
-/// The answer of a call whose first parameter is the place for it.
+/// The result of a call whose first parameter points to the place for it.
 macro_rules! made {
     ($name:ident($($argument:expr => $type:ty),*)) => {{
         let mut answer = 0_u64;
@@ -105,7 +105,7 @@ fn live() -> Vec<Record> {
     ledger::live().select(|_| true)
 }
 
-/// The kind, place and bytes of what is live.
+/// The kind, place and bytes of each live record.
 fn summary() -> Vec<(Kind, Place, u64)> {
     let facts = |record: Record| (record.made.kind, record.made.place, record.made.bytes);
     live().into_iter().map(facts).collect()

@@ -1,4 +1,4 @@
-//! Virtual memory management: ranges of addresses, physical memory, and the maps between them.
+//! Virtual memory management: ranges of addresses, physical memory, and the mappings between them.
 
 use super::{anomalies, live, summary, watched_context, with_driver};
 use crate::api::cuda::{Interception, MissedBefore, hearing};

@@ -43,7 +43,7 @@ fn objects_with_one_handle_count_by_themselves() {
         call(&ledger, creates(Kind::Sampler, DEVICE, out(&[7])), 0);
     }
     assert_eq!(live(&ledger), [(Kind::Sampler, 7); 3]);
-    // Another kind of object, and another device's, may have the same handle.
+    // An object of another kind or of another device may have the same handle.
     call(&ledger, creates(Kind::Fence, DEVICE, out(&[7])), 0);
     call(&ledger, creates(Kind::Sampler, 0x2000, out(&[7])), 0);
     for left in [3, 2, 1, 1] {

@@ -14,7 +14,7 @@ use crate::ledger::{Kind, Layer, Ledger, Place};
 const STAYS: ContextUid = ContextUid(2);
 const FAILED: u32 = 1;
 
-/// A ledger that receives one event of each kind, and who causes them.
+/// A ledger that receives one event of each kind, and the caller that causes them.
 struct Told<'ledger> {
     ledger: &'ledger Ledger,
     caller: Caller,
@@ -95,8 +95,8 @@ impl Told<'_> {
         });
     }
 
-    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of its
-    /// context.
+    /// Memory that is freed, not freed, freed in a capture, handed over, and freed by the end of
+    /// its context.
     fn memory(&self) {
         let caller = self.caller;
         let release = |address| {
@@ -128,7 +128,7 @@ impl Told<'_> {
         });
     }
 
-    /// A captured graph whose launches allocate and free, and what it refers to.
+    /// A captured graph whose launches allocate and free, and the objects that it refers to.
     fn graphs(&self) {
         let caller = self.caller;
         let stream = self.make_handle(Kind::Stream, 0x51);
@@ -179,7 +179,7 @@ impl Told<'_> {
         self.end(give_back(None), 0);
         self.end(give_back(Some(graph)), FAILED);
         self.end(give_back(Some(graph)), 0);
-        // One whose end the process does not see.
+        // A launch whose end the process does not see.
         launch();
     }
 
@@ -239,7 +239,7 @@ fn file_of(lines: &[Value]) -> Vec<u8> {
     lines.concat().into_bytes()
 }
 
-/// The names of all kinds, as listed in the error of the event reader for an unknown one.
+/// The names of all kinds, as listed in the event reader's error for an unknown kind.
 fn sorts() -> BTreeSet<String> {
     let error = Event::deserialize(json!("of-no-sort")).unwrap_err();
     let error = error.to_string();
@@ -265,7 +265,7 @@ fn events_of_every_sort_give_the_same_ledger_again() {
 #[test]
 fn tickets_of_another_release_are_translated() {
     let (live, mut lines) = recording();
-    // As if written by a release whose ledger counts differently.
+    // The lines are changed as if a release whose ledger counts differently had written them.
     let mut changed = 0;
     for line in &mut lines {
         let answer = line
@@ -288,7 +288,7 @@ fn tickets_of_another_release_are_translated() {
     assert_same(&live, &again);
 }
 
-/// An impossible number results in a ledger or one sentence, and nothing else.
+/// An impossible number results in either a ledger or one error message, and in nothing else.
 #[test]
 fn strange_numbers_in_events_of_every_sort_are_taken_or_refused() {
     let (_, lines) = recording();

@@ -24,33 +24,34 @@ type Cache = CacheNative<MustNotAllocateDuringUnwind>;
 /// others.
 const BANKS: usize = 8;
 
-/// How much of the stack is needed to create the caches: an unoptimised build copies each several times
-/// before it is in the heap.
+/// How many bytes of the stack are needed to create the caches: an unoptimised build copies each
+/// several times before it is on the heap.
 const ROOM: usize = 256 << 10;
-/// How much of it is needed for a walk in an unoptimised build, which copies rows of the tables.
+/// How many bytes of the stack are needed for a walk in an unoptimised build, which copies rows of
+/// the tables.
 const ROOM_FOR_A_WALK: usize = 64 << 10;
 
 /// framehop's caches.
 pub(super) struct CachedRules([Cache; BANKS]);
 
-/// What one walk uses of earlier ones.
+/// The results of earlier walks that a walk uses.
 struct Caches {
     steps: KnownSteps,
     rules: CachedRules,
 }
 
-/// In its own cache line, to avoid false sharing.
+/// A place for caches, in its own cache line to avoid false sharing.
 #[repr(align(128))]
 struct Place(AtomicPtr<Caches>);
 
-/// The caches that are not in use. There are never more than there were simultaneous walks.
+/// The caches that are not in use. There are never more of them than there were simultaneous walks.
 static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 64];
 
 /// The caches of one walk, which are returned at its end.
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
-/// Returns the caches that this thread used last, or those of another, or new ones. `room`: how many
-/// bytes of the stack are left. `None` if they are too few.
+/// Returns the caches that this thread used last, or those of another, or new ones. `room` is the
+/// number of bytes that are left on the stack; returns `None` if they are too few.
 pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     let new = || {
         (room >= ROOM).then(|| {

@@ -18,9 +18,9 @@ use framehop::{
     ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder, UnwinderNative,
 };
 
-/// The most lists. They are never freed, because a walk may be using one. A program that keeps
-/// loading and unloading gets no more lists after this; its stacks are then walked by the exact
-/// unwinder.
+/// The maximum number of lists. Lists are never freed, because a walk may be using one. A program
+/// that keeps loading and unloading gets no more lists after this; its stacks are then walked by
+/// the exact unwinder.
 const MAX_LISTS: usize = 64;
 
 type ModuleBytes = &'static [u8];
@@ -29,8 +29,8 @@ type ModuleBytes = &'static [u8];
 pub(super) struct UnwindModules {
     pub(super) unwinder: UnwinderNative<ModuleBytes, MustNotAllocateDuringUnwind>,
     changes: Changes,
-    /// Whether the program runs under Valgrind, which reports each comparison of a word that the program has not
-    /// written.
+    /// Whether the program runs under Valgrind, which reports each comparison of a word that the
+    /// program has not written.
     pub(super) is_under_valgrind: bool,
 }
 

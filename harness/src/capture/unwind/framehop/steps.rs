@@ -1,18 +1,18 @@
 //! Steps of earlier walks from a frame to its caller, for walks that find the same frame again.
 //!
 //! The result of a step depends on the frame, on the words of the stack that it reads, and on the
-//! modules. While all of these are the same, so is the result. To compare them costs a
-//! third of what the step costs, and a program allocates on the same stack again and again, or on one
-//! with the same outer frames.
+//! modules. While all of these are the same, so is the result. Comparing them costs a third of what
+//! the step costs, and a program allocates again and again on the same stack, or on one with the
+//! same outer frames.
 
-/// How many pairs of slots there are: a power of two. A frame has one of two slots, so that the frames of
-/// a deep stack hardly ever evict each other.
+/// How many pairs of slots there are: a power of two. A frame can use either slot of its pair, so
+/// that the frames of a deep stack hardly ever evict each other.
 const PAIRS: usize = 512;
 const SLOTS: usize = 2 * PAIRS;
 /// How many words most steps read: a return address, and a frame pointer.
 const WORDS: usize = 2;
 
-/// A frame to which a call returns: what a step from it depends on.
+/// A frame to which a call returns. A step from it depends on these values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UnwoundFrame {
     /// The return address; 0 for no frame.
@@ -31,15 +31,16 @@ impl UnwoundFrame {
     }
 }
 
-/// A step, with all bits of its addresses and words inverted: what holds a leak is searched for in this
-/// memory as well, and a register that a function has saved may contain the address of a leak.
+/// A step, with all bits of its addresses and words inverted. The search for the holders of a leak
+/// reads this memory as well, and a register that a function has saved may contain the address of a
+/// leak.
 #[derive(Clone, Copy, Default)]
 struct KnownStep {
     from: UnwoundFrame,
     /// The addresses that it reads, and the words that were there.
     read: [(u64, u64); WORDS],
     to: UnwoundFrame,
-    /// The slot of the step that followed it when it was made last.
+    /// The slot of the step that followed it when it was last made.
     next: usize,
 }
 
@@ -47,7 +48,7 @@ struct KnownStep {
 pub(super) struct KnownSteps {
     /// The address of the list of modules with which they were made.
     modules: usize,
-    /// One more than frames can have, for what precedes a walk.
+    /// One slot more than frames can have, for the state before a walk.
     slots: Box<[KnownStep]>,
 }
 
@@ -67,7 +68,8 @@ impl KnownSteps {
         }
     }
 
-    /// Forgets all steps if they were made with other modules than the list at this address.
+    /// Forgets all steps if they were made with a list of modules other than the one at this
+    /// address.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
             self.slots.fill(KnownStep::default());

@@ -11,8 +11,8 @@ thread_local! {
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Returns the bounds of this thread's stack; `None` if this stack pointer is not on that stack, as in
-/// a fibre.
+/// Returns the bounds of this thread's stack; `None` if this stack pointer is not on that stack, as
+/// in a fibre.
 pub(super) fn stack_of(pointer: usize) -> Option<Range<usize>> {
     let (low, high) = BOUNDS.get().unwrap_or_else(|| {
         let bounds = ask().unwrap_or_default();

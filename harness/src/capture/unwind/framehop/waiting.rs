@@ -1,9 +1,9 @@
 //! Walks the frames of another thread that waits in a system call.
 //!
 //! The kernel provides the instruction pointer of that call and the stack pointer. The other
-//! registers are unknown. Those that a function has saved are restored during the walk, as its
-//! unwind tables say; the frame pointer of the innermost function that uses one follows from the
-//! function's prologue. If neither helps, the walk ends: nothing is guessed.
+//! registers are unknown. Those that a function has saved are restored during the walk, as the
+//! unwind tables specify; the frame pointer of the innermost function that uses one follows from
+//! the function's prologue. If neither helps, the walk ends: nothing is guessed.
 
 use std::ops::RangeInclusive;
 
@@ -14,13 +14,13 @@ use super::{caches, modules};
 
 /// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
-/// How far before an address the beginning of its function is searched for.
+/// How far back from an address the beginning of its function is searched for.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
 /// How much more of a prologue is read: pushes, and the allocation of local variables.
 const BEGINNING: usize = 32;
-/// How far into a function its frame may not be set up yet.
+/// How far into a function its frame may still not be set up.
 const BEFORE_FRAME: u64 = 256;
 /// How much code before a call is read: the code that sets its arguments.
 const BEFORE_CALL: usize = 64;
@@ -71,8 +71,8 @@ struct Walk<W> {
 
 impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
     /// Returns the address to which the function at `address` returns, and updates the registers.
-    /// The inner value is `None` if it is the thread's first function; the outer one if this is
-    /// unknown.
+    /// The inner value is `None` if it is the thread's first function; the outer one is `None` if
+    /// the return address is unknown.
     fn step(
         &mut self,
         address: FrameAddress,
@@ -118,7 +118,7 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         let code = self.bytes(function + SETS_FRAME_POINTER.len() as u64, BEGINNING)?;
         let frame_pointer = stack_pointer.checked_add(room(&code)?)?;
         let returns = (self.word)(frame_pointer.checked_add(8)?)?;
-        // A function with an early exit may set up its frame after it.
+        // A function with an early exit may set up its frame only after that exit.
         let entry = function.saturating_sub(BEFORE_FRAME)..=function;
         self.calls(returns, &entry).then_some(frame_pointer)
     }
@@ -142,9 +142,9 @@ impl<W: FnMut(u64) -> Option<u64>> Walk<W> {
         None
     }
 
-    /// Whether the call that returns to `address` calls the function at `entry`, judged by its
-    /// code: a direct distance, or an address in memory that the call reads itself or has in a
-    /// register.
+    /// Whether the call that returns to `address` calls the function at `entry`, judging by the
+    /// code. The call may contain the distance to the function, or may use an address that is read
+    /// from memory by the call itself or by an earlier load into a register.
     fn calls(&mut self, address: u64, entry: &RangeInclusive<u64>) -> bool {
         let start = address.saturating_sub(BEFORE_CALL as u64);
         let Some(code) = self.bytes(start, BEFORE_CALL) else {

@@ -92,9 +92,10 @@ fn section(file: &ElfFile, name: Option<&str>) -> addr2line::gimli::Result<Secti
     Ok(EndianSlice::new(bytes, NativeEndian))
 }
 
-/// Returns the section `.debug_line` with empty programs for units whose whole code the linker removed. The
-/// `addr2line` crate runs the program of each unit that has no address ranges, in search of some: in an
-/// optimised build, those of removed code would be most of the time of a first report.
+/// Returns the section `.debug_line` with empty programs for units whose whole code the linker
+/// removed. The `addr2line` crate runs the program of each unit that has no address ranges, in
+/// search of some. In an optimised build, running those of removed code would take most of the time
+/// of a first report.
 fn without_removed_code(dwarf: &Dwarf<SectionBytes>, lines: SectionBytes) -> &'static [u8] {
     let mut shortened = lines.slice().to_vec();
     let mut units = dwarf.units();

@@ -23,7 +23,7 @@ pub(super) fn debug_file(path: &Path, loaded: &ElfFile) -> Option<(PathBuf, ElfF
     let places = by_id.into_iter().chain(linked(path, loaded));
     places.into_iter().find_map(|place| {
         let file = ElfFile::open(&place)?;
-        // A debug file of another build has other lines.
+        // A debug file from another build has different lines.
         let is_of_it = id.is_none() || file.build_id().is_none_or(|other| Some(other) == id);
         is_of_it.then_some((place, file))
     })

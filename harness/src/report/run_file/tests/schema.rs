@@ -1,4 +1,4 @@
-//! The published schema of a line of the run file, held to the types that write it.
+//! Compares the published schema of a line of the run file with the types that write it.
 
 use std::fs;
 use std::path::Path;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{ReturnAddresses, WaitingThread, room, walk};
 use crate::capture::unwind::trace;
 
-/// What a thread waits for until its test has ended.
+/// How a thread waits until its test has ended.
 type Wait = fn(&Receiver<()>);
 
 /// The return addresses of the calling thread's stack, innermost first.
@@ -21,7 +21,7 @@ fn own() -> Vec<u64> {
         own.push(address as u64);
         true
     });
-    // The outermost frame can have no return address.
+    // The outermost frame may have no return address.
     own.retain(|address| *address != 0);
     own
 }
@@ -52,8 +52,8 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
         memory.read_exact_at(&mut bytes, at).ok()?;
         Some(u64::from_le_bytes(bytes))
     };
-    // The thread may not have reached the wait yet, or may wait for another thread first. A thread
-    // that can never be walked fails.
+    // The thread may not have reached the wait yet, or may wait for another thread first. If a
+    // thread can never be walked, the test fails.
     let mut walked = ReturnAddresses::default();
     for _ in 0..10_000 {
         thread::sleep(Duration::from_millis(1));
@@ -86,7 +86,7 @@ fn walked(wait: Wait) -> (ReturnAddresses, Vec<u64>) {
 
 /// Whether `function` finds its frame by the frame pointer, as all functions of the standard
 /// library do in the toolchains of some Linux distributions. Only the stack pointer of a waiting
-/// thread is known, so a walk ends there and says so.
+/// thread is known, so a walk ends there and is marked as incomplete.
 fn keeps_frame_pointers(function: *const u8) -> bool {
     let begins_with: &[u8] = match cfg!(target_arch = "x86_64") {
         // push %rbp; mov %rsp,%rbp
@@ -137,7 +137,7 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
             .zip(own.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        // The two differ in the thread's own function and in its own walk.
+        // The two stacks differ only in the thread's own function and in its own walk.
         assert!(
             common + 4 >= own.len() && common > 3,
             "{name}: {walked:x?} {own:x?}"
