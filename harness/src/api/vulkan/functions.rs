@@ -8,9 +8,9 @@
 //! those of `vulkan_core.h` on 64-bit processors, with every handle, and every pointer that is not
 //! read, as `u64`.
 //!
-//! `scripts/check-watched-functions` compares both with `vk.xml` and lists the functions that
-//! create or destroy something and are missing here; `not_watched.toml` in this directory gives the
-//! reason for each of these.
+//! `scripts/check-watched-vulkan` compares names and signatures with `vk.xml`, and fails if a
+//! function that creates or destroys something is missing both here and in `not_watched.toml`, where
+//! each function that is not watched has a reason.
 
 #![expect(
     unsafe_code,
