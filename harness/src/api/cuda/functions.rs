@@ -148,7 +148,7 @@ functions! {
         |pointer: Out, bytes: usize, flags: u32| device(Kind::Managed, pointer, bytes),
     cuMemFree[2000] = |pointer: u32| releases(Space::DevicePointer, pointer.into()),
     cuMemFree_v2[3020] = |pointer: u64| releases(Space::DevicePointer, pointer),
-    // Page-locked memory. No header has cuMemHostAlloc_v2, but drivers return it by number.
+    // Page-locked memory. No header declares cuMemHostAlloc_v2, but CUPTI has a number for it.
     cuMemHostAlloc[2020] | cuMemHostAlloc_v2[2020] =
         |pointer: Out, bytes: usize, flags: u32| pinned(pointer, bytes),
     cuMemAllocHost[2000] = |pointer: Out, bytes: u32| pinned(pointer, bytes as usize),
