@@ -54,7 +54,7 @@ pub(super) struct GivenBack {
     pub(super) record: Record,
     /// The sequence number of the object's first record.
     first: u64,
-    /// The number of holds.
+    /// The number of holds that the call releases.
     pub(super) count: u64,
     /// Whether an earlier record has taken the place of this one.
     is_replaced: bool,

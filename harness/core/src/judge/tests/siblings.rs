@@ -108,7 +108,7 @@ fn what_the_same_function_created_and_freed_is_reported_if_nothing_of_the_line_w
         // Resources created through another caller, and by the test itself.
         check.stack(13, &[at("app::Texture::new", 13), frame(51)]);
         check.stack(14, &[at("app::tests::it", 14)]);
-        // A resource created by another function, which calls this one.
+        // Resources created through one more caller in between.
         let called = [at("app::Texture::new", 15), frame(16), frame(50)];
         check.stack(15, &called);
         check.stack(20, &[at("app::Texture::drop", 20), frame(50)]);
