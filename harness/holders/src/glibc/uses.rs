@@ -14,7 +14,7 @@ const MODE: (u8, u8) = (0xc7, 0x05);
 #[cfg(target_arch = "x86_64")]
 pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u64> {
     let mut at = 2;
-    // In a user's debug build, this loop runs unoptimised, so it is kept simple.
+    // This loop is kept simple, because it runs unoptimised in a user's debug build.
     while at + 4 <= code.len() {
         if code[at - 1] & MODE.0 == MODE.1 {
             let distance = i32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
