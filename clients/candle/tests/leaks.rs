@@ -45,7 +45,7 @@ mod planted {
         static HISTORY: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
         let mut training = Training::new(device())?;
         for _ in 0..10 {
-            // Without `detach` it would keep everything it was computed from.
+            // Without `detach`, the loss would keep everything it was computed from.
             let loss = training.step()?.detach();
             HISTORY.lock().unwrap().push(loss);
         }

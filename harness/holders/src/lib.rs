@@ -151,8 +151,8 @@ pub type Answer = Result<Vec<Holder>, Unknown>;
 /// Heap blocks that lead to a target although nothing leads to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosing {
-    /// The addresses of the blocks: the first contains the target, and each of the others leads to the one
-    /// before it.
+    /// The addresses of the blocks: the first contains the target, and each of the others leads to
+    /// the one before it.
     pub blocks: Vec<u64>,
     /// Whether the first block leads to the last, so that the blocks keep one another alive.
     pub is_cycle: bool,
@@ -298,8 +298,8 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     nearest
 }
 
-/// Returns the addresses of the words in `ranges` that have this value and were found within `time`; none
-/// if the value is too small for an address.
+/// Returns the addresses of the words in `ranges` that have this value and were found within
+/// `time`; none if the value is too small for an address.
 #[must_use]
 pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     glibc::words_with(value, ranges, time)

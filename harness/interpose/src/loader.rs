@@ -48,8 +48,8 @@ pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, 
     })
 }
 
-/// Returns the library that contains an address and the exported symbol to which it belongs, which may be
-/// null. The names are C strings, valid while the library is loaded.
+/// Returns the library that contains an address and the exported symbol to which it belongs, which
+/// may be null. The names are C strings, valid while the library is loaded.
 #[must_use]
 pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
     let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());

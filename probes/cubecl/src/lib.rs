@@ -10,7 +10,8 @@
 //! # fn main() {}
 //! ```
 //!
-//! This crate relies on the following properties of cubecl, and therefore has the same version:
+//! This crate relies on the following properties of cubecl, and therefore has the same version as
+//! cubecl:
 //!
 //! - For each device, cubecl has its own thread, which does all the work and makes all driver
 //!   calls. If this thread were started inside a test, that test would own whatever the thread

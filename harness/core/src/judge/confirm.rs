@@ -200,7 +200,7 @@ fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups {
-        // Without a line, each call site counts by itself.
+        // Without a line, each call site counts separately.
         let stack = group.line.is_none().then_some(group.key.stack);
         let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
         *freed = freed.plus(group.freed_later(0));

@@ -199,8 +199,8 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace `ended_by`, and
-    /// can no longer be freed.
+    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace
+    /// `ended_by`, and can no longer be freed.
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);

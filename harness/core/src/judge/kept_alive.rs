@@ -96,8 +96,8 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
 }
 
-/// Returns the function of a library that created a leak, and the line of the user that called it, with its
-/// callers.
+/// Returns the function of a library that created a leak, and the line of the user that called it,
+/// with its callers.
 fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     let (inner, outer) = finding.site.frames.split_at_checked(finding.site.user?)?;
     let is_known = finding.kind == FindingKind::Leaked && line_of(finding).is_some();

@@ -53,8 +53,8 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
     highest.into_iter().map(peak).collect()
 }
 
-/// Returns the graphs of the check that hold more memory at once than they would need if their nodes ran in
-/// order.
+/// Returns the graphs of the check that hold more memory at once than they would need if their
+/// nodes ran in order.
 #[must_use]
 pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
     let Some(run) = input.runs.iter().find(|run| !run.graphs.is_empty()) else {

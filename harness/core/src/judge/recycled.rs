@@ -18,8 +18,8 @@ struct Recycler {
 }
 
 const RECYCLERS: &[Recycler] = &[
-    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor pools, and the render
-    // passes and framebuffers of a device.
+    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor
+    // pools, and the render passes and framebuffers of a device.
     Recycler {
         library: "wgpu",
         words: &["wgpu_hal"],

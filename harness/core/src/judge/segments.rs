@@ -19,8 +19,8 @@ pub struct Segment {
 
 /// The ranges that probed allocators hold of the layer below them.
 ///
-/// A record inside one of these ranges is never a finding: the blocks in it are judged in the
-/// allocator's own layer, and the segment itself as that allocator's reserve.
+/// A record inside one of these ranges is never a finding. The blocks in it are judged in the
+/// allocator's own layer, and the segment itself is judged as that allocator's reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub struct SegmentMap {

@@ -14,8 +14,8 @@ use super::name::{Layer, Place};
 
 /// A set of addresses or handles that can be compared with each other.
 ///
-/// Numbers of different spaces are unrelated: a registered host page may have the same number as a device
-/// pointer, and a stream the same number as an event.
+/// Numbers of different spaces are unrelated: a registered host page may have the same number as a
+/// device pointer, and a stream the same number as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
@@ -377,7 +377,8 @@ pub enum Event {
         /// Whether no other capture is in progress.
         is_last: bool,
     },
-    /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate or free memory.
+    /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate
+    /// or free memory.
     LaunchBegan {
         /// The executable graph.
         exec: Key,

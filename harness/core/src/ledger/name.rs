@@ -69,7 +69,7 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Otherwise an allocator that is called to store the name would ask for it again.
+            // Without this, an allocator that is called to store the name would ask for it again.
             return None;
         }
         let _quiet = quiet();

@@ -22,7 +22,7 @@ pub(super) struct Physical {
     objects: u64,
     pub(super) holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
-    /// By first address.
+    /// The mapped ranges, by first address.
     maps: BTreeMap<u64, MappedRange>,
 }
 

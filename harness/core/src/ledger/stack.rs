@@ -39,7 +39,7 @@ fn remember(hash: u64, id: StackId) {
 /// All distinct backtraces.
 #[derive(Debug)]
 pub struct Stacks {
-    /// From a backtrace's hash to its number.
+    /// Maps a backtrace's hash to its number.
     numbers: Box<[Mutex<FxHashMap<u64, StackId>>]>,
     /// The entries by number, in chunks that never move, so that reading needs no lock.
     chunks: Box<[OnceLock<Chunk>]>,

@@ -257,7 +257,7 @@ pub struct AllowedBy {
 }
 
 impl AllowedBy {
-    /// Creates the permission of an entry at this location, for this reason.
+    /// Describes an entry at this location, with this reason.
     #[must_use]
     pub fn new(stands_in: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
@@ -268,7 +268,7 @@ impl AllowedBy {
         }
     }
 
-    /// Creates the permission of the code under test, for this reason.
+    /// Describes code under test that allows a resource to stay for this reason.
     #[must_use]
     pub fn the_code(reason: impl Into<String>) -> Self {
         Self::new("the code", reason)
@@ -383,7 +383,7 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// Creates the confirmation by the second of two runs, which left this amount.
+    /// Describes a finding that both of two runs left, of which the second run left this amount.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

@@ -13,8 +13,8 @@ use crate::Enclosing;
 /// How many blocks are named for one group.
 const LONGEST: usize = 8;
 
-/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in the order
-/// of their addresses.
+/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in
+/// the order of their addresses.
 pub(super) fn of<M: Memory>(
     targets: &Targets,
     groups: usize,

@@ -51,8 +51,8 @@ pub(super) struct Heap {
 #[derive(Debug)]
 struct Around {
     region: Range<u64>,
-    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but a
-    /// block is in only one of them.
+    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but
+    /// a block is in only one of them.
     of_arena: Range<u64>,
     /// Whether this is the main arena, if that is known.
     is_main: Option<bool>,
@@ -275,7 +275,8 @@ mod tests {
         for page in 0..32 {
             memory.put(REGION + page * PAGE - 16 * PAGE, 0);
         }
-        // Before the region, something looks like the header of a block that ends where the first block begins.
+        // Before the region, something looks like the header of a block that ends where the first
+        // block begins.
         memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE));
         let mut at = FIRST;
         for header in headers {

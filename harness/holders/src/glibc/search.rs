@@ -311,7 +311,8 @@ impl<M: Memory> Search<'_, M> {
         let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
         let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
         regions.any(|region| match self.heap.other(&region) {
-            // This is otherwise an address of freed memory whose header is far away or gone.
+            // If the region is glibc's, this is an address of freed memory whose header is far away
+            // or gone.
             None => !heap::is_of_glibc(&region, self.pages),
             Some(Other::Variables) => false,
             Some(Other::Stack) => {

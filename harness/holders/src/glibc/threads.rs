@@ -153,7 +153,8 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
-/// Returns an address in the stack of the thread that searches, and its thread pointer if it is known.
+/// Returns an address in the stack of the thread that searches, and its thread pointer if it is
+/// known.
 pub(super) fn own_stack<M: Memory>(
     pages: &mut Pages<M>,
     region: impl Fn(u64) -> Option<Range<u64>>,

@@ -1,8 +1,9 @@
 //! The interposer of this copy of the crate: its `dlsym`, which jumps to the next definition except
 //! for the names in tables, and its services for other copies, which find it by its marker.
 //!
-//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code that
-//! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
+//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code
+//! that decides about a name allocates nothing, takes no lock, uses no thread-local and cannot
+//! panic.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::arch::naked_asm;
@@ -147,7 +148,7 @@ pub(crate) struct Interposer {
     pub(crate) unheard: unsafe extern "C" fn(Report, *mut c_void),
 }
 
-/// This copy.
+/// The functions that this copy provides.
 pub(crate) static OWN: Interposer = Interposer {
     size: size_of::<Interposer>(),
     register: accept,

@@ -109,8 +109,8 @@ fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> 
     Some(())
 }
 
-/// Returns the words of the program that lead to the allocator, in the order of their replacement; `None`
-/// if not all lead to the real functions.
+/// Returns the words of the program that lead to the allocator, in the order of their replacement;
+/// `None` if not all lead to the real functions.
 fn words(program: &Object) -> Option<Vec<Replaced>> {
     let (real, functions) = Real::find()?;
     REAL.get_or_init(|| real);

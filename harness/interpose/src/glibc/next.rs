@@ -1,7 +1,7 @@
 //! The definitions after ours, which the process would call without this crate.
 //!
-//! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and cannot
-//! panic.
+//! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and
+//! cannot panic.
 #![expect(unsafe_code, reason = "looks up functions of the C library")]
 
 use std::ffi::{CStr, c_char, c_void};

@@ -31,8 +31,8 @@ pub(crate) fn is_serving() -> bool {
 /// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    // This is looked up before the lock is taken, because a thread that waits for the value may
-    // hold locks of the loader.
+    // This is called before `get_or_init`, because a thread that waits there may hold locks of the
+    // loader.
     let found = find();
     let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
@@ -61,11 +61,13 @@ fn find() -> (&'static Interposer, Reach) {
 }
 
 /// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`.
-/// This is the wrapper of the row of `name` or of that variant of it which the library containing
-/// `real` exports at `real`. If there is none, the row of `fallback` is used: the variant that
-/// headers give for the requested version. If the wrapper forwards to another function of that
-/// name, or if only other variants of the name are known, a function that counts calls is returned.
-/// Otherwise, `real` is returned.
+///
+/// A row is chosen by the address `real`: the row of `name` or of a variant of it, whichever the
+/// library that contains `real` exports at this address. If there is none, the row of `fallback` is
+/// chosen, which is the variant that headers give for the requested version. The result is the
+/// wrapper of this row. If that wrapper forwards to another function of the same name, or if only
+/// other variants of the name are known, the result is a function that counts calls. In all other
+/// cases, the result is `real`.
 ///
 /// # Safety
 ///

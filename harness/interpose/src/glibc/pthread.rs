@@ -114,8 +114,8 @@ fn is_drivers(routine: Routine) -> bool {
 
 /// The first function of a thread that inherits.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
-    // The box is freed here, because a variable would hold it while the routine runs. SAFETY:
-    // `pthread_create` above made this pointer from a box and passed it only to this call.
+    // The box is freed here, because a variable would hold it while the routine runs.
+    // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
     let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(start.token);
     live::remove_at_end(start.counted_as, start.mark);

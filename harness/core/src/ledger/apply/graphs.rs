@@ -40,8 +40,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // It comes from the device's graph memory, whatever the properties of its pool, and is no
-        // longer stream-ordered.
+        // It comes from the device's graph memory, no matter what properties its pool has, and is
+        // no longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
