@@ -75,7 +75,7 @@ fn write() {
     gpu.queue.submit([]);
 }
 
-/// Tests, each of which a test below runs in a separate process.
+/// Checked tests, each of which a test below runs in a separate process.
 mod planted {
     use super::*;
 

@@ -359,7 +359,8 @@ mod tests {
         }
     }
 
-    /// The order matters because a report names the first and the last of these calls.
+    /// The order matters, because a report names the first and the last of the calls that created
+    /// them.
     #[test]
     fn records_that_end_with_a_context_in_any_order_are_in_that_of_their_creation() {
         let run = RunInput {

@@ -197,7 +197,7 @@ fn watch() -> Option<&'static HeapWatch> {
     unsafe { WATCH.load(Ordering::Acquire).as_ref() }
 }
 
-/// Reports a block whose first `kept` bytes have content of the caller.
+/// Reports a block whose first `kept` bytes contain the caller's data.
 fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     if !block.is_null()
         && let Some(watch) = watch()
