@@ -4,7 +4,7 @@
 //! cargo test -p gpu-leak-examples --test 01_first_check [-- --device cuda:0]
 //! ```
 //!
-//! The tests are written as in any project. The only difference is that this program's own `main`
+//! The tests are written as in any project. The only difference is that the `main` of this program
 //! runs them, so that the report of the second is a lesson and not a failure.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
@@ -57,7 +57,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let name = option("--device")?.unwrap_or_else(|| "embedded".to_owned());
     let device = device_named(&name)?;
     println!("Two tests of TinyModel on {device}, each under #[gpu_leak_check].");
-    // What a device creates once for all its users belongs to no test: kernels, library handles.
+    // What a device creates once for all its users, such as kernels, belongs to no test.
     predict(
         &TinyModel::new(&device)?,
         &Tensor::randn([BATCH, TinyModel::INPUTS], &device)?,
@@ -80,7 +80,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One tensor of scores, allocated in [`predict`], and nothing else.
+/// Whether the only finding is one tensor of scores, allocated in [`predict`].
 fn is_the_planted_leak(Checked { failed, report }: &Checked) -> bool {
     let scores = BATCH * TinyModel::OUTPUTS * size_of::<f32>();
     let [finding] = &report.findings[..] else {
@@ -92,7 +92,7 @@ fn is_the_planted_leak(Checked { failed, report }: &Checked) -> bool {
         && taken_in(report).is_some_and(|function| function.contains("predict"))
 }
 
-/// The function with the line that the first finding points at.
+/// Returns the function that contains the line that the first finding points at.
 fn taken_in(report: &Report) -> Option<&str> {
     let site = &report.findings.first()?.site;
     site.frames.get(site.user?)?.function.as_deref()

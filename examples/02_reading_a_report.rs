@@ -4,12 +4,14 @@
 //! cargo test -p gpu-leak-examples --test 02_reading_a_report [-- --device cuda:0]
 //! ```
 //!
-//! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt: how
-//!    many times that line allocated and how many allocations were freed; who called it; whether a
-//!    second run left the same again.
-//! 2. What a second run does not repeat is `first-use`: one-time set-up, reported but not a failure.
-//! 3. What a tolerance covers is not a finding. The table and a note still show it.
-//! 4. If a test fails by itself, that remains its outcome, and the leak is reported beside it.
+//! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt are
+//!    the numbers of allocations and frees of that line, its callers, and whether a second run left
+//!    the same again.
+//! 2. A leak that a second run does not repeat is `first-use`: one-time set-up, which is reported
+//!    but is not a failure.
+//! 3. Memory that a tolerance covers is not a finding. The table and a note still show it.
+//! 4. If a test fails for another reason, that remains its outcome, and the leak is reported as
+//!    well.
 #![expect(clippy::print_stdout, reason = "a lesson is printed")]
 
 use std::error::Error;

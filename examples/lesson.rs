@@ -16,7 +16,7 @@ use gpu_leak_check::report::{Sink, run_file};
 pub struct Checked {
     /// Whether `cargo test` would call it failed.
     pub failed: bool,
-    /// What its check found.
+    /// The report of its check.
     pub report: Report,
 }
 

@@ -1,4 +1,4 @@
-//! A course in numbered lessons. This file contains the code that several of them share.
+//! A course in numbered lessons. This file contains the code that several lessons share.
 
 pub mod lesson;
 
@@ -8,7 +8,7 @@ use gpu_leak_kernels::{Device, Error};
 ///
 /// # Errors
 ///
-/// Returns an error if there is no such device here.
+/// Returns an error if this machine has no such device.
 pub fn device_named(name: &str) -> Result<Device, Error> {
     let unknown = || Error::Unavailable {
         device: name.to_owned(),

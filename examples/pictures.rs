@@ -1,4 +1,4 @@
-//! Draws the pictures of the documentation, from the recording of a run on an H200.
+//! Draws the pictures for the documentation from the recording of a run on an H200.
 //!
 //! ```text
 //! scripts/pictures
@@ -92,7 +92,7 @@ const DARK: Theme = Theme {
 };
 
 impl Theme {
-    /// A terminal in these colours.
+    /// Returns a terminal with these colours.
     fn terminal(&self) -> Term {
         let colour = |rgb: u32| {
             let [_, red, green, blue] = rgb.to_be_bytes();
@@ -115,8 +115,8 @@ impl Theme {
     }
 }
 
-/// The report with only its first finding, and the number of others: the picture is the first thing
-/// that a reader sees. The headline and the table include all findings.
+/// Returns the report with only its first finding, and the number of others, because the picture is
+/// the first thing that a reader sees. The headline and the table include all findings.
 fn shortened(report: &Report, how: &Rendering) -> String {
     let mut first = report.clone();
     first.findings.truncate(1);
@@ -127,7 +127,7 @@ fn shortened(report: &Report, how: &Rendering) -> String {
     }
 }
 
-/// `[… 2 × leaked, 2 × first-use]`
+/// Returns a line such as `[… 2 × leaked, 2 × first-use]`.
 fn others(report: &Report) -> String {
     let mut counts: Vec<(&str, usize)> = Vec::new();
     for finding in report.findings.iter().skip(1) {
@@ -188,7 +188,7 @@ fn broken(line: &str) -> String {
     shown
 }
 
-/// The file as a process would have written it.
+/// Returns the file as a process would have written it.
 fn run_file(reports: &[Report]) -> Result<String, Box<dyn Error>> {
     let header = Record::Header(Header {
         schema: SCHEMA,

@@ -1,4 +1,5 @@
 //! A model is used, everything is dropped, and a few megabytes are still in use. What holds them?
+//! This program shows it.
 //!
 //! ```text
 //! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]
@@ -15,7 +16,7 @@ use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, TinyModel, inference_
 /// The size of the workspace that PyTorch lends to cuBLAS on a large GPU.
 const WORKSPACE: usize = 32 << 20;
 
-/// Large enough that a CUDA device uses cuBLAS for its product.
+/// The size of a matrix that is large enough for a CUDA device to use cuBLAS for the product.
 const SIDE: usize = 512;
 
 fn main() -> Result<(), Box<dyn Error>> {

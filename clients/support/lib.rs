@@ -1,5 +1,5 @@
-//! Code shared by the clients' tests of their tests: runs a checked test in a separate process, and
-//! reads its report.
+//! Code that the tests of the clients share. It runs a checked test in a separate process and reads
+//! its report.
 
 use std::hint;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// The findings of a test that failed because it leaks, without those that are only first use.
+    /// Returns the findings of a test that failed because it leaks, without those that are only
+    /// first use.
     #[track_caller]
     pub fn leaks(&self) -> Vec<&Finding> {
         assert!(!self.passed, "a leak fails its test\n{}", self.story);
@@ -42,7 +43,7 @@ pub fn run(test: &str) -> Checked {
     run_with(test, &[])
 }
 
-/// The same with environment variables.
+/// Like [`run`], with environment variables.
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     let (passed, mut reports, story) = run_all_with(test, variables);
     assert_eq!(reports.len(), 1, "one check, one report\n{story}");
@@ -66,7 +67,8 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // With these, a check that cannot measure fails its test; its report is the same.
+        // With these variables, a check that cannot measure would fail its test. Its report is the
+        // same.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &directory)
@@ -83,12 +85,12 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     for file in run_files(&directory) {
         reports.extend(run_file::read(&file).expect("a run file").reports);
     }
-    // Files that remain in a directory for temporary files do no harm.
+    // If this fails, the files remain in a directory for temporary files and do no harm.
     let _ = std::fs::remove_dir_all(&directory);
     (output.status.success(), reports, story)
 }
 
-/// Every run file below `directory`.
+/// Returns every run file below `directory`.
 fn run_files(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -102,7 +104,7 @@ fn run_files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The file and line that a finding blames.
+/// Returns the file and line that a finding blames.
 pub fn blamed(finding: &Finding) -> Option<(&str, u32)> {
     let frame = &finding.site.frames[finding.site.user?];
     Some((frame.file.as_deref()?, frame.line?))
@@ -119,7 +121,7 @@ pub fn start_busy_threads() {
     }
 }
 
-/// The number of the line of `source` that ends in `// leak: mark`.
+/// Returns the number of the line of `source` that ends in `// leak: mark`.
 pub fn line_of(source: &str, mark: &str) -> u32 {
     let ending = format!("// leak: {mark}");
     let line = source.lines().position(|line| line.ends_with(&ending));

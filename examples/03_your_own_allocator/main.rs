@@ -1,5 +1,5 @@
-//! How to make your own allocator visible: a source reports its blocks, and a probe reports its
-//! reserve.
+//! How to make your own allocator visible to checks: a source reports its blocks, and a probe
+//! reports its reserve.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 03_your_own_allocator
@@ -19,7 +19,8 @@ use gpu_leak_examples::lesson;
 
 use pool::POOL;
 
-/// The slab with the page stays cached; the check empties the cache before it takes its snapshot.
+/// The slab with the page stays cached, but the check empties the cache before it takes its
+/// snapshot.
 #[gpu_leak_check]
 #[test]
 fn gives_its_page_back() {

@@ -11,11 +11,11 @@ const PAGE: u64 = 4096;
 const PAGES: u64 = 16;
 const SLAB: u64 = PAGE * PAGES;
 
-/// A slab, and which of its pages are in use.
+/// A slab, with a record of which pages are in use.
 struct Slab {
     memory: Box<[u8]>,
     used: [bool; PAGES as usize],
-    /// Kept when the pool is emptied.
+    /// Whether the slab is kept when the pool is emptied.
     kept: bool,
 }
 
@@ -38,8 +38,8 @@ pub(crate) struct Pool(Mutex<BTreeMap<u64, Slab>>);
 
 pub(crate) static POOL: Pool = Pool(Mutex::new(BTreeMap::new()));
 
-/// First half: the pool reports each page, under its own name. Reports skip this file, so that they
-/// point at the line that uses the pool.
+/// First half: the pool reports each page, under the pool's own name. Reports skip this file, so
+/// that they point at the line that uses the pool.
 static SOURCE: Source = Source::new("slabs", &["03_your_own_allocator/pool.rs"]);
 
 /// Where the pages are. This pool simulates its own device; on a GPU it is `Place::cuda(0)`.
@@ -48,7 +48,7 @@ fn place() -> Place {
 }
 
 impl Pool {
-    /// A page of 4 KiB.
+    /// Hands out a page of 4 KiB.
     pub(crate) fn take(&self) -> u64 {
         let mut slabs = self.slabs();
         let has_room = |slab: &Slab| slab.used.contains(&false);
@@ -67,7 +67,7 @@ impl Pool {
     }
 
     pub(crate) fn give_back(&self, address: u64) {
-        // Report it first, because the page may have a new owner afterwards.
+        // Report the free first, because the page may have a new owner afterwards.
         let mut slabs = self.slabs();
         SOURCE.freed(address);
         let (start, slab) = slabs.range_mut(..=address).next_back().expect("a slab");
@@ -85,7 +85,7 @@ impl Pool {
     }
 }
 
-/// Second half: what only the pool knows.
+/// Second half: the figures that only the pool knows.
 impl Probe for Pool {
     fn name(&self) -> &'static str {
         "slabs"

@@ -1,4 +1,4 @@
-//! Decides whether this crate defines symbols: `cfg(interpose)`.
+//! Decides whether this crate defines symbols, and sets `cfg(interpose)` if so.
 
 use std::env;
 
@@ -10,8 +10,8 @@ fn main() {
     }
 }
 
-/// Only if the next definition can be found behind ours, and no other library must be the first to
-/// see a thread start.
+/// Whether this crate defines symbols: only if the definitions after ours can be found, and no
+/// other library must be the first to see a thread start.
 fn interposes() -> bool {
     let cfg = |name: &str| env::var(format!("CARGO_CFG_{name}"));
     let is = |name: &str, value: &str| cfg(name).is_ok_and(|known| known == value);
@@ -29,6 +29,6 @@ fn interposes() -> bool {
         // pointers; cargo reports each one that rustc uses. Miri has its own versions of both.
         && cfg("SANITIZE").is_err()
         && cfg("MIRI").is_err()
-        // The switch: RUSTFLAGS="--cfg gpu_leak_interpose_off".
+        // Users can switch it off with RUSTFLAGS="--cfg gpu_leak_interpose_off".
         && cfg("GPU_LEAK_INTERPOSE_OFF").is_err()
 }

@@ -1,4 +1,4 @@
-//! `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
+//! Parses and expands `allow("fn:pattern*", reason = "…", kind = event, up_to = "1 MiB")`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -88,7 +88,8 @@ impl Allow {
         let Self {
             pattern, reason, ..
         } = self;
-        // The user's compiler reports an unknown kind at the user's own word.
+        // An unknown kind becomes a variant that does not exist, so that the compiler reports it at
+        // the user's own word.
         let of_kind = self.kind.as_ref().map(variant);
         let of_kind = paths.option(of_kind.map(|variant| quote!(#kind::#variant)));
         let up_to = paths.option(self.up_to.as_ref());

@@ -1,5 +1,5 @@
-//! Parses the attribute's arguments: one table of names, one check for repetition, and an error at
-//! each mistake.
+//! Parses the attribute's arguments. There is one table of names and one check for repetition, and
+//! each mistake gets its own error.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -30,7 +30,7 @@ struct OptionRow {
     name: &'static str,
     /// An example of its syntax.
     example: &'static str,
-    /// Whether the name may be used alone.
+    /// Whether the name may be used without a value.
     alone: bool,
     /// Parses the tokens after the name.
     value: fn(ParseStream<'_>) -> syn::Result<Value>,
@@ -63,7 +63,7 @@ const LIBRARY: &str = "crate";
 const ALLOW: &str = "allow";
 
 impl Args {
-    /// Parses all arguments; the error contains every mistake in them.
+    /// Parses all arguments. The error contains every mistake in them.
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
         (|input: ParseStream<'_>| {
             let mut args = Self::default();

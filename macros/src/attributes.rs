@@ -2,9 +2,9 @@
 
 use syn::Attribute;
 
-/// Attributes that the compiler reads and no macro expands. A missing one only costs a second round
-/// of expansion. `cfg` and `cfg_attr` are missing on purpose: their expansion is known in the next
-/// round.
+/// Attributes that the compiler reads and that no macro expands. If one is missing here, this only
+/// costs a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because their
+/// expansion is known in the next round.
 const INERT: [&str; 20] = [
     "allow",
     "automatically_derived",
@@ -47,7 +47,7 @@ pub(crate) fn name(attribute: &Attribute) -> String {
     names.join("::")
 }
 
-/// Whether this is libtest's `#[test]`, judged by its name: a module may have imported another
+/// Whether this is libtest's `#[test]`, judged by its name. A module may have imported another
 /// macro as `test`.
 pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
     let name = name(attribute);
@@ -61,7 +61,8 @@ pub(crate) fn is_plain_test(attribute: &Attribute) -> bool {
 
 /// Whether this attribute makes a test that libtest knows.
 ///
-/// For one that is missing here we add a second test; its entry then fails with the remedy.
+/// If an attribute is missing here, we add a second test, which then fails with a message that
+/// names the remedy.
 pub(crate) fn makes_test(attribute: &Attribute) -> bool {
     const NAMES: [&str; 6] = [
         "gtest",

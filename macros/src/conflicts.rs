@@ -23,7 +23,7 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
     })
 }
 
-/// Returns the error for a test with a layer and no budget, its own or its module's.
+/// Returns an error if a test has a layer but no budget, counting the options of its module.
 pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
     match args.value("layer") {
         Some(Value::Text(layer)) if !has_budget(args) => {

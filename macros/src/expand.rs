@@ -24,7 +24,7 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
             return module::expand(args, module.clone())
                 .unwrap_or_else(|error| with_error(&error, module::bare(&module)));
         }
-        // The items that the compiler adds to a file are refused outside of one.
+        // The compiler refuses items that it adds to a file if they are anywhere else.
         Err(error) if input::is_file(&item) => return error.to_compile_error(),
         Err(error) => return with_error(&error, item),
     };
@@ -52,7 +52,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
             tokens = inherit::join(own, tokens)?;
             function.attrs.remove(position);
         } else if inherit::is_all(&tokens) {
-            // The function's own attribute is added again, under the name that it has there.
+            // The function's own attribute is added again, under the name that it has in this
+            // function.
             let path = other.path();
             let marker = requeued.argument();
             let joined = inherit::join(tokens, own)?;
@@ -65,8 +66,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
     let args = Args::parse(tokens.clone())?;
     conflicts::check_layer(&args)?;
     let paths = Paths::new(args.library.as_ref());
-    // If the attribute that makes the test was above, libtest has read `#[should_panic]` and judges
-    // it.
+    // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`
+    // and judges the panic itself.
     let is_made = requeued.has_test && !function.attrs.iter().any(attributes::is_plain_test);
     if !is_made && let Some(should_panic) = ShouldPanic::take(&mut function.attrs)? {
         requeued.should_panic = Some(should_panic);
@@ -76,7 +77,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         return Ok(again);
     }
     if inherit::is_all(&tokens) && !requeued.has_test {
-        // The module's attribute took this for a test under some condition, and it is not.
+        // The module's attribute took this for a test that depends on a condition, but it is not a
+        // test.
         return Ok(function.into_token_stream());
     }
     input::check(&function)?;
@@ -207,7 +209,8 @@ fn wrapper(
     }
 }
 
-/// Converts an `expect` of the body, which the wrapper cannot fulfil as well.
+/// Converts an `expect` attribute of the body for the wrapper, which does not fulfil the
+/// expectation.
 fn unexpected(attribute: &Attribute) -> Attribute {
     let mut attribute = attribute.clone();
     if attribute.path().is_ident("expect")

@@ -1,4 +1,4 @@
-//! Fuzz target of the attribute: whatever its input, it expands to tokens.
+//! The fuzz target of the attribute: it must expand any input to tokens.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 
 use crate::{expand, warmup};
 
-/// Input: arguments and, after the end of their line, an item.
+/// The input consists of a line with arguments, followed by an item.
 pub(crate) fn attribute(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let (args, item) = text.split_once('\n').unwrap_or_default();

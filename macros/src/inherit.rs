@@ -52,7 +52,7 @@ pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
     }
 }
 
-/// Returns the error for two attributes on an item, neither of which is its module's.
+/// Returns the error for two attributes on an item, neither of which comes from its module.
 pub(crate) fn twice(again: &Attribute) -> syn::Error {
     syn::Error::new_spanned(
         again,

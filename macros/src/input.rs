@@ -51,8 +51,8 @@ pub(crate) fn read(item: TokenStream) -> syn::Result<Input> {
     ))
 }
 
-/// Checks that the function is just a body to run: anything that a runtime's or a fixture's
-/// attribute would remove must be gone.
+/// Checks that the function is just a body to run. Anything that the attribute of a runtime or of a
+/// fixture would remove must be gone.
 pub(crate) fn check(function: &ItemFn) -> syn::Result<()> {
     let signature = &function.sig;
     let refuse =

@@ -23,7 +23,7 @@ pub(crate) fn expand(tokens: TokenStream, mut module: ItemMod) -> syn::Result<To
         *own = parse_quote!(#[#path(#joined)]);
         return Ok(module.into_token_stream());
     }
-    // Parsed here, so that a mistake is reported once and not at each test.
+    // The arguments are parsed here, so that a mistake is reported once and not at each test.
     let args = Args::parse(tokens.clone())?;
     let Some((_, items)) = &mut module.content else {
         return Err(syn::Error::new_spanned(

@@ -6,15 +6,15 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Path;
 use syn::spanned::Spanned;
 
-/// Paths into the library, by whatever name the user's crate has for it.
+/// Paths into the library, under whatever name the user's crate has for it.
 pub(crate) struct Paths {
     library: TokenStream,
-    /// The span of every path: if the library is not found, rustc reports it once.
+    /// The span of every path, so that rustc reports only one error if the library is not found.
     span: Span,
 }
 
 impl Paths {
-    /// `library` is the value of the option `crate = …`.
+    /// Creates the paths. `library` is the value of the option `crate = …`.
     pub(crate) fn new(library: Option<&Path>) -> Self {
         Self {
             library: library.map_or_else(|| quote!(::gpu_leak_check), Path::to_token_stream),
@@ -47,13 +47,14 @@ impl Paths {
     }
 }
 
-/// Returns libtest's attribute, whatever `use some_runtime::test` imports.
+/// Returns libtest's attribute, even if the user's module imports another one with `use
+/// some_runtime::test`.
 pub(crate) fn test_attribute() -> TokenStream {
     quote!(#[::core::prelude::v1::test])
 }
 
-/// Returns the line and the column of `place`: the compiler uses the location of the outermost
-/// macro, and a span in the user's source is outside all of them.
+/// Returns expressions for the line and the column of `place`. The compiler uses the location of
+/// the outermost macro call, and a span in the user's source is outside all macros.
 pub(crate) fn line_and_column(place: Span) -> TokenStream {
     quote_spanned!(place=> ::core::line!(), ::core::column!())
 }

@@ -1,7 +1,7 @@
 //! Moves the attribute behind all other attributes. Attributes expand from first to last, and each
-//! sees only the output of the earlier ones. So that a check wraps the finished test (including an
-//! async runtime, a fixture, a lock), this attribute re-emits itself behind the others until they
-//! are gone.
+//! sees only the output of the earlier ones. A check must wrap the finished test, including an
+//! async runtime, a fixture or a lock. So this attribute re-emits itself behind the others until
+//! they are gone.
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -21,7 +21,8 @@ pub(crate) struct Requeued {
     pub(crate) has_test: bool,
     /// `#[should_panic]`, removed before another attribute could act on it.
     pub(crate) should_panic: Option<ShouldPanic>,
-    /// The attributes that were skipped. If only these are left, they are not macros.
+    /// The attributes behind which this one has moved already. If only these are left, they are not
+    /// macros.
     behind: Vec<String>,
 }
 
@@ -84,9 +85,9 @@ impl Requeued {
     /// Re-emits the attribute behind the macros that are still on the function; `None` if this is
     /// the last round.
     ///
-    /// A plain `#[test]` is not one of them: we keep it, because a build without libtest deletes
-    /// the item that it is on. On a function that is not a finished test, `test` must be the name
-    /// of another macro.
+    /// A plain `#[test]` is not one of these macros. It is kept, because a build without libtest
+    /// deletes the item that it is on. On a function that is not a finished test, `test` must be
+    /// the name of another macro.
     pub(crate) fn behind_others(
         &mut self,
         args: &TokenStream,

@@ -1,5 +1,5 @@
-//! Removes `#[should_panic]` from the test: libtest sees only the wrapper, which must not panic
-//! when the body does.
+//! Removes `#[should_panic]` from the test, because libtest sees only the wrapper, which must not
+//! panic when the body does.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -17,7 +17,7 @@ pub(crate) struct ShouldPanic {
 
 impl ShouldPanic {
     /// Removes the attribute, if there is one. If there are several, the first counts, as for
-    /// libtest: `test_case` writes two.
+    /// libtest. The macro `test_case` writes two.
     pub(crate) fn take(attributes: &mut Vec<Attribute>) -> syn::Result<Option<Self>> {
         let found: Vec<_> = attributes
             .extract_if(.., |attribute| attribute.path().is_ident("should_panic"))

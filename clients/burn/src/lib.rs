@@ -16,7 +16,7 @@ pub type Gpu = burn::backend::Cuda<f32, i32>;
 #[cfg(feature = "vulkan")]
 pub type Gpu = burn::backend::Vulkan<f32, i32>;
 
-/// A device of it; the default is the first.
+/// A device of this backend. The default is the first device.
 pub type Device = <Gpu as BackendTypes>::Device;
 
 /// Two layers.

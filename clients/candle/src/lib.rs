@@ -22,7 +22,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Creates all of it on `device`.
+    /// Creates the model, its optimiser and the task on `device`.
     pub fn new(device: &Device) -> Result<Self> {
         let variables = VarMap::new();
         let builder = VarBuilder::from_varmap(&variables, DType::F32, device);

@@ -23,8 +23,8 @@ mod planted {
 
     use super::{DType, Device, Tensor, gpu_leak_check};
 
-    /// Kept for the whole process after its first use: a tensor holds its device, so a leaked
-    /// tensor with its own device would also leak that device, including cuBLAS.
+    /// One device is kept for the whole process. A tensor holds its device, so a leaked tensor with
+    /// its own device would also leak that device, including cuBLAS.
     fn device() -> &'static Device {
         static DEVICE: OnceLock<Device> = OnceLock::new();
         DEVICE.get_or_init(|| Device::new_cuda(0).expect("a CUDA device"))
@@ -45,7 +45,7 @@ mod planted {
         static HISTORY: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
         let mut training = Training::new(device())?;
         for _ in 0..10 {
-            // Without `detach` it would keep everything it was computed from.
+            // Without `detach`, the loss would keep everything it was computed from.
             let loss = training.step()?.detach();
             HISTORY.lock().unwrap().push(loss);
         }
@@ -53,8 +53,8 @@ mod planted {
     }
 }
 
-/// The only leak of memory, which must be `count` allocations with `bytes` in total, and whose call
-/// site must be the only one.
+/// Asserts that the only leak of memory is of `count` allocations with `bytes` in total, and that
+/// its call site is the only one of all leaks.
 #[track_caller]
 fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
     let checked = support::run(&format!("planted::{test}"));

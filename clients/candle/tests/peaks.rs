@@ -1,8 +1,10 @@
-//! What makes the peak of programs as they are written with candle: the lines add up to the peak to the
-//! byte, the largest is the program's own, and what the report says could be reused can be.
+//! Tests what a report says about the peaks of programs written with candle. The lines add up to
+//! the peak to the byte, the largest line is the program's own, and the allocations that could
+//! share a buffer according to the report can do so.
 //!
-//! For that, a program runs beside a twin that reuses the buffer and computes the same. It must have as
-//! many allocations fewer as the report said, and, where only a peak was reported, as many bytes less.
+//! To show this, each program is compared with a twin that reuses the buffer and computes the same.
+//! The twin must make fewer allocations, by the number that the report said. If the report only
+//! shows the peak, the twin's peak must be lower by the bytes that the report shows.
 
 use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -16,11 +18,11 @@ use gpu_leak_check::{Check, Place};
 const F16: u64 = 2;
 const F32: u64 = 4;
 
-/// A training step keeps the input and the output of each activation until it ends, and the backward
-/// pass holds more than these.
+/// A training step keeps the input and the output of each activation until the step ends, and the
+/// backward pass holds more memory than that.
 #[test]
 fn activations_of_a_training_step() {
-    // Each layer has a size of its own, so that no buffer could serve two of them.
+    // Each layer has a different size, so that no buffer could serve two of them.
     const BATCH: usize = 8192;
     const WIDTHS: [usize; 7] = [1024, 960, 896, 832, 768, 704, 640];
     let Some(device) = device() else { return };
@@ -54,8 +56,8 @@ fn activations_of_a_training_step() {
     assert_eq!(peak.reusable, []);
 }
 
-/// The softmax of candle-nn holds three tensors of the size of its input; the one for the last
-/// dimension holds one. This is the difference between the peaks.
+/// The softmax of candle-nn holds three tensors of the size of its input, while its variant for the
+/// last dimension holds one. This explains the difference between the peaks.
 #[test]
 fn softmax_of_attention_scores() {
     const HEADS: usize = 8;
@@ -134,8 +136,9 @@ fn batches_that_are_concatenated() {
     assert_reused(&peak, &mended);
 }
 
-/// Weights of 32 bits that are converted to 16 need three times what stays if all are loaded first;
-/// one after the other they need one of 32 bits beside what stays, for which one buffer will do.
+/// Weights of 32 bits are converted to 16 bits. If all are loaded first, the peak is three times
+/// the memory that stays. If they are loaded one after another, the peak is one 32-bit weight more
+/// than what stays, and one buffer would be enough for all of these.
 /// <https://github.com/huggingface/candle/issues/2070>
 #[test]
 fn weights_that_are_converted_while_loading() {
@@ -184,7 +187,7 @@ fn weights_that_are_converted_while_loading() {
     singly.assert_holds(stays + F32 * weight);
     singly.assert_largest("converted singly", stays);
     assert_eq!(singly.line("loaded singly"), (1, F32 * weight));
-    // The only difference is what the report said of the line that loads.
+    // The only difference is the amount that the report shows for the line that loads.
     assert_eq!(peak.own() - singly.own(), 2 * stays - F32 * weight);
     singly.assert_reusable("loaded singly", F32 * weight, LAYERS);
 
@@ -193,8 +196,8 @@ fn weights_that_are_converted_while_loading() {
     assert_reused(&singly, &mended);
 }
 
-/// Pads sequences of different lengths in a new tensor for each batch, and the twin in one that it
-/// fills with zeros again.
+/// Pads sequences of different lengths in a new tensor for each batch. The twin uses one tensor,
+/// which it fills with zeros again for each batch.
 #[test]
 fn batches_that_are_padded() {
     const ROWS: usize = 48;
@@ -241,7 +244,7 @@ fn batches_that_are_padded() {
     assert_reused(&peak, &mended);
 }
 
-/// Copies from the host into a tensor that exists.
+/// Copies from the host into an existing tensor.
 struct Upload<'a>(&'a [f32]);
 
 impl InplaceOp1 for Upload<'_> {
@@ -260,14 +263,15 @@ impl InplaceOp1 for Upload<'_> {
     }
 }
 
-/// The sum of a row, without an allocation on the device.
+/// Returns the sum of a row, without an allocation on the device.
 fn row_sum(tensor: &Tensor, row: usize) -> Result<f32> {
     let row = tensor.get(row)?.to_device(&Device::Cpu)?;
     row.to_dtype(DType::F32)?.sum_all()?.to_scalar()
 }
 
-/// The first GPU, for the whole process: what cuBLAS allocates once is then before every check. Without
-/// a GPU, says that nothing is tested, unless the checks are required to measure.
+/// Returns the first GPU, which is kept for the whole process, so that the memory that cuBLAS
+/// allocates once is allocated before every check. Without a GPU, prints that nothing is tested,
+/// unless the checks are required to measure.
 fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Result<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| Device::new_cuda(0)).as_ref();
@@ -281,8 +285,8 @@ fn device() -> Option<&'static Device> {
     Some(device.expect("a CUDA device"))
 }
 
-/// The peak of the driver's memory on the GPU, what was there before the run, and the number of all
-/// allocations in it.
+/// The peak of the driver's memory on the GPU, the memory in use before the run, and the number of
+/// all allocations of the run.
 struct Measured {
     peak: Peak,
     before: u64,
@@ -301,7 +305,8 @@ impl std::ops::Deref for Measured {
 /// peak add up to it.
 #[track_caller]
 fn measure<T>(name: &str, program: impl Fn() -> Result<T>) -> (T, Measured) {
-    // A block does not wait for other blocks, and what they hold at its peak would be listed.
+    // A checked block does not wait for other blocks, and memory that they hold at its peak would
+    // be listed.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let check = Check::new(name).peaks(true).warmup(1);
@@ -325,7 +330,8 @@ fn measure<T>(name: &str, program: impl Fn() -> Result<T>) -> (T, Measured) {
     (value.expect(name), measured)
 }
 
-/// The allocated bytes of this layer on this device in the run that had the peak.
+/// Returns the curve of the allocated bytes of the peak's layer and device, in the run that had the
+/// peak.
 fn curve<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     let timeline = report.timeline.as_ref().expect("a timeline");
     let mut curves = timeline.runs[peak.run as usize - 1].curves.iter();
@@ -347,7 +353,7 @@ fn print(name: &str, peak: &Peak) {
 }
 
 impl Measured {
-    /// The bytes that the program itself held at the peak.
+    /// Returns the bytes that the program itself held at the peak.
     fn own(&self) -> u64 {
         self.bytes - self.before
     }
@@ -365,7 +371,7 @@ impl Measured {
         assert!(largest.bytes >= bytes, "{bytes} bytes: {:?}", self.peak);
     }
 
-    /// The number of allocations and the bytes of the line with this mark.
+    /// Returns the number of allocations and the bytes of the line with this mark.
     #[track_caller]
     fn line(&self, mark: &str) -> (u64, u64) {
         let at = line_of(mark);
@@ -374,7 +380,8 @@ impl Measured {
         (line.count, line.bytes)
     }
 
-    /// Fails unless this is all that the report says could be reused.
+    /// Fails unless these are the only allocations that could share a buffer according to the
+    /// report.
     #[track_caller]
     fn assert_reusable(&self, mark: &str, each: u64, count: usize) {
         let expected = Reusable {
@@ -387,8 +394,8 @@ impl Measured {
     }
 }
 
-/// Fails unless the twin does without the allocations that one buffer was said to serve, and without
-/// no other. What follows one another is no peak, which therefore stays.
+/// Fails unless the twin saves exactly the allocations that the report said one buffer could serve.
+/// Such allocations are not live at the same time, so the peak stays the same.
 #[track_caller]
 fn assert_reused(program: &Measured, twin: &Measured) {
     let saved: u64 = program.reusable.iter().map(Reusable::saved).sum();
@@ -397,7 +404,7 @@ fn assert_reused(program: &Measured, twin: &Measured) {
     assert_eq!(twin.reusable, []);
 }
 
-/// The line of this file that ends in `// peak: mark`, as a report names it.
+/// Returns the line of this file that ends in `// peak: mark`, as a report names it.
 #[track_caller]
 fn line_of(mark: &str) -> String {
     let ending = format!("// peak: {mark}");

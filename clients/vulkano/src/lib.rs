@@ -21,7 +21,7 @@ use vulkano::pipeline::{
 use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo};
 use vulkano::sync::{self, GpuFuture as _};
 
-/// Whatever may go wrong here.
+/// A result with any error that may occur here.
 pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// A device with its queue, its allocators and a pipeline.
@@ -31,13 +31,13 @@ pub struct Gpu {
     pub device: Arc<Device>,
     /// Its queue.
     pub queue: Arc<Queue>,
-    /// Takes blocks of memory, and hands out parts of them.
+    /// Allocates blocks of memory, and hands out parts of them.
     pub memory: Arc<StandardMemoryAllocator>,
     /// Keeps command pools for each thread.
     pub commands: Arc<StandardCommandBufferAllocator>,
     /// Keeps descriptor pools for each thread and each layout.
     pub sets: Arc<StandardDescriptorSetAllocator>,
-    /// Adds one to each number.
+    /// The pipeline that adds one to each number.
     pub add_one: Arc<ComputePipeline>,
 }
 
@@ -90,7 +90,7 @@ const SHADER: &str = "
 }
 ";
 
-/// The shader as words of SPIR-V.
+/// Returns the shader as words of SPIR-V.
 fn compile() -> Result<Vec<u32>> {
     use naga::back::spv;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
@@ -105,7 +105,7 @@ fn compile() -> Result<Vec<u32>> {
     )?)
 }
 
-/// A pipeline that adds one to each number.
+/// Creates a pipeline that adds one to each number.
 pub fn pipeline(device: &Arc<Device>) -> Result<Arc<ComputePipeline>> {
     let words = compile()?;
     // SAFETY: the words are what naga has written.
@@ -124,7 +124,7 @@ pub fn add_one(gpu: &Gpu, numbers: &[u32]) -> Result<Vec<u32>> {
     add_one_with(gpu, &gpu.add_one, numbers)
 }
 
-/// The same with another pipeline.
+/// Like [`add_one`], with another pipeline.
 pub fn add_one_with(
     gpu: &Gpu,
     pipeline: &Arc<ComputePipeline>,

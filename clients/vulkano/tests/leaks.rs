@@ -35,7 +35,7 @@ mod works {
         assert_eq!(add_one(shared(), &[1, 2, 3]).unwrap(), [2, 3, 4]);
     }
 
-    /// The allocators keep pools for each thread, for the next thread that comes.
+    /// The allocators keep the pools of each thread for later threads.
     #[gpu_leak_check]
     #[test]
     pub fn on_several_threads() {
@@ -57,7 +57,7 @@ mod works {
     }
 }
 
-/// What a test below runs in a process of its own.
+/// Leaks, each of which a test below runs in a separate process.
 mod planted {
     use super::*;
 
@@ -110,7 +110,7 @@ fn work_is_clean_a_hundred_times_beside_busy_threads() {
     let (passed, reports, story) = support::run_all("planted::a_hundred_times_beside_busy_threads");
     assert!(passed, "{story}");
     assert_eq!(reports.len(), 400, "{story}");
-    // The first use of what all of them share may be reported, and nothing else.
+    // Only the first use of something that all tests share may be reported.
     let of_first_use = CheckStatus::Found(FindingKind::FirstUse);
     let may_be = [CheckStatus::Clean, of_first_use];
     let other = reports

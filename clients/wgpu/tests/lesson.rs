@@ -1,4 +1,4 @@
-//! The leak of [docs/wgpu.md](../../../docs/wgpu.md), as its report shows it, and its fix.
+//! The leak that [docs/wgpu.md](../../../docs/wgpu.md) describes with its report, and the fix.
 
 use std::sync::Mutex;
 

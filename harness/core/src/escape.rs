@@ -10,8 +10,8 @@ const LONGEST_NAME: usize = 160;
 const LONGEST_SENTENCE: usize = 1000;
 
 /// Returns a name as one line. Control characters, line and paragraph separators, and invisible or
-/// direction-changing characters are written as `\u{1b}`; the middle of a very long name is left
-/// out.
+/// direction-changing characters are written as escapes such as `\u{1b}`. The middle of a very long
+/// name is left out.
 #[must_use]
 pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
@@ -43,7 +43,7 @@ fn shown(text: &str, longest: usize) -> String {
     )
 }
 
-/// Returns each character, or its escape.
+/// Returns the characters as text, with an escape in place of each unsafe one.
 pub fn spelled_out(characters: impl Iterator<Item = char>) -> String {
     let mut shown = String::new();
     for character in characters {
@@ -62,7 +62,7 @@ fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Zero width, joiners, direction marks.
+            // Zero-width characters, joiners, direction marks.
             '\u{200b}'..='\u{200f}'
             // Line and paragraph separators, embeddings and overrides.
             | '\u{2028}'..='\u{202e}'

@@ -2,10 +2,10 @@
 //! resources that a GPU holds, as a function of a stream of events; the judgement, as a function of
 //! the data that a check collected; and the report, as data.
 //!
-//! This crate calls no driver, opens no file, reads no clock and no environment variable, and has
-//! no `unsafe`: everything that it needs from outside is passed in as a parameter. So the same code
-//! judges a running program, a recording of another one, and the made-up input of a test, and all
-//! of it runs under Miri.
+//! This crate calls no driver, opens no file, reads no clock and no environment variable, and
+//! contains no `unsafe` code: everything that it needs from outside is passed in as a parameter. So
+//! the same code judges a running program, a recording of an earlier run, and the invented input of
+//! a test, and all of it runs under Miri.
 //!
 //! # Floors
 //!
@@ -28,7 +28,7 @@
 //!                                of a thread that does the harness's own work
 //! ```
 //!
-//! Its `clippy.toml` forbids the clock, the environment and files.
+//! The crate's `clippy.toml` forbids access to the clock, the environment and files.
 //!
 //! # Stability
 //!

@@ -1,16 +1,17 @@
 //! The recursion guard: the harness must never observe itself.
 //!
-//! While the guard is held, wrappers and reports of its thread return immediately. Without it, a
-//! driver call made by a reading would enter the ledger, and an allocator that reports through
-//! `observe` and is also used by the harness would wait for a lock that its own thread holds. So
-//! the guard must be taken before any lock that an event needs; the ledger's own functions do so.
+//! While a thread holds the guard, wrappers and reports that are called on this thread return
+//! immediately. Without it, a driver call made by a reading would enter the ledger, and an
+//! allocator that reports through `observe` and is also used by the harness would wait for a lock
+//! that its own thread holds. So the guard must be taken before any lock that an event needs; the
+//! ledger's own functions do so.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// The number of guards on this thread. A number needs no destructor, so it can be used while
-    /// the thread's other locals are being destroyed.
+    /// The number of guards that this thread holds. A number needs no destructor, so it can be used
+    /// while the thread's other locals are being destroyed.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 

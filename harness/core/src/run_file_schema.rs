@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::ledger::{Amount, Kind, Layer, Place, PoolName};
 
-/// Implements the schemas of types that are text in the file.
+/// Implements the schemas of types that are written as text in the file.
 macro_rules! texts {
     ($($type:ident: $schema:tt)*) => {$(
         impl JsonSchema for $type {

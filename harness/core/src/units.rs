@@ -5,7 +5,7 @@ use crate::ledger::{Amount, Kind};
 /// The units above a byte, smallest first.
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// Returns the sum of these sizes. It saturates, because a recording may contain any size.
+/// Returns the sum of these sizes. The sum saturates, because a recording may contain any size.
 pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
     sizes.into_iter().fold(0, u64::saturating_add)
 }
@@ -102,7 +102,7 @@ pub fn amount(amount: Amount, noun: &str) -> String {
     )
 }
 
-/// Adds the size of something to its description, if it has one: `2 streams`, `1 allocation, 1.00 MiB`.
+/// Appends the size to a description, unless it is 0: `2 streams`, `1 allocation, 1.00 MiB`.
 #[must_use]
 pub fn with_size(what: String, bytes: u64) -> String {
     match bytes {
@@ -145,7 +145,7 @@ fn rounded(bytes: u64) -> (String, bool) {
     }
     let bytes = u128::from(bytes);
     let mut exponent = bytes.ilog2() / 10;
-    // 1,023.9 KiB would round to 1,024 KiB.
+    // Otherwise 1,023.9 KiB would be rounded to 1,024 KiB.
     if (bytes + (1_u128 << (10 * exponent)) / 2) >> (10 * exponent) == 1024 {
         exponent += 1;
     }

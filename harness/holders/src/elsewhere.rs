@@ -1,4 +1,4 @@
-//! The search on systems whose layout of heap and stacks is unknown.
+//! A substitute for the search on systems where the layout of heap and stacks is unknown.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Finds which places of a program still refer to an address that the program leaked.
+//! Finds the places of a program that still refer to an address that the program leaked.
 //!
 //! The search works like a conservative garbage collector: starting from the program's own statics,
 //! thread-locals and stacks, it follows every word that may be the address of a heap block, and
@@ -30,13 +30,13 @@ const DEEPEST: u32 = 6;
 /// How many places are named for one group.
 const NAMED: usize = 2;
 
-/// How many bytes are read in one search, whatever its time limit.
+/// The largest number of bytes that one search reads, no matter how long its time limit is.
 const MAX_BYTES_READ: u64 = 512 << 20;
 /// The unit in which memory is mapped.
 const PAGE: u64 = 4096;
 
-/// An address with all bits inverted. The search reads its own memory as well, because allocators
-/// reuse memory that another thread has freed, so this memory must not contain the addresses
+/// An address with all bits inverted. Allocators reuse memory that another thread has freed, so the
+/// search may read its own memory as well. This memory must not contain the addresses that are
 /// searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hidden(u64);
@@ -60,7 +60,8 @@ impl Hidden {
 pub struct Target {
     /// The first value that refers to it.
     pub first: Hidden,
-    /// How many values do: for memory every address inside, for an object only its handle.
+    /// How many values refer to it: for memory, every address inside it; for an object, only its
+    /// handle.
     pub values: u64,
     /// The number of its group.
     pub group: usize,
@@ -79,7 +80,7 @@ impl Target {
 /// heap blocks.
 #[derive(Clone, Debug, Default)]
 pub struct DriverObjects {
-    /// Contexts: the blocks of everything that belongs to a context point to it.
+    /// The contexts. The blocks of everything that belongs to a context point to it.
     pub contexts: FxHashSet<Hidden>,
     /// All objects, including contexts.
     pub all: BTreeSet<Hidden>,
@@ -97,8 +98,8 @@ pub struct Holder {
     pub blocks: u32,
     /// The addresses of these blocks, beginning with the one that the place leads to.
     pub path: Vec<u64>,
-    /// Addresses after instructions that use this static, one for each function of its crate; empty
-    /// where that is not known, `None` if there was no time to look.
+    /// The addresses after instructions that use this static, one for each function of its crate.
+    /// Empty if they are not known; `None` if there was no time to look.
     pub used_at: Option<Vec<u64>>,
     /// The return addresses of the thread that it belongs to, innermost first, if that thread waits
     /// for something other than the search; empty if they are not all known.
@@ -110,13 +111,13 @@ pub struct Holder {
 pub enum Unknown {
     /// The search ended after this time, before it had seen everything.
     OutOfTime(Duration),
-    /// It has no address or handle, or a value that may be any number.
+    /// The target has no address or handle, or its value may as well be an ordinary number.
     NotSought,
-    /// There is more memory to search than is read.
+    /// There is more memory to search than the limit allows.
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// It is referenced only by unnamed memory, or through too many blocks.
+    /// The target is referenced only by unnamed memory, or through too many blocks.
     Unnamed,
 }
 
@@ -144,16 +145,16 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// The references to a target: none if the list is empty.
+/// The references to a target. An empty list means that there are none.
 pub type Answer = Result<Vec<Holder>, Unknown>;
 
 /// Heap blocks that lead to a target although nothing leads to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enclosing {
-    /// The addresses of the blocks: the first contains the target, and each of the others leads to the one
-    /// before it.
+    /// The addresses of the blocks: the first contains the target, and each of the others leads to
+    /// the one before it.
     pub blocks: Vec<u64>,
-    /// Whether the first block leads to the last, so that each holds the others.
+    /// Whether the first block leads to the last, so that the blocks keep one another alive.
     pub is_cycle: bool,
 }
 
@@ -164,10 +165,10 @@ pub struct Root {
     pub kind: RootKind,
     /// The variable: `optim::STATE`; for a stack, the function of the frame.
     pub name: Option<String>,
-    /// The thread that it belongs to: `worker-3`, only the first 15 bytes of a longer name; `None`
-    /// for a static.
+    /// The name of the thread that it belongs to, of which only the first 15 bytes are known:
+    /// `worker-3`; `None` for a static.
     pub thread: Option<String>,
-    /// That thread's id in `/proc/self/task`.
+    /// The thread's id in `/proc/self/task`.
     pub thread_id: Option<u32>,
     /// The library that contains it; `None` for the program itself.
     pub module: Option<String>,
@@ -187,8 +188,8 @@ pub enum RootKind {
 /// A line of `/proc/self/maps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping<'a> {
-    /// The numbers of its pages. Memory that leaked may begin where a mapping does, and no list of the
-    /// search may have its address.
+    /// The numbers of its pages. Addresses are not stored, because leaked memory may begin where a
+    /// mapping does, and the search's own lists must not contain its address.
     pub pages: Range<u64>,
     /// Whether it can be read.
     pub readable: bool,
@@ -200,7 +201,7 @@ pub struct Mapping<'a> {
     pub offset: u64,
     /// The file that it was mapped from.
     pub file: Option<&'a Path>,
-    /// The name in the line: a path, the kernel's name for something else (`[heap]`), or empty.
+    /// The name in the line: a path, the kernel's name for something else (`[heap]`), or nothing.
     pub name: &'a str,
 }
 
@@ -219,7 +220,7 @@ pub struct WaitingThread {
     pub instruction: u64,
     /// Its stack pointer.
     pub stack_pointer: u64,
-    /// The end of its stack.
+    /// The address at which its stack ends.
     pub end: u64,
 }
 
@@ -246,7 +247,8 @@ pub struct Program<'a> {
     /// The stack slot of each return address on that thread's stack and the address, innermost
     /// first.
     pub asking_stack: &'a [(u64, u64)],
-    /// Addresses of words in statics that belong to the program's allocators. Such a static is no holder.
+    /// Addresses of words in statics that belong to the program's allocators. Such a static is not
+    /// a holder.
     pub allocators_words: &'a [u64],
     /// Walks the stack of a waiting thread; the function given to it reads a word of memory.
     pub waiting_stack: fn(WaitingThread, &mut dyn FnMut(u64) -> Option<u64>) -> ReturnAddresses,
@@ -269,8 +271,8 @@ pub struct NameRules {
 }
 
 /// Returns for each of `groups` groups of targets the nearest places that refer to one of them. The
-/// search ends after `time`. The calling thread is not searched: it should be a separate one, with
-/// a few hundred kilobytes of stack.
+/// search ends after `time`. The calling thread is not searched, so call this on a separate thread,
+/// with a few hundred kilobytes of stack.
 #[must_use]
 pub fn find(
     targets: Vec<Target>,
@@ -296,16 +298,16 @@ pub fn nearest(mut found: Vec<Holder>) -> Vec<Holder> {
     nearest
 }
 
-/// Returns the addresses of the words in `ranges` that have this value and were found within `time`; none
-/// if the value is too small for an address.
+/// Returns the addresses of the words in `ranges` that have this value and were found within
+/// `time`; none if the value is too small for an address.
 #[must_use]
 pub fn words_with(value: u64, ranges: &[Range<u64>], time: Duration) -> Vec<u64> {
     glibc::words_with(value, ranges, time)
 }
 
-/// Returns for each of `groups` groups of targets, to which no place leads, which of the program's `blocks`
-/// still contain one of them, and which lead to those blocks. `blocks` are live, in the order of their
-/// addresses.
+/// For each of `groups` groups of targets to which no place leads, returns which of the program's
+/// `blocks` still contain one of them, and which blocks lead to those. `blocks` must be live and
+/// sorted by address.
 #[must_use]
 pub fn enclosing(
     targets: Vec<Target>,

@@ -1,9 +1,9 @@
 //! The pointer through which all versions of this crate in a program find the harness.
 //!
-//! A program can contain several versions, each with its own statics, and the harness knows one of
-//! them. So the pointer to the harness's functions is under a symbol that all versions define and
-//! the linker merges. Its target is the same for all of them: [`Hooks`] never changes. If it has
-//! to, it gets another symbol, and a harness installs both.
+//! A program can contain several versions, each with its own statics, and the harness knows only
+//! one of them. So the pointer to the harness's functions has a symbol that all versions define and
+//! the linker merges. The type of its target, [`Hooks`], is the same in all versions and never
+//! changes. If it ever has to, the new type gets another symbol, and a harness installs both.
 //!
 //! A program is compiled by one compiler, so primitives, plain pointers and types of `core` are the
 //! same in all versions. Types of this crate are passed only by reference, and have the same layout
@@ -18,27 +18,27 @@ use core::sync::atomic::{Ordering, fence};
 
 use crate::Hooks;
 
-/// Calls `hooks` from now on, whichever version of this crate a report comes through. Only the last
-/// installation takes effect.
+/// Makes reports call `hooks` from now on, no matter through which version of this crate they come.
+/// Only the last installation takes effect.
 pub fn install(hooks: &'static Hooks) {
     shared().store(core::ptr::from_ref(hooks).cast_mut(), Ordering::Release);
 }
 
-/// Returns the harness of this process, of whatever version.
+/// Returns the harness of this process, which may belong to any version.
 #[inline]
 pub(crate) fn harness() -> Option<&'static Hooks> {
     let hooks = shared().load(Ordering::Relaxed);
     if hooks.is_null() {
         return None;
     }
-    // They were written before they were installed.
+    // The hooks were written before they were installed.
     fence(Ordering::Acquire);
     // SAFETY: only `install` of some version stores here, and it stores a static with the layout
     // that `Hooks` has in all versions.
     Some(unsafe { &*hooks })
 }
 
-/// A pointer under a common symbol, which every version defines and the linker merges into one.
+/// A pointer with a common symbol, which every version defines and the linker merges into one.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;
@@ -59,7 +59,8 @@ mod symbol {
         static INTERFACE: AtomicPtr<Hooks>;
     }
 
-    /// Shows `cargo gpu-leak test --every-test` that a program contains allocators that report.
+    /// Shows `cargo gpu-leak test --every-test` that a program contains allocators that report
+    /// their blocks.
     #[used]
     // SAFETY: the section only holds data, and this has the format of a note.
     #[unsafe(link_section = ".note.gpu-leak-hooks")]
@@ -73,7 +74,7 @@ mod symbol {
     }
 }
 
-/// A pointer for this version only: reports through other versions are not received.
+/// A pointer for this version only. Reports through other versions are not received.
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod symbol {
     use core::sync::atomic::AtomicPtr;

@@ -43,7 +43,7 @@ pub use self::interface::install;
 
 /// The functions that a harness provides.
 ///
-/// For harnesses; libraries call the functions of this crate.
+/// Only harnesses use this type. Libraries call the functions of this crate.
 // Every version of this crate has these fields in this order: see `interface`.
 #[derive(Debug)]
 #[repr(C)]
@@ -57,8 +57,8 @@ pub struct Hooks {
     pub hand_over: fn(u64),
     /// Records that an allocator has handed out memory.
     pub allocated: fn(&Source, &Place, u64, u64),
-    /// Records that an allocator is about to take back memory; with the place, if its addresses are
-    /// [per place](PlacedSource).
+    /// Records that an allocator is about to take back memory. The place is given if its addresses
+    /// are [per place](PlacedSource).
     pub freed: fn(&Source, Option<&Place>, u64),
 }
 
@@ -87,7 +87,7 @@ impl Note {
     }
 }
 
-/// The place of an allocation, written as `gpu_leak_check::Place` is.
+/// The place of an allocation, used in the same way as `gpu_leak_check::Place`.
 ///
 /// ```
 /// use gpu_leak_hooks::Place;
@@ -146,13 +146,13 @@ impl Place {
 /// Runs `body`, and allows the resources that it creates on this thread, and on threads that it
 /// starts, to stay for `reason`.
 ///
-/// A check counts it as `allowed`, with its bytes, and does not fail because of it. Resources that
-/// are freed later simply disappear from reports. If such calls are nested, the innermost reason is
-/// reported.
+/// A check counts these resources as `allowed`, with their bytes, and does not fail because of
+/// them. Resources that are freed later simply disappear from reports. If such calls are nested,
+/// the innermost reason is reported.
 ///
-/// A budget counts it nevertheless, because it limits how much may be live at once, and a failed
-/// free inside is an error like any other. Outside every check the call has no effect: resources
-/// that exist before a check are its baseline.
+/// A budget still counts these resources, because it limits how much may be live at once, and a
+/// failed free inside `body` is an error like any other. Outside every check, the call has no
+/// effect, because resources that exist before a check are its baseline.
 ///
 /// ```
 /// let table = gpu_leak_hooks::allow("the table is shared by all models", || vec![0; 8]);
@@ -174,9 +174,9 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Hands over the resource at `address`: other code frees it from now on, as after `into_raw` or an
-/// export to another framework. A check in which it was created no longer expects it to be freed,
-/// and reports in a note how much was handed over.
+/// Hands over the resource at `address`: from now on, other code is responsible for freeing it, as
+/// after `into_raw` or an export to another framework. A check in which it was created no longer
+/// expects it to be freed, and reports in a note how much was handed over.
 ///
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
@@ -205,8 +205,8 @@ pub fn hand_over(address: u64) {
 /// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME` of a
 /// report.
 ///
-/// An address identifies one live block, whatever its place. If addresses of different places can
-/// be equal, use [`PlacedSource`].
+/// An address identifies one live block, no matter at which place it is. If addresses of different
+/// places can be equal, use [`PlacedSource`].
 // Every version of this crate has these fields in this order: see `interface`.
 #[derive(Debug)]
 #[repr(C)]
@@ -216,8 +216,8 @@ pub struct Source {
     /// Parts of the paths of the allocator's own source files (`my-pool/src/`). A report points at
     /// the first line outside them, which is in the allocator's user.
     pub own_sources: &'static [&'static str],
-    /// The harness's number for this source, so that it need not be looked up each time; 0 until it
-    /// is assigned.
+    /// The harness's number for this source, stored so that the source need not be looked up each
+    /// time; 0 until it is assigned.
     pub number: AtomicU32,
     /// Whether its addresses are per place.
     pub per_place: bool,

@@ -1,15 +1,15 @@
 //! The types that a harness passes in and gets back.
 //!
-//! Types with `repr(C)` are passed between copies of this crate in one process, which may have
-//! different versions, so their fields never change. New fields are added at the end and are read
-//! only if `size` says that they are there.
+//! Types with `repr(C)` are passed between copies of this crate in one process. The copies may have
+//! different versions, so the fields of these types never change. New fields are added at the end
+//! and are read only if `size` says that they are there.
 #![expect(unsafe_code, reason = "shares tables of raw pointers between threads")]
 
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 use std::{mem, ptr, slice};
 
-/// Stores the real function behind a wrapper: one per row of a table.
+/// Stores the real function behind a wrapper. There is one slot for each row of a table.
 #[repr(transparent)]
 #[derive(Debug)]
 pub struct Slot(pub(crate) AtomicPtr<()>);
@@ -23,9 +23,9 @@ impl Slot {
 
     /// Returns the real function, which is never null, with one relaxed load.
     ///
-    /// Only for the slot's own wrapper. The wrapper is handed out after the slot was filled; a
-    /// thread that runs it without having synchronised with that moment spins until it sees the
-    /// function.
+    /// Only the slot's own wrapper may call this. The wrapper is handed out after the slot has been
+    /// filled. A thread that runs the wrapper without having synchronised with that moment spins
+    /// until it sees the function.
     #[must_use]
     #[inline]
     pub fn real(&self) -> *const () {
@@ -38,7 +38,7 @@ impl Slot {
         }
     }
 
-    /// Returns its content; null before the function was looked up.
+    /// Returns its content, which is null before the function is looked up.
     pub(crate) fn get(&self) -> *const () {
         self.0.load(Ordering::Relaxed)
     }
@@ -57,8 +57,8 @@ pub struct WatchedFunction {
 unsafe impl Sync for WatchedFunction {}
 
 impl WatchedFunction {
-    /// A row for the function exported as `name`. `wrapper` has its signature and calls the content
-    /// of `slot`.
+    /// Creates a row for the function exported as `name`. `wrapper` has the function's signature
+    /// and calls the content of `slot`.
     #[must_use]
     pub const fn new(name: &'static CStr, wrapper: *const (), slot: &'static Slot) -> Self {
         Self {
@@ -68,8 +68,8 @@ impl WatchedFunction {
         }
     }
 
-    /// A row for a known function without a wrapper: its look-ups are reported to [`OnLookup`] and
-    /// return the real function, even if other variants have wrappers.
+    /// Creates a row for a known function without a wrapper. Its look-ups are reported to
+    /// [`OnLookup`] and return the real function, even if other variants have wrappers.
     #[must_use]
     pub const fn known(name: &'static CStr) -> Self {
         Self {
@@ -79,7 +79,7 @@ impl WatchedFunction {
         }
     }
 
-    /// Whether the process has looked the function up or was bound to it, other than by
+    /// Whether the process has looked up the function or was bound to it, other than by
     /// [`real_symbol`](crate::real_symbol).
     #[must_use]
     pub fn is_looked_up(&self) -> bool {
@@ -92,7 +92,7 @@ impl WatchedFunction {
     }
 }
 
-/// Called with a name and its real function before a wrapper is handed out.
+/// A callback that gets a name and its real function before a wrapper is handed out.
 ///
 /// It may be called before `main`, in constructors, inside `dlopen`, and on any thread. It must not
 /// panic, wait for another thread, or look up a name of a table with `dlsym`. It may register
@@ -108,7 +108,7 @@ pub struct Registration {
     pub(crate) count: usize,
     pub(crate) on_lookup: Option<OnLookup>,
     pub(crate) trampolines: *const Trampolines,
-    /// Whether the libraries that have the functions get them unchanged: not 0 if so.
+    /// Not 0 if the libraries that provide the functions get them unchanged.
     pub(crate) only_for_others: u32,
 }
 
@@ -129,9 +129,9 @@ impl Registration {
         }
     }
 
-    /// Excludes the libraries whose functions were handed out: their own look-ups are not changed.
-    /// The loader of an API looks up the same names in layers and drivers, and passes each call on
-    /// to them.
+    /// Excludes the libraries whose functions were handed out, so that their own look-ups are not
+    /// changed. The loader of an API looks up the same names in layers and drivers, and passes each
+    /// call on to them.
     #[must_use]
     pub const fn only_for_others(mut self) -> Self {
         self.only_for_others = 1;
@@ -147,7 +147,7 @@ impl Registration {
     }
 }
 
-/// A driver function that a preloaded library defines: it jumps to `target`.
+/// A driver function that a preloaded library defines. It jumps to `target`.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Trampoline {
@@ -165,7 +165,7 @@ unsafe impl Sync for Trampoline {}
 pub struct Trampolines {
     pub(crate) entries: *const *const Trampoline,
     pub(crate) count: usize,
-    /// Looks up a name after the library that has the trampolines; the first parameter is ignored.
+    /// Looks up a name after the library that has the trampolines. The first parameter is ignored.
     pub(crate) next: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void,
     /// The target of a trampoline that has not found its function yet.
     pub(crate) unresolved: *const (),
@@ -188,21 +188,23 @@ impl Trampolines {
     }
 }
 
-/// A watcher of the program's heap blocks, called on the thread that allocates or frees one.
+/// A watcher of the program's heap blocks. It is called on the thread that allocates or frees a
+/// block.
 ///
 /// The functions must not panic. Their own allocations and frees are reported as well.
 #[derive(Clone, Copy, Debug)]
 pub struct HeapWatch {
-    /// Gets the address and the size of a block that was allocated. Returns whether it is
-    /// interested; if so, data of earlier owners in the first [`CLEARED`] bytes of the block is
-    /// overwritten with zeros.
+    /// Gets the address and the size of a block that was allocated. Returns whether the watcher is
+    /// interested in the block. If so, data of earlier owners in the first [`CLEARED`] bytes of the
+    /// block is overwritten with zeros.
     pub allocated: fn(usize, usize) -> bool,
-    /// Gets a block that is about to be freed, and whether its content is moved to another one. Returns
-    /// whether it was interested in the block.
+    /// Gets a block that is about to be freed, and whether its content is moved to another block.
+    /// Returns whether the watcher was interested in the block.
     pub freed: fn(&FreedBlock, bool) -> bool,
 }
 
-/// How much of a block is overwritten with zeros: a larger one may not be used as a whole.
+/// How much of a block is overwritten with zeros. A larger block may not be used as a whole, so the
+/// rest is left alone.
 pub const CLEARED: usize = 1 << 20;
 
 /// A heap block that is about to be freed.
@@ -232,11 +234,12 @@ impl FreedBlock {
 /// A live thread that inherited a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MarkedThread {
-    /// The kernel's id of it.
+    /// The kernel's id of the thread.
     pub id: i32,
-    /// The mark of the moment when it was started; 0 for none.
+    /// The mark from when it was started; 0 if there is none.
     pub started: u64,
-    /// The mark of the moment when it was detached, so that nobody can join it; 0 if it was not.
+    /// The mark from when it was detached, after which nobody can join it; 0 if it was not
+    /// detached.
     pub detached: u64,
 }
 
@@ -257,17 +260,17 @@ pub unsafe fn function<F: Copy>(address: *mut c_void) -> Option<F> {
 /// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All: the first `dlsym` in the process's lookup order is ours, or that of another copy of this crate, which
-    /// also serves this one.
+    /// All of them. The first `dlsym` in the process's lookup order is ours, or that of another
+    /// copy of this crate, which also serves this one.
     EveryLookup,
-    /// Only those that [`bindings_past_us`] has rebound. The first `dlsym` is the C library's,
-    /// because the harness is in a library that was loaded late, or the linker does not export the
-    /// program's definition.
+    /// Only those through bindings that [`bindings_past_us`] has rebound. The first `dlsym` is the
+    /// C library's, because the harness is in a library that was loaded late, or the linker does
+    /// not export the program's definition.
     ///
     /// [`bindings_past_us`]: crate::bindings_past_us
     ReboundOnly,
-    /// None: not built in, or the process is served by a copy of this crate that does not know this
-    /// kind of table.
+    /// None of them. This crate is not built in, or the process is served by a copy of it that does
+    /// not know this kind of table.
     Nothing,
 }
 
@@ -276,7 +279,7 @@ pub enum Reach {
 pub struct BindingsPastUs {
     /// The value of `since` for the next call of [`bindings_past_us`](crate::bindings_past_us).
     pub now: usize,
-    /// The bindings found since, and all that could not be rebound.
+    /// The bindings found since then, and all that could not be rebound.
     pub found: Vec<BindingPastUs>,
 }
 

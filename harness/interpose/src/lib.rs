@@ -5,10 +5,10 @@
 //!
 //! Almost everything reaches a GPU driver through `dlsym`: loaders such as those of cudarc or ash,
 //! and the CUDA runtime inside every library that is built on it. This crate defines `dlsym`. For a
-//! name that is not in a [registered](register) table, it jumps to the next definition, so that the
-//! C library sees the caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` keep their
-//! meaning. For a name in a table, the real function is stored in the [`Slot`] of its row, and the
-//! row's wrapper is returned. Code that is linked directly to a driver is reached by
+//! name that is not in a [registered](register) table, our definition jumps to the next one, so
+//! that the C library sees the caller's own return address and `RTLD_NEXT` and `RTLD_DEFAULT` keep
+//! their meaning. For a name in a table, the real function is stored in the [`Slot`] of its row,
+//! and the row's wrapper is returned. Code that is linked directly to a driver is reached by
 //! [`bindings_past_us`].
 //!
 //! No symbol of a driver is defined in executables: otherwise a program's own mock of the driver
@@ -16,12 +16,13 @@
 //! preloaded library defines these symbols with [`trampolines!`].
 //!
 //! One copy of this crate serves a process. Any other copy, in a plugin or in a preloaded library,
-//! finds it by its marker and registers there; the data exchanged between them has a fixed layout.
+//! finds the serving copy by its marker and registers its tables there. The data exchanged between
+//! copies has a fixed layout.
 //!
 //! # Threads
 //!
-//! This crate also defines `pthread_create`, so that threads inherit a [`token()`], and `pthread_detach`, so
-//! that it is known where a thread was detached.
+//! This crate also defines `pthread_create`, so that threads inherit a [`token()`], and
+//! `pthread_detach`, so that a report can say where a thread was detached.
 //!
 //! # The heap
 //! While a [watcher](watch_heap) is installed, the program's own calls to `malloc` and related
@@ -29,8 +30,9 @@
 //!
 //! # Where
 //!
-//! Linux with a dynamic glibc, on x86-64 and `AArch64`. Nothing is built in for other targets, for a
-//! static C library, under a sanitizer or Miri, or with `RUSTFLAGS="--cfg gpu_leak_interpose_off"`: [`register`] then returns [`Reach::Nothing`].
+//! This crate works on Linux with a dynamic glibc, on x86-64 and `AArch64`. Nothing is built in for
+//! other targets, for a static C library, under a sanitizer or Miri, or with `RUSTFLAGS="--cfg
+//! gpu_leak_interpose_off"`. In these cases, [`register`] returns [`Reach::Nothing`].
 //!
 //! Another crate that defines `dlsym` or `pthread_create` cannot be linked into the same program:
 //! the linker's error `duplicate symbol: dlsym` names both.

@@ -6,8 +6,8 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::{ptr, slice};
 
-/// Calls `visit` for the program and for each library until it returns false. None is loaded or
-/// unloaded during the call.
+/// Calls `visit` for the program and for each library until it returns false. No library is loaded
+/// or unloaded during the call.
 pub fn visit_objects<F: FnMut(&libc::dl_phdr_info) -> bool>(mut visit: F) {
     unsafe extern "C" fn each<F: FnMut(&libc::dl_phdr_info) -> bool>(
         object: *mut libc::dl_phdr_info,
@@ -48,8 +48,8 @@ pub fn segments(object: &libc::dl_phdr_info) -> impl Iterator<Item = (u32, u32, 
     })
 }
 
-/// Returns the library that contains an address and the exported symbol to which it belongs, which may be
-/// null. The names are C strings, valid while the library is loaded.
+/// Returns the library that contains an address and the exported symbol to which it belongs, which
+/// may be null. The names are C strings, valid while the library is loaded.
 #[must_use]
 pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
     let (address, mut info) = (ptr::without_provenance(address), MaybeUninit::uninit());
@@ -60,7 +60,8 @@ pub fn symbol_of(address: usize) -> Option<libc::Dl_info> {
 
 /// Calls `body` with a handle of the loaded object with this name, which stays loaded during the
 /// call. Returns `None` if there is no such object. A `link_map` is a handle as well, but for an
-/// object that was loaded at program start the C library has no search list until it is opened.
+/// object that was loaded at program start, the C library has no search list until the object is
+/// opened.
 pub fn while_open<T>(name: &CStr, body: impl FnOnce(*mut c_void) -> T) -> Option<T> {
     // SAFETY: only asks for what is already loaded; the name is a C string.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };

@@ -1,4 +1,4 @@
-//! The same functions for builds in which nothing is defined: they report nothing.
+//! The same functions for builds in which no symbols are defined. They report nothing.
 #![expect(unsafe_code, reason = "has the same contracts as on glibc")]
 #![expect(
     missing_docs,

@@ -1,26 +1,26 @@
 //! A token that threads inherit from the thread that starts them.
 //!
-//! Each thread has a token, which is a number; 0 is none. With [`inherits`], a new thread begins
-//! with the token of the thread that started it, without any user code. This covers threads of the
-//! standard library, of rayon and of tokio, and those that a shared library starts, if the linker
-//! exports the program's own definition to libraries. It does so for symbols that a library on its
-//! command line, here the C library, defines as well. A library that binds its calls to itself, or
-//! calls `clone`, starts threads that inherit nothing.
+//! Each thread has a token, which is a number. 0 means no token. If [`inherits`] is true, a new
+//! thread begins with the token of the thread that started it, without any user code. This covers
+//! threads of the standard library, of rayon and of tokio, and those that a shared library starts,
+//! if the linker exports the program's own definition to libraries. Linkers export symbols that a
+//! library on their command line, here the C library, defines as well. A library that binds its
+//! calls to itself, or calls `clone`, starts threads that inherit nothing.
 //!
-//! A thread that a GPU driver starts for itself, while the program calls it, inherits as well,
-//! because it may run the program's callbacks. But it is not counted as live under that token,
-//! because it often runs as long as the process, and no check waits for it.
+//! A thread that a GPU driver starts for itself while the program calls the driver also inherits
+//! the token, because it may run the program's callbacks. But it is not counted as live under that
+//! token: it often runs as long as the process, so no check waits for it.
 
 use std::cell::Cell;
 
 thread_local! {
-    // Constant and without a destructor: it can be read from a thread's first instruction until the
-    // destructors of its other thread-locals, and reading it never allocates.
+    // This is constant and has no destructor, so it can be read from a thread's first instruction
+    // up to the destructors of the thread's other thread-locals, and reading it never allocates.
     pub(crate) static TOKEN: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Returns the token of this thread: the last one set on it, or else the one that it inherited. 0
-/// is none.
+/// Returns the token of this thread: the last one set on it or, if none was set, the one that it
+/// inherited. 0 means no token.
 #[must_use]
 #[inline]
 pub fn token() -> u64 {

@@ -18,7 +18,7 @@ fn register() {
     assert_eq!(bindings_past_us(0).found, [], "before anything is loaded");
 }
 
-/// The intercepted initialisations and allocations.
+/// Returns the numbers of intercepted initialisations and allocations.
 fn heard() -> [u32; 2] {
     [&table::INITS, &table::ALLOCATIONS].map(|count| count.load(Ordering::Relaxed))
 }
@@ -31,7 +31,7 @@ fn binding(library: &Path, symbol: &str) -> BindingPastUs {
     }
 }
 
-/// The bindings that were found since, sorted by name.
+/// Returns the bindings that were found after `since`, sorted by name.
 fn found(since: usize) -> Vec<BindingPastUs> {
     let mut found = bindings_past_us(since).found;
     found.sort_by(|one, other| one.symbol.cmp(&other.symbol));
@@ -46,7 +46,8 @@ fn a_library_that_is_linked_to_the_driver_is_rebound_and_named() {
         register();
         libraries.driver();
         let begin = bindings_past_us(usize::MAX).now;
-        // As distributions link: everything is bound at load time and is read-only afterwards.
+        // This is how distributions link: everything is bound at load time and is read-only
+        // afterwards.
         let options = ["-ldriver", "-Wl,-z,now,-z,relro"];
         let path = libraries.compile("linked.c", "liblinked.so", &options);
         let linked = Library::open(&path);

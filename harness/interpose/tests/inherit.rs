@@ -1,4 +1,4 @@
-//! Tests which threads have which token.
+//! Tests which tokens threads have.
 #![cfg_attr(
     target_os = "linux",
     expect(unsafe_code, reason = "a library of C starts threads, as drivers do")
@@ -171,7 +171,7 @@ fn workers_and_blocking_threads_of_tokio_inherit() {
     });
 }
 
-/// When it is dropped, records whether its thread still counts as live.
+/// Records, when it is dropped, whether its thread still counts as live.
 struct LooksAtItsEnd(mpsc::Sender<usize>);
 
 impl Drop for LooksAtItsEnd {
@@ -201,7 +201,7 @@ fn a_thread_is_live_until_its_last_destructor_has_run() {
     });
 }
 
-/// One more than the token that a library's thread has; 0 until it has run.
+/// The token of a library's thread plus one; 0 until the thread has run.
 #[cfg(target_os = "linux")]
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
@@ -210,8 +210,8 @@ extern "C" fn calls_back() {
     SEEN.store(token() + 1, Ordering::Release);
 }
 
-/// Has the library called `name` start a thread, which must inherit and be counted as live `counted`
-/// times.
+/// Makes the library called `name` start a thread, which must inherit the token and be counted as
+/// live `counted` times.
 #[cfg(target_os = "linux")]
 fn starts_a_thread(name: &str, counted: usize) {
     let library = Library::open(Libraries::new().compile("starts.c", name, &["-lpthread"]));
@@ -227,7 +227,7 @@ fn starts_a_thread(name: &str, counted: usize) {
     }
     assert_eq!(SEEN.load(Ordering::Acquire) - 1, 23, "{name}");
     assert_eq!(live(23), counted, "{name}");
-    // Nobody takes it for a thread of another test either.
+    // It is not taken for a thread of another test either.
     assert_eq!(marked_threads().len(), before + 1, "{name}");
     assert_eq!(library.call(c"stop"), 0);
 }

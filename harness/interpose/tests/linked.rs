@@ -31,7 +31,7 @@ fn linked(libraries: &Libraries, arguments: &[&str]) -> Result<PathBuf, String> 
     Ok(copy)
 }
 
-/// Returns its output.
+/// Runs the program and returns its output.
 fn run(path: &Path, library: &Path, driver: &Path) -> String {
     let mut rustc = Command::new("rustc");
     rustc.args(["--print", "target-libdir"]);
@@ -62,7 +62,7 @@ fn by_every_linker_all_is_heard_and_nothing_shown_that_is_not_there() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
-    // What the linker writes into its output.
+    // Each linker, and the text by which its output can be recognised.
     let linkers = [
         (None, ""),
         (Some("lld"), "LLD "),
@@ -136,7 +136,7 @@ fn with_other_allocators_and_with_cudarc_all_is_heard() {
     let libraries = Libraries::new();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
     let driver = libraries.driver();
-    // Where cudarc looks for the driver: the workspace's stand-in, laid out like a toolkit.
+    // cudarc looks for the driver in a toolkit, so the workspace's stand-in is laid out like one.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let output = Command::new(env!("CARGO"))
         .args([

@@ -115,7 +115,7 @@ fn whoever_asks_for_the_next_definition_gets_it() {
         assert_eq!(answers(), before);
         assert_eq!(before, [1, 2, 100]);
         assert_eq!(heard(&table::INITS), 0);
-        // The default of two versions by its name, and the other one by its version.
+        // The default of two versions is found by its name, and the other one by its version.
         assert_eq!(first.call(c"versioned"), 20);
         // SAFETY: an open library and C strings.
         let old = unsafe { libc::dlvsym(first.0, c"versioned".as_ptr(), c"OLD".as_ptr()) };
@@ -218,7 +218,7 @@ fn an_address_is_answered_by_the_wrapper_of_the_variant_that_it_is() {
         let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS];
         assert_eq!(counts.map(heard), [1, 1]);
         assert_eq!(unheard(), []);
-        // It is exported under a name that is not in a table.
+        // This function is exported under a name that is not in a table.
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 9000)), 109);
         assert_eq!(unheard(), [("cuMemAlloc_v9".to_owned(), 1)]);
         // SAFETY: an open library.

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use gpu_leak_interpose::Reach;
 use support::{Libraries, Library, alone, built, look_up, program, table, text};
 
-/// The output of a program linked to the driver, followed by that of the shim.
+/// Returns the output of a program linked to the driver, followed by that of the shim.
 fn under_the_shim(program_path: &Path, arguments: &[&Path]) -> String {
     let mut command = program(program_path);
     let output = command
@@ -123,8 +123,8 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
         &variables,
         || {
             let driver = Library::open(std::env::var_os("DRIVER").expect("a path"));
-            // The shim registered before `main`; its table sees the same calls as the program's own
-            // table.
+            // The shim registered its table before `main`. This table sees the same calls as the
+            // program's own table.
             let before = driver.find(c"cuMemAlloc_v2");
             let registered = gpu_leak_interpose::register(&table::TABLE);
             assert_eq!(registered, Reach::EveryLookup);
@@ -181,8 +181,8 @@ fn a_program_without_a_harness_is_heard_from_when_its_plugin_rebinds() {
         .expect("the program");
     let text = text(&output);
     assert!(output.status.success(), "{text}");
-    // The first plugin intercepts nothing before it rebinds. The second cannot replace it, and says
-    // so.
+    // The first plugin intercepts nothing before it rebinds libraries. The second cannot replace
+    // the first, and reports this.
     assert_eq!(
         text,
         "registers 1, hears 0, then 1\nregisters 1, hears 0, 1 past it\n"

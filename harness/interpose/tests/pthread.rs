@@ -125,7 +125,8 @@ fn without_a_token_nothing_is_allocated() {
 #[test]
 fn a_thread_that_cannot_start_is_an_error_and_leaves_nothing() {
     let before = set_token(5);
-    // The first thread with a token allocates space for all; only what one thread needs is counted.
+    // The first thread with a token allocates space for all threads, so it is started before
+    // anything is counted.
     run(returns_token_and_argument, 1);
     let mut attributes = std::mem::MaybeUninit::uninit();
     // SAFETY: the attributes are initialised by the first call and used by the second; this stack

@@ -1,8 +1,8 @@
 //! The options of a check, and the syntax of sizes and durations.
 //!
-//! gpu-leak-check's attribute parses them at compile time, its library in the configuration file,
-//! and `Check` has a method for each. All three are generated from [one table](options), so that
-//! the same name means the same everywhere.
+//! The attribute of gpu-leak-check parses the options at compile time, its library parses them in
+//! the configuration file, and `Check` has a method for each. All three are generated from [one
+//! table](options), so that the same name means the same everywhere.
 
 mod conflicts;
 mod nearest;

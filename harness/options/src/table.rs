@@ -50,7 +50,8 @@ macro_rules! options {
                 /// The most bytes that the check may allocate in total, freed or not, per device,
                 /// inclusive.
                 max_total_allocated: size = "max_total_allocated = \"1 GiB\"",
-                /// The most bytes that an allocator may reserve beyond its baseline, per device, inclusive.
+                /// The most bytes that an allocator may reserve beyond its baseline, per device,
+                /// inclusive.
                 max_reserved: size = "max_reserved = \"128 MiB\"",
                 /// The most allocations that the check may make, per device, inclusive.
                 max_allocation_count: number = "max_allocation_count = 100",
@@ -70,8 +71,8 @@ macro_rules! options {
                 parallel: switch = "parallel",
                 /// Whether the test runs in its own process.
                 isolate: switch = "isolate",
-                /// Whether the test needs a GPU. Without one, `without_gpu = "skip"` skips only tests
-                /// that do.
+                /// Whether the test needs a GPU. Without one, `without_gpu = "skip"` skips only
+                /// tests that do.
                 needs_gpu: flag = "needs_gpu = false",
             }
             policy {

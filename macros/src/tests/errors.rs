@@ -1,11 +1,11 @@
-//! Whatever is rejected, there is one error for each mistake, and the function is kept, so that
-//! other code that names it causes no further errors. The messages are in `tests/ui`.
+//! Whenever an item is rejected, there is one error for each mistake, and the function is kept, so
+//! that other code that names it causes no further errors. The messages are in `tests/ui`.
 
 use syn::Item;
 
 use super::items;
 
-/// The number of errors and the functions in the expansion.
+/// Returns the number of errors and the functions in the expansion.
 fn refused(args: &str, item: &str) -> (usize, Vec<String>) {
     let mut errors = 0;
     let mut functions = Vec::new();

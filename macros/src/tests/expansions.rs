@@ -1,6 +1,6 @@
 use super::items;
 
-/// The expansion as formatted source text.
+/// Returns the expansion as formatted source text.
 fn pretty(args: &str, item: &str) -> String {
     super::pretty(items(args, item))
 }

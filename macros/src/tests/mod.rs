@@ -10,7 +10,7 @@ use syn::Item;
 
 use crate::expand;
 
-/// Expands `item` with the attribute and `args`; all are source text.
+/// Expands the attribute with `args` on `item`. Both are given as source text.
 fn items(args: &str, item: &str) -> Vec<Item> {
     let parse = |text: &str| text.parse::<TokenStream>().expect("tokens");
     let file: syn::File = syn::parse2(expand::attribute(parse(args), parse(item))).expect("items");

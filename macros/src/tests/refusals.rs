@@ -12,7 +12,7 @@ fn error(item: &Item) -> Option<LitStr> {
     is_error.then(|| item.mac.parse_body().expect("a message"))
 }
 
-/// The arguments and the message about them.
+/// Returns the arguments and the message about them.
 fn refused(args: &str) -> String {
     let told = items(args, "#[test] fn f() {}");
     let told = told.iter().filter_map(error);

@@ -1,4 +1,4 @@
-//! Rounds of expansion: the order of attributes, and that the rounds end.
+//! Tests of rounds of expansion: the order of attributes, and that the rounds end.
 
 use proc_macro2::TokenStream;
 use syn::{Attribute, Item, ItemFn};
@@ -6,7 +6,7 @@ use syn::{Attribute, Item, ItemFn};
 use super::{items, pretty};
 use crate::{attributes, expand};
 
-/// The function after one round that emitted the attribute again, if this was such a round.
+/// Returns the function after one round of expansion, if this round emitted the attribute again.
 fn again(args: &str, item: &str) -> Option<ItemFn> {
     match &items(args, item)[..] {
         [Item::Fn(function)] => Some(function.clone()),
@@ -168,7 +168,7 @@ fn what_a_function_says_stands_over_what_its_module_says() {
         "{expansion}"
     );
     assert!(expansion.contains("from_millis(1000"), "{expansion}");
-    // The same if the function's own attribute is expanded first.
+    // The result is the same if the function's own attribute is expanded first.
     let turned = format!("#[gpu_leak_check({inherited})] #[test] fn f() {{}}");
     assert_eq!(pretty(items("tolerance = 2", &turned)), expansion);
 }

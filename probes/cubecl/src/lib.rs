@@ -1,7 +1,8 @@
 //! A probe for the memory pools of cubecl, which burn allocates through.
 //!
-//! cubecl keeps pages of many megabytes and hands out parts of them. With this probe, gpu-leak-check knows
-//! how many bytes are in use, and a tensor that is forgotten fails its test. Beside the tests:
+//! cubecl keeps pages of many megabytes and hands out parts of them. With this probe,
+//! gpu-leak-check knows how many bytes are in use, and a forgotten tensor fails its test. Add this
+//! line next to the tests:
 //!
 //! ```no_run
 //! # #[cfg(feature = "wgpu")]
@@ -9,14 +10,15 @@
 //! # fn main() {}
 //! ```
 //!
-//! It relies on these properties of cubecl, and therefore has cubecl's version:
+//! This crate relies on the following properties of cubecl, and therefore has the same version as
+//! cubecl:
 //!
-//! - A thread of cubecl's own, one for each device, does all the work and makes all driver calls.
-//!   If it were started inside a test, that test would own whatever it allocates for the rest of
-//!   the process. So the probe starts it before the first test begins.
+//! - For each device, cubecl has its own thread, which does all the work and makes all driver
+//!   calls. If this thread were started inside a test, that test would own whatever the thread
+//!   allocates for the rest of the process. So the probe starts it before the first test begins.
 //! - Each thread that computes has its own stream with its own pools, and the client reads and
-//!   empties the pools of the calling thread. The probe is called on a different thread from the
-//!   test's, so all threads must share one stream.
+//!   empties only the pools of the calling thread. The probe is not called on the test's thread, so
+//!   all threads must share one stream.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -30,19 +32,19 @@ use gpu_leak_check::probe::{Probe, Segment};
 /// The pools of the first CUDA device.
 #[cfg(feature = "cuda")]
 pub static CUDA: Pools<cubecl::cuda::CudaRuntime> = Pools::new(|| {
-    // Without a driver cubecl would panic.
+    // Without a driver, cubecl would panic.
     let has_driver = std::path::Path::new("/dev/nvidiactl").exists();
     has_driver.then(|| (Place::cuda(0), cubecl::cuda::CudaDevice::new(0)))
 });
 
-/// The pools of wgpu's default device, if that is the first of Vulkan's.
+/// The pools of wgpu's default device, if this is the first Vulkan device.
 #[cfg(feature = "wgpu")]
 pub static WGPU: Pools<cubecl::wgpu::WgpuRuntime> = Pools::new(|| {
     use cubecl::wgpu::{AutoGraphicsApi, GraphicsApi as _, Vulkan, WgpuDevice, WgpuRuntime};
 
     const OF_ANY_TYPE: u16 = 4;
     let backend = AutoGraphicsApi::backend();
-    // Without a device cubecl would panic.
+    // Without a device, cubecl would panic.
     let has_device = backend == Vulkan::backend()
         && !WgpuRuntime::enumerate_devices(OF_ANY_TYPE, &backend).is_empty();
     has_device.then(|| (Place::named("vulkan:0"), WgpuDevice::DefaultDevice))
@@ -55,8 +57,8 @@ pub struct Pools<R: Runtime> {
 }
 
 impl<R: Runtime> Pools<R> {
-    /// A probe of the pools of a device, which in reports is at this place. There is nothing to read if
-    /// `device` returns `None`.
+    /// Creates a probe of the pools of a device. `device` returns the device and its place in
+    /// reports, or `None` if there is nothing to read.
     pub const fn new(device: fn() -> Option<(Place, R::Device)>) -> Self {
         Self {
             device,
@@ -85,7 +87,7 @@ impl<R: Runtime> fmt::Debug for Pools<R> {
     }
 }
 
-/// Makes all threads share one stream, and so one set of pools.
+/// Makes all threads share one stream, and thereby one set of pools.
 fn share_one_stream() {
     let mut slot = CubeClRuntimeConfig::storage().lock();
     let config = slot.get_or_insert_with(|| {
@@ -117,8 +119,8 @@ impl<R: Runtime> Probe for Pools<R> {
         self.usage().map_or(0, |usage| usage.bytes_reserved)
     }
 
-    /// cubecl does not report the addresses of its pages. The check recognises them by the
-    /// functions that allocated them.
+    /// Returns nothing, because cubecl does not report the addresses of its pages. The check
+    /// recognises the pages by the functions that allocated them.
     fn segments(&self, _: Place) -> Vec<Segment> {
         Vec::new()
     }

@@ -1,7 +1,7 @@
 //! Training with burn leaves nothing on the GPU, and two planted leaks are found.
 //!
-//! A thread of cubecl's own does the work of all tests, so they must run one at a time for a check
-//! to know the owner of the work; `.cargo/config.toml` sets this.
+//! cubecl does the work of all tests on one thread of its own. A check can tell whose work this is
+//! only if the tests run one at a time, as `.cargo/config.toml` requires.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Layer};
@@ -50,8 +50,8 @@ mod planted {
     }
 }
 
-/// The only leak, which must be of `bytes` in cubecl's pools. It has no line: cubecl allocates
-/// memory on its own thread, a page at a time.
+/// Asserts that the only leak is of `bytes` in cubecl's pools. It has no line, because cubecl
+/// allocates memory on its own thread, a page at a time.
 #[track_caller]
 fn assert_found(test: &str, bytes: u64) {
     let checked = support::run(&format!("planted::{test}"));

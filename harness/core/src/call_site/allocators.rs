@@ -1,7 +1,8 @@
 //! Known caching allocators, recognised by the functions in a backtrace.
 //!
 //! Such an allocator hands out parts of the memory that it allocates from the driver. Without a
-//! probe it is unknown which parts are in use, so a segment that stays is not a leak.
+//! probe, nothing shows which of these parts are in use, so a segment that stays is not reported as
+//! a leak.
 
 use crate::report::{Frame, Owner};
 
@@ -12,12 +13,12 @@ pub struct Allocator {
     pub name: &'static str,
     /// The libraries that allocate through it.
     pub used_by: &'static str,
-    /// The crate that has a probe for it; without one, users write their own.
+    /// The crate that provides a probe for it. If there is none, users write their own.
     pub probe_in: Option<&'static str>,
-    /// Rows of words; a row matches if one frame has all of its words, in its function, its file or
-    /// its library's name. For a frame of the user they must be names of modules around the
-    /// function, or in the library's name, because users name directories and functions as they
-    /// like.
+    /// Rows of words. A row matches if one frame contains all of its words in its function, in its
+    /// file or in its library's name. In a frame of user code, the words must be the names of
+    /// modules around the function or be part of the library's name, because users name directories
+    /// and functions as they like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -77,7 +78,7 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
         let function = frame.function.as_deref().unwrap_or_default();
         let module = frame.module.as_deref().unwrap_or_default();
         // Line tables give an inlined function without its path, but with its file. A crate's
-        // directory has hyphens where its path has underscores.
+        // directory may have hyphens where its path has underscores.
         let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
         let has_all = |words: &&[&str]| {
             let all_in = |text: &str| words.iter().all(|word| text.contains(word));
@@ -93,8 +94,8 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether `function` is in the module with this path; if so, it belongs to a copy of the allocator's
-/// crate in the user's own workspace.
+/// Whether `function` is in the module with this path. If so, it belongs to a copy of the
+/// allocator's crate in the user's own workspace.
 fn is_below(function: &str, path: &[&str]) -> bool {
     let parts: Vec<&str> = function.split("::").collect();
     let around = parts.split_last().map_or(&[][..], |(_, around)| around);

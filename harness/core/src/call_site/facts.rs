@@ -1,9 +1,10 @@
-//! Memory that NVIDIA's libraries and the frameworks on top of them keep, and until when.
+//! The memory that NVIDIA's libraries and the frameworks built on them keep, and how long they keep
+//! it.
 //!
-//! Each row is one fact with its source. A row explains a finding and names the remedy; it never
-//! makes a leak pass.
+//! Each row is one fact with its source. A row explains a finding and names the remedy. It never
+//! excuses a leak.
 
-/// Raised when a row changes its meaning or is removed, not when one is added.
+/// Raised when the meaning of a row changes or a row is removed, but not when a row is added.
 pub(crate) const VERSION: u32 = 1;
 
 /// A known fact about a library.
@@ -15,7 +16,7 @@ pub(crate) struct Fact {
     library: &'static str,
     /// The prefixes of the functions that allocate it; if empty, all functions of the library.
     functions: &'static [&'static str],
-    /// Describes the kept memory, until when it is kept, and what to do.
+    /// Says what memory is kept, for how long, and what to do about it.
     pub(crate) says: &'static str,
     /// The source of this fact.
     #[cfg_attr(

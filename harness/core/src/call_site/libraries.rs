@@ -1,6 +1,6 @@
-//! The libraries that allocate GPU memory for themselves, by the names of their files and
-//! functions, and which of them made an allocation: the frames of a backtrace between the driver
-//! and the user's code.
+//! The libraries that allocate GPU memory for themselves, recognised by the names of their files
+//! and functions. The frames of a backtrace between the driver and the user's code show which of
+//! them made an allocation.
 
 use super::facts;
 use crate::report::{Frame, Known, Library, Owner};
@@ -21,11 +21,11 @@ pub struct KnownLibrary {
 /// The role of a library in a backtrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Part of every path to the device: the driver, the runtime, their tools.
+    /// Part of every path to the device: the driver, the runtime and their tools.
     Way,
-    /// A library of NVIDIA's that allocates memory for itself.
+    /// A library from NVIDIA that allocates memory for itself.
     Nvidia,
-    /// A library of others.
+    /// A library that is not from NVIDIA.
     Other,
 }
 
@@ -95,8 +95,8 @@ const LIBRARIES: &[KnownLibrary] = &[
     row("RMM", Role::Other, &["rmm"], &[]),
 ];
 
-/// Returns the library of a file: `libcublas.so.13.0.0.19`, or `libcublas-1a2b3c4d.so.12` from a
-/// wheel.
+/// Returns the library that a file belongs to. Examples of files are `libcublas.so.13.0.0.19` and,
+/// from a wheel, `libcublas-1a2b3c4d.so.12`.
 #[must_use]
 pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
     let file = file.strip_prefix("lib")?;
@@ -109,10 +109,10 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.files.iter().any(is))
 }
 
-/// The libraries in which an object holds its device and whatever else it needs.
+/// The libraries in which an object keeps its device, and whatever else it needs, alive.
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
-/// Whether a backtrace passes through a library whose objects own the memory that they need.
+/// Whether a backtrace passes through a library whose objects keep alive whatever they need.
 #[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
     let is_in = |text: Option<&str>| {
@@ -131,7 +131,8 @@ pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }
 
-/// Returns the library of a function without a path: `cublasCreate_v2`.
+/// Returns the library that a function whose name has no path belongs to, such as
+/// `cublasCreate_v2`.
 #[must_use]
 pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
     let begins = |start: &&str| {
@@ -143,12 +144,12 @@ pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.functions.iter().any(begins))
 }
 
-/// Returns the library in `frames`, from which the capture has been removed, that owns the memory
-/// allocated there.
+/// Returns the library that owns the memory allocated at `frames`, a backtrace from which the
+/// frames of the capture have been removed.
 ///
-/// If NVIDIA's libraries call each other, it is the outermost: cuDNN for cuBLASLt inside cuBLAS
-/// inside cuDNN. Only frames before the first frame of the user or a crate count: further out, a
-/// library has called back.
+/// If NVIDIA's libraries call each other, this is the outermost one: cuDNN if cuDNN calls cuBLAS
+/// and cuBLAS calls cuBLASLt. Only frames inside the first frame of the user or of a crate count,
+/// because a library further out has called back into that code.
 pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     let inner = frames
         .iter()
@@ -166,7 +167,7 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
         .count();
     let (entry, holder) = inner[same - 1];
     let caller = inner.get(same).map(|(_, caller)| caller.name.to_owned());
-    // A mangled name is not a function that was called by its C name.
+    // A mangled name is left out, because it belongs to an internal function of the library.
     let function = entry
         .function
         .clone()

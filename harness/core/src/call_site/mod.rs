@@ -24,8 +24,8 @@ pub fn site_of(frames: Vec<Frame>, kind: Kind) -> Site {
 }
 
 /// Removes from `frames` the frames that all backtraces have in common: the capture and the
-/// harness, CUDA's libraries at the top, the runtime's start-up at the bottom. A `main` that calls
-/// CUDA itself stays.
+/// harness, CUDA's libraries at the top, and the runtime's start-up code at the bottom. A `main`
+/// that calls CUDA itself is kept.
 fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     while let Some((last, inner)) = frames.split_last()
         && is_start_up(last)
@@ -34,7 +34,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
         frames.pop();
     }
     frames.drain(..capture(&frames));
-    // If a block runs inside a test, the harness is among the outer callers as well.
+    // If a checked block runs inside a test, the harness is among the outer callers as well.
     frames.retain(|frame| frame.owner != Owner::Harness);
     for function in frames
         .iter_mut()
@@ -45,9 +45,9 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
     frames
 }
 
-/// Whether one of CUDA's own libraries made the call, not the program: the runtime when it loads
-/// its code, or cuBLAS its kernels. Code that the program loads explicitly belongs to the program,
-/// whichever CUDA library it uses for this.
+/// Whether one of CUDA's own libraries, rather than the program, made the call. The runtime makes
+/// such calls when it loads its code, and cuBLAS when it loads its kernels. Code that the program
+/// loads explicitly belongs to the program, whichever CUDA library it uses for this.
 #[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
@@ -63,7 +63,7 @@ pub fn is_cudas_own(frames: &[Frame]) -> bool {
     })
 }
 
-/// Whether the purpose of this CUDA function is to load code: `cudaLibraryLoadData`,
+/// Whether the purpose of this CUDA function is to load code, as with `cudaLibraryLoadData` and
 /// `cuModuleLoad`.
 fn loads_code(function: &str) -> bool {
     let loads = ["cudaLibraryLoad", "cuLibraryLoad", "cuModuleLoad"];
@@ -125,7 +125,8 @@ fn cuda(frames: &[Frame], start: usize) -> &[Frame] {
 }
 
 fn is_ours(frame: &Frame) -> bool {
-    // By its file, because line tables give an inlined function without its path.
+    // The unwinder is recognised by its file, because line tables give an inlined function without
+    // its path.
     let file = frame.file.as_deref().unwrap_or_default();
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
@@ -165,9 +166,9 @@ fn is_start_up(frame: &Frame) -> bool {
     }
 }
 
-/// Returns the index of the user's line: the innermost frame with a file of the user; otherwise the
-/// innermost frame of an installed Python package; otherwise the innermost frame of a program or library
-/// that is neither Rust's nor CUDA's.
+/// Returns the index of the frame that contains the user's line. This is the innermost frame in a
+/// file of the user, otherwise the innermost frame of an installed Python package, and otherwise
+/// the innermost frame of a program or library that belongs to neither Rust nor CUDA.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
@@ -177,12 +178,12 @@ fn user(frames: &[Frame]) -> Option<usize> {
 }
 
 /// Returns a fingerprint that is the same for every run and build in which the same functions of
-/// users, dependencies and libraries call each other.
+/// the user, the dependencies and the libraries call each other.
 ///
 /// It is the 64-bit FNV-1a hash ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/))
-/// over the kind's name and each frame's function or else its module, each followed by a zero byte.
-/// Frames of Rust's and Python's own libraries are left out, because they change with every
-/// release.
+/// of the kind's name and, for each frame, of the function or, if that is unknown, the module. Each
+/// of these is followed by a zero byte. Frames of Rust's and Python's standard libraries are left
+/// out, because they change with every release.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);
     let names = lasting.map(|frame| match (&frame.function, &frame.module) {
@@ -200,11 +201,13 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     format!("{VERSION}{hash:016x}")
 }
 
-/// The prefix of every fingerprint; raised when the same backtrace gets another fingerprint.
+/// The prefix of every fingerprint. It is raised when the same backtrace gets a different
+/// fingerprint than before.
 const VERSION: &str = "1-";
 
-/// Returns `optim:Adam.step`. The directory of the file differs between machines, and a package is
-/// its directory.
+/// Returns a name such as `optim:Adam.step`. Only the last part of the file's path is used, because
+/// the rest differs between machines. The file `__init__.py` stands for its directory, which is the
+/// package.
 fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
     let file = frame.file.as_deref().unwrap_or_default();
     let module = file.strip_suffix(".py").unwrap_or(file);
@@ -215,7 +218,7 @@ fn python_name<'a>(frame: &Frame, function: &str) -> Cow<'a, str> {
 
 /// Returns `step` for `<optim::Adam<T> as optim::Optimizer>::step::<f32>`, and `{` for any closure.
 ///
-/// Line tables give no more than that for an inlined function, and every build may inline different
+/// Line tables give no more than this for an inlined function, and each build may inline different
 /// functions.
 #[must_use]
 pub fn bare_name(function: &str) -> &str {

@@ -75,7 +75,7 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     };
     let driver = || cuda("libcuda.so.1", "cuLibraryLoadData");
     for load in ["cudaLibraryLoadData", "cudaLibraryLoadFromFile"] {
-        // Also if the runtime is linked into the program.
+        // The same holds if the runtime is linked into the program.
         for runtime in ["libcudart.so.13", "train"] {
             let called_back = [driver(), cuda(runtime, ""), cuda(runtime, load)];
             assert!(!is_cudas_own(&called_back), "{load} of {runtime}");
@@ -83,8 +83,8 @@ fn code_that_the_program_loads_on_purpose_is_the_program_s() {
     }
     assert!(!is_cudas_own(&[driver()]));
     assert!(!is_cudas_own(&[cuda("libcuda.so.1", "cuModuleLoadDataEx")]));
-    // What CUDA's libraries load for themselves: the runtime at the first launch, or others through
-    // it.
+    // CUDA's libraries load code for themselves: the runtime at the first launch, and the others
+    // through the runtime.
     let launch = cuda("libcudart.so.13", "cudaLaunchKernel");
     assert!(is_cudas_own(&[driver(), launch]));
     let cublas = [
@@ -159,7 +159,7 @@ fn a_c_programs_main_that_calls_cuda_itself_is_the_user_s_function() {
     let runtime = nameless(Owner::Cuda, "libcudart.so.13");
     let start = ["main", "__libc_start_call_main", "_start"];
     let start = start.map(|function| frame(Owner::Native, function));
-    // Also if it is linked to the driver itself.
+    // The same holds if the program calls the driver directly.
     for called in [&[wrapper.clone(), runtime][..], &[wrapper]] {
         let frames = [called, &start].concat();
         assert_eq!(kept(&frames), ["main"]);
@@ -236,7 +236,7 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
         let frames: Vec<_> = names.iter().map(|name| frame(Owner::User, name)).collect();
         fingerprint(kind, &frames)
     };
-    // Fingerprints are stored in files that outlive a release, so the first one is fixed.
+    // Fingerprints are stored in files that outlive a release, so this value must never change.
     assert_eq!(of(Kind::Linear, &["ab", "c"]), "1-7874c73920f6a2ea");
     assert_ne!(
         of(Kind::Linear, &["ab", "c"]),

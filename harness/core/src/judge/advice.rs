@@ -38,8 +38,9 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         .find_map(|advice| enough(input, advice))
 }
 
-/// Returns the innermost function of the program that leads to all that `leaked` and to nothing that was freed
-/// again; if there is none, the innermost that does not only wrap a call to the API.
+/// Returns the innermost function of the program that leads to every one of these leaks and to
+/// nothing that was freed. If there is none, returns the innermost function that does more than
+/// wrap a call to the API.
 fn specific_function<'a>(leaked: &[&'a Finding], input: &CheckInput) -> Option<&'a str> {
     let mut functions = Finding::common_functions(leaked);
     let line = *functions.first()?;

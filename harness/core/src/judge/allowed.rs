@@ -39,7 +39,7 @@ pub(crate) fn by_suppressions<'a>(
 }
 
 /// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
-/// is reported whoever holds the memory.
+/// is reported no matter who holds the memory.
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     let all = found.iter_mut().map(|found| &mut found.finding);
     let mut leaked: Vec<_> = all
@@ -57,7 +57,8 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
 /// Compares the leaks of a test with its expected leaks. Expected leaks are allowed.
 ///
 /// # Errors
-/// If they differ: the expected and the actual leaks, as the failing test's message.
+/// If they differ, returns the failing test's message, which names the expected and the actual
+/// leaks.
 pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
     let leaked = || {
         let all = found.iter().map(|found| &found.finding);

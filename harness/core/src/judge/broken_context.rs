@@ -13,15 +13,15 @@ pub(crate) struct BrokenContext {
     pub(crate) error: CuResult,
     /// Its device, if known.
     place: Option<Place>,
-    /// The caller of the first call that returned the error, and the kind of resource that it was
-    /// to create.
+    /// The caller of the first call that returned the error, and the kind of resource that this
+    /// call should have created.
     pub(crate) first: Option<(Caller, Option<Kind>)>,
     /// The sequence numbers of the resources that ended with a context after that call.
     pub(crate) ended: FxHashSet<u64>,
 }
 
 impl BrokenContext {
-    /// Whether resources at `place` may belong to the context.
+    /// Whether resources at `place` may belong to this context.
     pub(crate) fn is_at(&self, place: Place) -> bool {
         place == Place::HOST
             || self
@@ -56,7 +56,8 @@ pub(crate) fn of(input: &CheckInput) -> Option<BrokenContext> {
     })
 }
 
-/// Returns the caller of a failed call, the kind that it was to create, and the error.
+/// Returns the caller of a failed call, the kind of resource that the call should have created, and
+/// the error.
 fn failed_with(anomaly: &Anomaly) -> Option<(Caller, Option<Kind>, CuResult)> {
     match *anomaly {
         Anomaly::FailedRelease(failed) => Some((failed.caller, None, failed.error)),

@@ -1,8 +1,8 @@
-//! Limits on the memory that a test uses while it runs, whether or not it frees this memory.
+//! Limits on the memory that a test uses while it runs, whether or not the test frees it.
 //!
-//! A limit fails the test if every run exceeds it, or two of three including the last one. If only
-//! the first run exceeds it, one-time set-up was the cause. A reserve that others could have moved in
-//! any run is only a note.
+//! The test fails if every run exceeds a limit, or if two of three runs do, the last one included.
+//! If only the first run exceeds it, one-time set-up was the cause. If others could have moved a
+//! reserve in any run, exceeding its limit is only noted.
 
 use std::collections::BTreeSet;
 
@@ -91,7 +91,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
         false => FindingKind::FirstUse,
     };
     let shares = shares(&over.sites, run, &input.names, NAMED);
-    // A line may have several call sites: the largest one represents it.
+    // A line may have several call sites, of which the largest represents the line.
     let mut sites = over
         .sites
         .iter()
@@ -122,7 +122,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
             allowed: over.allowed,
             reached: over.reached,
             when: when(over, run),
-            // All of it belongs to the test itself.
+            // A budget counts only memory of the test itself.
             shares: shares
                 .into_iter()
                 .map(|share| Share {
@@ -136,7 +136,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
     })
 }
 
-/// Returns the call of the run that reached the peak.
+/// Returns which call of the run reached the peak.
 fn when(over: &UsageOverBudget, run: &RunInput) -> Option<When> {
     let call = Some(call(run, over.peak_at)).filter(|call| *call != 0)?;
     Some(When {

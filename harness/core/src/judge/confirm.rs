@@ -1,11 +1,12 @@
 //! Confirms findings: only leaks that repeat are reported as leaks, because a single run may leave
 //! one-time set-up.
 //!
-//! A finding is confirmed by the same call site in two runs, the last one included. A resource that
-//! only the second run leaves triggers a third and last run. Then a finding is also confirmed if
-//! all three runs left something of the same layer, place and kind, whatever the call sites, or if
-//! more was live after each of them. A resource that is kept and not confirmed is `first-use`. A
-//! resource that one run left and a later one freed is `deferred`. Neither fails a test by default.
+//! A finding is confirmed if the same call site leaks in two runs, the last one included. A
+//! resource that only the second run leaves triggers a third and last run. Then a finding is also
+//! confirmed if all three runs left something of the same layer, place and kind, whatever the call
+//! sites, or if more was live after each of them. A resource that is kept but not confirmed is
+//! `first-use`. A resource that one run left and a later one freed is `deferred`. Neither fails a
+//! test by default.
 
 use std::collections::BTreeMap;
 
@@ -26,8 +27,8 @@ pub(crate) const MAX_RUNS: usize = 3;
 pub(crate) fn is_undecided(groups: &[Group]) -> bool {
     let histories = histories(groups);
     histories.values().any(|history| {
-        // An allocation that replaces another one from the same line, and is no larger, will be
-        // kept until it is replaced itself.
+        // An allocation that replaces another one from the same line, and is no larger than it,
+        // will be kept only until it is replaced in turn.
         history.new_in_second.exceeds(history.replaced)
     })
 }
@@ -125,9 +126,9 @@ impl ClassHistory<'_> {
         self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
     }
 
-    /// Whether each of three runs left as much as the first, although call sites alone do not
-    /// match: the same allocation can be reached through several call paths, for example from a
-    /// task on a thread pool.
+    /// Whether each of three runs left at least as much as the first, even if the call sites differ
+    /// between runs. The same allocation can be reached through several call paths, for example
+    /// from a task on a thread pool.
     fn repeats_the_first(&self) -> bool {
         let Some((first, later)) = self.left.split_first() else {
             return false;
@@ -138,8 +139,8 @@ impl ClassHistory<'_> {
             && later.iter().all(is_as_much)
     }
 
-    /// Whether the leaks of these runs are those confirmed at another call site, reached through
-    /// another call path.
+    /// Whether the leaks of these runs are already confirmed at another call site, because they
+    /// were reached through another call path.
     fn explains(&self, kept_in: &[bool]) -> bool {
         let mut of_runs = kept_in.iter().zip(&self.residual);
         kept_in.contains(&true) && of_runs.all(|(kept, residual)| !kept || residual.is_zero())
@@ -183,8 +184,8 @@ fn histories(groups: &[Group]) -> BTreeMap<Class, ClassHistory<'_>> {
     histories
 }
 
-/// Returns the resources that a run left and that are kept, beyond those that each run is confirmed
-/// to lose at this call site.
+/// Returns the amount that a run left and that is kept, beyond the amount that each run is
+/// confirmed to lose at this call site.
 fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     let kept = group.kept[run].amount;
     match repeats(&kept_in(group)) {
@@ -193,13 +194,13 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
     }
 }
 
-/// Returns the resources that the second run left at lines where it freed those of the first run,
-/// beyond those that it is confirmed to lose there.
+/// Returns the amount that the second run left at lines where it freed what the first run had left,
+/// beyond the amount that it is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
     for group in groups {
-        // Without a line, each call site counts by itself.
+        // Without a line, each call site counts separately.
         let stack = group.line.is_none().then_some(group.key.stack);
         let [freed, left] = by_line.entry((group.line.as_ref(), stack)).or_default();
         *freed = freed.plus(group.freed_later(0));
@@ -273,8 +274,9 @@ fn confirmed(
     found
 }
 
-/// Reports a group whose layer, place and kind every run left some of, at different call sites. The
-/// leaks of the first run are reported; those that later runs left elsewhere confirm them.
+/// Reports a group if every run left something of the same layer, place and kind, at whatever call
+/// sites. The leaks of the first run are reported, and those that later runs left elsewhere confirm
+/// them.
 fn by_class(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -396,7 +398,7 @@ mod tests {
         Record { sequence, made }
     }
 
-    /// A whole program, in whose only run this is live.
+    /// A whole program, with this many live allocations at the end of its only run.
     fn program(live: u64) -> CheckInput {
         CheckInput {
             facts: Facts {

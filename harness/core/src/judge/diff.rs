@@ -1,8 +1,9 @@
 //! The resources that the runs of a check left behind, by call site and by run.
 //!
 //! Records are compared by identity, never by sum: a record belongs to the run in which it was
-//! created. A run *left* it if it is live at the end of that run; it is *kept* if it is still live
-//! after the last run. A resource that was left but not kept was freed by a later run.
+//! created. A run *left* a record if it is live at the end of that run. The record is *kept* if it
+//! is still live after the last run. A resource that was left but not kept was freed by a later
+//! run.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ pub(crate) struct Diff {
     /// The resources that an interpreter freed only as it shut down.
     pub(crate) freed_by_shutdown: Vec<Group>,
     /// Known caching allocators without a probe, through which the remaining records were
-    /// allocated.
+    /// allocated. The check cannot judge these records.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
 }
 
@@ -110,7 +111,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
 }
 
 /// Whether a record is judged individually. A record that a probed allocator claims is judged as
-/// its reserve, and code that CUDA's libraries loaded on first use stays for the process.
+/// part of that allocator's reserve. Code that CUDA's libraries loaded on first use stays loaded
+/// until the process ends.
 fn is_own(live: &LiveRecord, run: &RunInput, input: &CheckInput) -> bool {
     run.segments.owner(&live.record, &run.holdings).is_none()
         && !is_the_runtimes_code(&live.record, &input.names)
@@ -146,8 +148,8 @@ fn held_unseen(
     let has_probe = run.probed.iter().any(|name| name == allocator.name);
     match has_probe {
         false => Some(Missing::Probe(allocator)),
-        // If the probe reports its segments, this record is not one of them: the allocator has lost
-        // track of it.
+        // If the probe reports its segments, this record is not one of them, so the allocator has
+        // lost track of it.
         true => {
             let layer = Layer::allocator(allocator.name);
             let names_segments = run.segments.has_any_of(layer, class.place);
@@ -197,8 +199,8 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace `ended_by`, and
-    /// can no longer be freed.
+    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace
+    /// `ended_by`, and can no longer be freed.
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);
@@ -241,13 +243,13 @@ impl<'a> Groups<'a> {
 /// The call sites seen so far, each with the backtrace that represents it.
 ///
 /// Backtraces that differ only inside CUDA's libraries are the same call site, because a library
-/// makes several allocations for one call, and its first call takes a different path from later
-/// ones. The same holds for backtraces that differ only in the column of an outer call: a report
-/// would show no difference.
+/// may make several allocations for one call, and its first call takes a different path from later
+/// ones. The same holds for backtraces that differ only in the column of an outer call, because a
+/// report would show no difference between them.
 ///
-/// Resources that another library creates have another call site, although a function without lines
-/// may have called both: memory that a library is known to keep must not hide its caller's own
-/// allocations.
+/// Resources that different libraries create have different call sites, even if the same function
+/// without line information called both libraries. Memory that a library is known to keep must not
+/// hide its caller's own allocations.
 #[derive(Debug)]
 struct CallSites<'a> {
     names: &'a NameTable,
@@ -301,7 +303,7 @@ mod tests {
     use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
     use crate::report::{Frame, Owner};
 
-    /// A function without lines, and what it called, the innermost first.
+    /// A function without line information and the functions that it called, the innermost first.
     fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
         let frame = |(module, function): (&str, &str), owner| Frame {
             module: Some(module.to_owned()),
@@ -322,7 +324,7 @@ mod tests {
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
             called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
             called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
-            // The library calls itself or another one on another path.
+            // The same library on a different path, which calls the library itself or another one.
             called_by_set_up(&[
                 DRIVER,
                 ("libcublasLt.so.13", "cublasLtCreate"),
@@ -357,7 +359,8 @@ mod tests {
         }
     }
 
-    /// The first and the last of them say which calls of the test a finding is about.
+    /// The order matters, because a report names the first and the last of the calls that created
+    /// them.
     #[test]
     fn records_that_end_with_a_context_in_any_order_are_in_that_of_their_creation() {
         let run = RunInput {

@@ -1,5 +1,5 @@
-//! Allocation calls that failed. They are not findings, because nothing is live because of them,
-//! but they often explain a failing test.
+//! Allocation calls that failed. They are not findings, because they leave nothing live, but they
+//! often explain a failing test.
 
 use super::group::Tally;
 use super::input::CheckInput;
@@ -8,11 +8,11 @@ use crate::ledger::event::CuResult;
 use crate::ledger::{Anomaly, Kind, StackId};
 use crate::units;
 
-/// How many are reported individually.
+/// How many failed calls are reported individually.
 const NAMED: usize = 5;
 
-/// The amount that the calls of one call site were to allocate, the error that they returned, and
-/// the call site.
+/// The kind of resource that the calls of one call site should have created, the error that they
+/// returned, and the call site.
 type Call = (Kind, CuResult, StackId);
 
 /// Returns a note for each call site whose calls failed in the first run, or in any round.

@@ -1,8 +1,9 @@
-//! Free and destroy calls that returned an error. Each is reported, whichever run made it.
+//! Free and destroy calls that returned an error. Each is reported, no matter in which run it
+//! happened.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
-//! broken context every free fails from some point on: that is one finding, which names the first
-//! call that failed, with everything that could not be freed.
+//! broken context, every free fails from some point on. All of these are one finding, which names
+//! the first call that failed and everything that could not be freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,20 +22,20 @@ use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, Record, StackId};
 use crate::report::{FailedRelease, Finding, FindingKind, PassageKind, Site};
 use crate::units::{memory, noun, quantity, total};
 
-/// The most call sites of frees of an address inside a record that a finding names.
+/// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
 /// The calls from one line that failed to free resources allocated at one line.
 #[derive(Debug)]
 struct Failed {
     call: FailedCall,
-    /// The first run in which the call failed, whose calls are counted.
+    /// The first run in which the call failed. Only the calls of this run are counted.
     first_run: usize,
     /// The record that the call was probably supposed to free, if the address was not live.
     meant: Option<Record>,
-    /// The records that the calls of that run were to free.
+    /// The records that the calls of that run should have freed.
     tally: Tally,
-    /// The records that the calls of all runs were to free.
+    /// The sequence numbers of the records that the calls of all runs should have freed.
     records: Vec<u64>,
     /// The run that the notes are about.
     noted_in: Option<usize>,
@@ -52,8 +53,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
                 continue;
             };
             let FailedCall { record, caller, .. } = call;
-            // The runtime unloads a program's code at its end, which is not a defect of the
-            // program.
+            // The runtime unloads a program's code when the program ends. If this fails, it is not
+            // a defect of the program.
             if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
                 continue;
             }
@@ -85,8 +86,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     found
 }
 
-/// Adds a note to each leak if an address inside it was passed to a free: an allocator that reports
-/// its blocks does not report that it rejected the call.
+/// Adds a note to each leak if an address inside it was passed to a free. An allocator that reports
+/// its blocks does not report that it rejected such a call.
 pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
     let runs = input.judged_runs().iter().rev();
     let Some(run) = runs.into_iter().find(|run| !run.freed_inside.is_empty()) else {
@@ -116,7 +117,8 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
                 site.shown(&input.subject.test)
             ));
         }
-        // If that is how all of them leaked, it is the mistake, and what others did says nothing.
+        // If all of them leaked in this way, these frees are the mistake, and other passages
+        // explain nothing.
         if meant.len() as u64 >= finding.count && !passages.is_empty() {
             finding.passages = passages;
         }
@@ -154,7 +156,8 @@ fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names
     if known.first_run == at {
         known.tally.add(sequence.unwrap_or(0), bytes);
     }
-    // The addresses differ between runs; it is enough if one run can identify the record.
+    // The addresses differ between runs, so the notes come from the first run that can identify the
+    // record.
     if record.is_none()
         && known.noted_in.is_none_or(|run| run == at)
         && let Some(meant) = what_was_meant(key, run)
@@ -170,7 +173,7 @@ fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names
     }
 }
 
-/// The record behind an address that was not live for the call that failed.
+/// The record that a failed call was probably supposed to free, and the mistake in the call.
 struct Meant {
     record: Record,
     mistake: Mistake,
@@ -182,7 +185,7 @@ enum Mistake {
     FreedBefore(StackId),
     /// The address is inside the record.
     Inside,
-    /// The record is live, and this is the call that frees it.
+    /// The record is live, but must be freed by this other call.
     OtherCall(&'static str),
 }
 
@@ -318,7 +321,7 @@ fn place_of(kind: Option<Kind>) -> Place {
     }
 }
 
-/// Returns the kind of an unknown resource, as far as the free call shows it.
+/// Returns the kind of an unknown resource, if the free call reveals it.
 fn kind_of(space: Space) -> Option<Kind> {
     match space {
         Space::DevicePointer => Some(Kind::Linear),
@@ -362,11 +365,11 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
-    // The record named by a failed free is among those that the groups kept.
+    // The record named by a failed free is also among those that the groups kept.
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;
-    // The record of a failed free is live as well, so live resources are counted, not calls.
+    // The record of a failed free is live as well, so the finding counts live resources, not calls.
     (finding.count, finding.bytes) = (sum.count.max(1), sum.bytes);
     finding.each = None;
     if kinds.len() > 1 {

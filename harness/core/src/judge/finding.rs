@@ -18,13 +18,13 @@ pub(crate) struct Found {
     pub(crate) finding: Finding,
     /// The sequence numbers of its records.
     pub(crate) records: Vec<u64>,
-    /// How many bytes each run is charged with, to which tolerances apply. A single number applies
-    /// to every run.
+    /// The number of bytes that each run is charged with. Tolerances apply to these numbers. A
+    /// single number applies to every run.
     pub(crate) charged: Vec<u64>,
 }
 
 impl Found {
-    /// A finding about a sum, without records.
+    /// Creates a finding about a sum, without records.
     pub(crate) fn sum(finding: Finding) -> Self {
         Self {
             charged: vec![finding.bytes],
@@ -33,7 +33,7 @@ impl Found {
         }
     }
 
-    /// Returns how many bytes this run is charged with.
+    /// Returns the number of bytes that this run is charged with.
     pub(crate) fn charged_in(&self, run: usize) -> u64 {
         let charged = self.charged.get(run).or(self.charged.first());
         charged.copied().unwrap_or(0)
@@ -102,8 +102,9 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     (!shown.is_empty()).then(|| format!("named {}{more}", shown.join(", ")))
 }
 
-/// Returns whether a handle of this physical memory is not released or a range is still mapped,
-/// because the line that allocated it does not show which. Returns `None` for other memory.
+/// Returns a note that says whether a handle of this physical memory was not released or a range is
+/// still mapped, because the line that allocated the memory does not show which. Returns `None` for
+/// other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
     let run = input.judged_runs().last()?;
     if run.holdings.is_empty() {
@@ -138,15 +139,16 @@ fn sentence(holdings: &[&Holding]) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// Notes that a thread other than the test's allocated it while threads of the test still ran at
-/// the end: the thread may belong to a pool that other tests use as well.
+/// Returns a note if a thread other than the test's own allocated the resource, and threads of the
+/// test were still running at the end. Such a thread may belong to a pool that other tests use as
+/// well.
 fn running_thread(group: &Group, run: usize, input: &CheckInput) -> Option<String> {
     let is_running = input.runs[run].threads_running != 0;
     let mut names = group
         .threads
         .iter()
         .map(|thread| input.names.thread(*thread));
-    // The test's own thread has the test's name, of which the system keeps the beginning.
+    // The test's own thread has the test's name, which the system may truncate.
     let is_other = |name: &String| !input.subject.test.starts_with(name.trim_end_matches('…'));
     let other = names.find(is_other)?;
     is_running.then(|| {
@@ -175,7 +177,7 @@ fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
     }
 }
 
-/// Returns which of the run's allocating and freeing calls created these records.
+/// Returns which of the calls of the run that allocate or free created these records.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
     let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);
@@ -197,7 +199,8 @@ pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) 
     }
 }
 
-/// Whether something that happened in these runs repeats: in two runs, the last one included.
+/// Whether something that happened in these runs repeats, which means that it happened in at least
+/// two runs, the last one included.
 pub(crate) fn repeats(in_runs: &[bool]) -> bool {
     let times = in_runs.iter().filter(|it| **it).count();
     times >= 2 && in_runs.last() == Some(&true)

@@ -1,4 +1,4 @@
-//! What was left at one call site, by run.
+//! The resources that were left at one call site, by run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,7 +60,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds the record with this number, or anything else of this size.
+    /// Adds a record with this sequence number and size. The number is 0 for anything that is not a
+    /// record.
     pub(crate) fn add(&mut self, sequence: u64, bytes: u64) {
         self.each = match (self.amount.count, self.each) {
             (0, _) => Some(bytes),
@@ -71,7 +72,8 @@ impl Tally {
         self.sizes.push(bytes);
     }
 
-    /// Returns the amount of each size, the smallest first, if there are a few.
+    /// Returns the amount of each size, the smallest first, if there is more than one size but not
+    /// too many.
     pub(crate) fn few_sizes(&self) -> Vec<Amount> {
         let mut sizes: BTreeMap<u64, Amount> = BTreeMap::new();
         for bytes in &self.sizes {
@@ -81,7 +83,7 @@ impl Tally {
         sizes.into_values().filter(|_| are_few).collect()
     }
 
-    /// Returns the part that consists of these records.
+    /// Returns the tally of only these records.
     pub(crate) fn among(&self, records: &FxHashSet<u64>) -> Self {
         self.filtered(|sequence| records.contains(&sequence))
     }
@@ -126,7 +128,7 @@ pub(crate) struct Group {
     pub(crate) line: Option<(String, u32)>,
     /// The threads that allocated the leaked resources.
     pub(crate) threads: BTreeSet<ThreadNumber>,
-    /// A thread outside every scope that allocated some of it.
+    /// A thread outside every scope that allocated some of the resources.
     pub(crate) foreign_thread: Option<ThreadNumber>,
     /// The backtraces that belong to this call site.
     pub(crate) stacks: BTreeSet<StackId>,
@@ -150,7 +152,8 @@ impl Group {
         }
     }
 
-    /// Returns a tally of this size for a part of the leaks of run `run`, without naming records.
+    /// Returns a tally of this amount for a part of the leaks of run `run`, without sequence
+    /// numbers.
     pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
         Tally {
             amount,
@@ -172,7 +175,8 @@ impl Group {
             for level in &mut self.level[run..] {
                 *level = level.minus(forgotten);
             }
-            // A record that a failed free left was not freed by anyone.
+            // A record that is live only because a free failed must not be counted as an allocation
+            // that was freed.
             self.allocated[run] = self.allocated[run].saturating_sub(forgotten.count);
         }
     }

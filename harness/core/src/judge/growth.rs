@@ -1,7 +1,7 @@
 //! Detects growth in every round of a body, or from each snapshot of a program to the next.
 //!
-//! Growth is judged by call site and also by layer, place and kind, because a total can grow by a
-//! different line in each round. One-time set-up, and memory that a later round frees, is not
+//! Growth is judged by call site and also by layer, place and kind, because a different line can
+//! add to a total in each round. One-time set-up and memory that a later round frees are not
 //! growth.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,8 @@ use super::input::CheckInput;
 use super::usage::Amount;
 use crate::report::FindingKind;
 
-/// The fewest rounds that can show growth: with two, a correct program can grow twice by chance.
+/// The smallest number of rounds that can show growth. In two rounds, a correct program can grow
+/// twice by chance.
 pub(crate) const FEWEST_ROUNDS: usize = 3;
 
 /// Whether each of these levels is higher than the one before it, in number or in bytes.
@@ -51,7 +52,7 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
     (finding.count, finding.bytes) = (last.count, last.bytes);
     finding.each = finding.each.filter(is_exact);
-    // Its calls come from several rounds.
+    // The calls of the finding come from several rounds.
     (finding.when, finding.allocated, finding.freed) = (None, finding.count, 0);
     finding.rounds = group.level.clone();
     grown.charged = vec![last.bytes];

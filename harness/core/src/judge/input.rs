@@ -34,7 +34,7 @@ pub struct CheckInput {
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
-    /// Why the driver's calls could not be seen, if they could not.
+    /// Why calls to the driver could not be seen, if that was so.
     pub untraced: Option<Untraced>,
     /// For a whole program, the trend of its snapshots.
     pub trend: Option<Trend>,
@@ -68,13 +68,14 @@ pub struct Facts {
     pub reserved_tolerance: u64,
     /// Limits on the test's own allocations.
     pub budget: Limits,
-    /// How many times the body runs to detect growth; 1: the test is judged by what it leaves.
+    /// How many times the body runs to detect growth. If it is 1, the test is judged by the
+    /// resources that it leaves.
     pub rounds: u32,
     /// Whether findings must be confirmed by a second run.
     pub confirm: bool,
     /// The exact leak that the test must have.
     pub expect: Option<Expect>,
-    /// Whether the check is a whole program that was watched from outside: nothing ran before it
+    /// Whether the check is a whole program that was watched from outside. Nothing ran before it
     /// and nothing comes after it, so memory that libraries keep for the process is not a leak.
     pub whole_program: bool,
 }
@@ -82,17 +83,17 @@ pub struct Facts {
 /// One run of the body, between its baseline and its end.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RunInput {
-    /// The scope that the body had.
+    /// The scope in which the body ran.
     pub scope: ScopeId,
     /// When the run began, in the order of the ledger's events.
     pub began: u64,
-    /// When the body had ended.
+    /// When the body had ended, in the same order.
     pub ended: u64,
     /// Whether the body ended as it should.
     pub as_expected: bool,
-    /// All usage before the body.
+    /// All usage before the body ran.
     pub baseline: Usage,
-    /// All usage after the body, when everything that can be freed has been freed.
+    /// All usage after the body, once everything that can be freed has been freed.
     pub end: Usage,
     /// The records that are live at the end and were created since the check's first run began.
     pub live: Vec<LiveRecord>,
@@ -101,30 +102,30 @@ pub struct RunInput {
     pub freed_by_shutdown: Vec<Record>,
     /// Events that are neither a plain allocation nor a plain free.
     pub anomalies: Vec<Anomaly>,
-    /// Records that the run freed and that a failed free names, in runs that log frees.
+    /// Records that the run had freed and that a failed free then named, in runs that log frees.
     pub freed_before: Vec<Freed>,
-    /// Frees in which an allocator was passed an address inside something that is live, in runs that log
+    /// Frees of an address inside a live record, as an allocator reported them, in runs that log
     /// frees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freed_inside: Vec<FreedInside>,
-    /// The allocations of the run that were freed, by the stacks of both calls, in runs that log
-    /// frees and left something.
+    /// The allocations of the run that were freed, by the stacks of both calls. Set only in runs
+    /// that log frees and left something.
     pub freed_of_run: Vec<FreedAt>,
-    /// How many times the stacks of the live records allocated during the run.
+    /// For each stack of a live record, how many times it allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
     /// The ranges that probed allocators held before the body.
     pub segments_before: SegmentMap,
-    /// The ranges that probed allocators hold.
+    /// The ranges that probed allocators hold at the end.
     pub segments: SegmentMap,
     /// The allocators that have a probe.
     pub probed: Vec<String>,
     /// The handles and mappings that hold live physical memory.
     #[serde(with = "pairs")]
     pub holdings: BTreeMap<Key, Holding>,
-    /// Sums for which a check inside this one failed already.
+    /// Sums for which a check inside this one has already failed.
     pub failed_inside: Vec<FailedSum>,
     /// The other activity in the process.
     pub others: Others,
@@ -136,17 +137,17 @@ pub struct RunInput {
     pub handed_over: Amount,
     /// A context that failed before the body began.
     pub broken_before: Option<ContextError>,
-    /// A context that failed while it ran.
+    /// A context that failed while the body ran.
     pub broken_inside: Option<ContextError>,
     /// Primary contexts that the body retained more often than it released them.
     pub primaries: Vec<PrimaryKept>,
-    /// Threads of the run that had not ended.
+    /// The number of threads of the run that had not ended.
     pub threads_running: u64,
     /// Whether any source reported anything.
     pub saw_events: bool,
     /// How usage changed over time.
     pub timeline: TimelineRun,
-    /// The results of the log of all allocations, in runs that have one.
+    /// The readings taken from the log of all allocations, in runs that have a log.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub peaks: Vec<MeterReading>,
     /// The graphs that were instantiated during the run and hold more memory than they would need
@@ -163,13 +164,13 @@ impl RunInput {
         total(failed.map(figure))
     }
 
-    /// Returns how many allocating and freeing calls there were while the body ran; 0 if it is unknown.
+    /// Returns the number of calls that allocated or freed while the body ran; 0 if it is unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
 }
 
-/// A record that the run freed, and where.
+/// A record that the run freed, and where it was freed.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Freed {
     /// The record.
@@ -183,7 +184,7 @@ pub struct Freed {
 pub struct FreedInside {
     /// The sequence number of the record.
     pub record: u64,
-    /// How many bytes after its start.
+    /// The offset of the address from the record's start, in bytes.
     pub offset: u64,
     /// The stack of the call.
     pub stack: StackId,
@@ -202,11 +203,11 @@ pub struct FreedAt {
     pub freed: StackId,
     /// How many.
     pub count: u64,
-    /// For each of them the number of the event that created it, and that of the event after its free;
-    /// empty if they are many, or if not every free of the run is known.
+    /// For each of them, the number of the event that created it, and the number of the event after
+    /// its free. Empty if there are too many, or if some frees of the run are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
-    /// The sizes of these, in bytes; empty in recordings of earlier releases.
+    /// The size of each of them, in bytes; empty in recordings of earlier releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<u64>,
 }
@@ -222,7 +223,7 @@ pub struct LiveRecord {
 }
 
 impl LiveRecord {
-    /// A record of the check itself.
+    /// Creates the entry for a record that the check itself owns.
     #[must_use]
     pub const fn own(record: Record) -> Self {
         Self {
@@ -236,17 +237,17 @@ impl LiveRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ownership {
-    /// The check's own.
+    /// The check itself owns the record.
     Session,
     /// Created by a thread outside every scope while nothing but the check could run.
     Foreign(ThreadNumber),
-    /// The check's own, and it may stay: the code that created it, or a check inside this one,
-    /// allows this particular object.
+    /// The check itself owns the record, and it may stay because the code that created it, or a
+    /// check inside this one, allows this particular object.
     Allowed(AllowedBy),
     /// Created by the check, which has handed over the responsibility to free it.
     HandedOver,
-    /// Of another check, such as the one around this one: the record is used only to explain an
-    /// allocator's reserve.
+    /// Another check owns the record, for example the check around this one. The record is used
+    /// only to explain an allocator's reserve.
     Another,
 }
 
@@ -255,18 +256,19 @@ pub enum Ownership {
 pub struct Others {
     /// Whether another check ran at the same time.
     pub checks: bool,
-    /// Whether anything else could run: an unchecked test, a thread that an earlier test left.
+    /// Whether anything else could run, for example an unchecked test or a thread that an earlier
+    /// test left.
     pub anything: bool,
 }
 
 impl Others {
-    /// Whether another check or test could have changed a sum: sums have no owner.
+    /// Whether another check or test could have changed a sum, since sums have no owner.
     pub const fn may_have_moved_sums(self) -> bool {
         self.checks || self.anything
     }
 }
 
-/// A sum that rose and for which a check inside this one has failed.
+/// A sum that rose, and for which a check inside this one has already failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailedSum {
     /// The layer.
@@ -282,7 +284,8 @@ pub struct FailedSum {
 /// Why the driver's calls could not be seen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Untraced {
-    /// Whether they were intercepted at first and later missed: then later events prove nothing.
+    /// Whether the calls were intercepted at first and missed later. Then later events prove
+    /// nothing.
     pub lost: bool,
     /// The reason, and what to do.
     pub reason: Reason,
@@ -290,7 +293,7 @@ pub struct Untraced {
     pub driver_in_use: bool,
 }
 
-/// A context that answers every call with an error: an earlier kernel failed in it.
+/// A context in which every call returns an error, because an earlier kernel failed in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextError {
     /// Its device.
@@ -299,7 +302,7 @@ pub struct ContextError {
     pub error: CuResult,
 }
 
-/// `expect(count = 2, bytes = "1 MiB")`.
+/// The leak that a test expects, as in `expect(count = 2, bytes = "1 MiB")`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
     /// How many objects and allocations stay.
@@ -322,7 +325,7 @@ impl CheckInput {
         &self.runs[..1 + valid]
     }
 
-    /// Whether a run that was to confirm an earlier one did not end as expected.
+    /// Whether a run that should have confirmed an earlier one did not end as expected.
     pub fn could_not_repeat(&self) -> bool {
         self.judged_runs().len() != self.runs.len()
     }
@@ -333,7 +336,7 @@ impl CheckInput {
         self.runs.iter().find_map(of_run)
     }
 
-    /// Removes everything from the input, because the run's settings switch checks off.
+    /// Removes everything that was collected, because the run's settings switch checks off.
     pub fn switch_off(&mut self, why: Untraced) {
         for run in &mut self.runs {
             *run = RunInput {

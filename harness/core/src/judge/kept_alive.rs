@@ -1,13 +1,13 @@
 //! The objects that a leaked object keeps alive.
 //!
-//! One call of a library may create several resources: a buffer with its events, a handle with its
-//! workspace. If all of them are left, this is one mistake, reported at the most important
-//! resource.
+//! One call to a library may create several resources, for example a buffer with its events or a
+//! handle with its workspace. If all of them are left, this is one mistake, and it is reported as a
+//! leak of the most important resource.
 //!
-//! In a library that counts references, an object holds its device: a forgotten buffer also keeps
-//! its device and the instance alive, with everything that these created for themselves. All of
-//! this is one leak, at the line of the object that the program forgot. If only the device is left,
-//! it is one leak at the line that opened the device.
+//! In a library that counts references, an object keeps its device alive. So a forgotten buffer
+//! also keeps alive its device and the instance, with everything that these created for themselves.
+//! All of this is one leak, at the line of the object that the program forgot. If only the device
+//! is left, it is one leak at the line that opened the device.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -61,8 +61,9 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
-/// Marks the leaks that the same calls of a library created as another one, in a multiple of its number, and
-/// reports them with that one: memory before handles, and the largest first.
+/// Finds leaks that the same calls to a library created. The most important one is reported, and
+/// the others are marked as its consequences if their number is a multiple of its number. Memory is
+/// more important than handles, and a larger leak of memory is more important than a smaller one.
 pub(crate) fn mark_consequences(found: &mut [Found]) {
     let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, it) in found.iter().enumerate() {
@@ -72,7 +73,8 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
     let calls: Vec<_> = calls.into_values().collect();
     for mut all in calls {
-        // Memory comes before handles, and of handles the fewest.
+        // Memory comes before handles, and among handles, the kind of which there are fewest comes
+        // first.
         all.sort_by_key(|at| {
             let finding = &found[*at].finding;
             (Reverse(finding.bytes), finding.count)
@@ -94,8 +96,8 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
 }
 
-/// Returns the function of a library that created a leak, and the line of the user that called it, with its
-/// callers.
+/// Returns the function of a library that created a leak, and the line of the user that called it,
+/// with its callers.
 fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     let (inner, outer) = finding.site.frames.split_at_checked(finding.site.user?)?;
     let is_known = finding.kind == FindingKind::Leaked && line_of(finding).is_some();
@@ -113,12 +115,12 @@ fn line_of(finding: &Finding) -> Option<(String, u32)> {
     Some((frame.file.clone()?, frame.line?))
 }
 
-/// Whether it is a leak that went through a library that counts references.
+/// Whether `finding` is a leak of something created through a library that counts references.
 fn is_leak(finding: &Finding) -> bool {
     finding.kind == FindingKind::Leaked && counts_references(&finding.site.frames)
 }
 
-/// Whether it is an instance or a device that such a library has opened.
+/// Whether `finding` is an instance or a device that such a library has opened.
 fn opens(finding: &&Finding) -> bool {
     matches!(finding.resource, Some(Kind::Device | Kind::Instance)) && is_leak(finding)
 }
@@ -157,7 +159,7 @@ mod tests {
         }
     }
 
-    /// What an instance, a device and a fence leave, created at line 10 and 20.
+    /// The leaks of an instance, a device and a fence, created at lines 10 and 20.
     fn opened(through: &str) -> Vec<Found> {
         vec![
             leaked(Kind::Instance, 10, through, &[1]),
@@ -226,7 +228,7 @@ mod tests {
         assert!(found.iter().all(|it| it.finding.notes.is_empty()));
     }
 
-    /// A leak that `function` of a library created for line 10.
+    /// A leak of something that `function` of a library created for line 10.
     fn created(kind: Kind, function: &str, count: u64, bytes: u64) -> Found {
         let records: Vec<u64> = (0..count).collect();
         let mut found = leaked(kind, 10, "cudarc", &records);
@@ -261,10 +263,10 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Another function on the same line, and fewer than one for each.
+            // Created by another function on the same line, or fewer than one for each buffer.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
-            // A free that failed, and another line.
+            // A free that failed, and a leak on another line.
             Found::sum(of_sum(
                 FindingKind::FailedFree,
                 Layer::DRIVER,

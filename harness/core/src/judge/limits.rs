@@ -46,7 +46,8 @@ pub struct UsageOverBudget {
     pub sites: Vec<SiteUsage>,
     /// The event that reached the peak; 0 if the limit is about something else.
     pub peak_at: u64,
-    /// Allocations that followed one another, if the limit is about all of them.
+    /// Allocations that were live one after another, if the limit is about the sum of all
+    /// allocations.
     pub in_turn: Vec<InTurn>,
 }
 
@@ -57,8 +58,8 @@ impl Limits {
         metered.next().map(|_| self.layer)
     }
 
-    /// Returns every limit that a run exceeded, by the readings of its scope, and by the reserve
-    /// before the run and at its maximum.
+    /// Returns every limit that a run exceeded, according to the readings of its scope, and to the
+    /// reserve before the run and at its maximum.
     pub fn exceeded(
         &self,
         readings: Vec<MeterReading>,
@@ -70,7 +71,7 @@ impl Limits {
         exceeded
     }
 
-    /// Returns `limit` as exceeded, if it is set and `reached` is more.
+    /// Returns `limit` as exceeded if it is set and `reached` is above it.
     fn passed(
         &self,
         limit: Limit,

@@ -1,8 +1,8 @@
-//! Judges a check from the data that its session collected. Pure: nothing here calls a driver,
-//! reads a clock or inspects the process.
+//! Judges a check from the data that its session collected. The judgement is pure: nothing here
+//! calls a driver, reads a clock or inspects the process.
 //!
-//! [`judge`] applies the rules in order; each rule is in a separate file, whose first lines state
-//! it.
+//! [`judge`] applies the rules in order. Each rule has its own file, which begins by stating the
+//! rule.
 
 mod advice;
 mod allowed;
@@ -72,13 +72,15 @@ pub struct CheckResult {
     pub status: CheckStatus,
     /// The reason for `inconclusive` or `not-measured`.
     pub reason: Option<Reason>,
-    /// The findings: the worst first, then those of the program's own code, then the largest.
+    /// The findings, sorted: the worst kinds first, within a kind those of the program's own code
+    /// first, and of these the largest first.
     pub findings: Vec<Finding>,
     /// For each finding, the sequence numbers of its records.
     pub records: Vec<Vec<u64>>,
     /// Notes that do not fail the test, one sentence each.
     pub notes: Vec<String>,
-    /// A budget without effect, because no allocation was reported in its layer, as a sentence.
+    /// A sentence about a budget that had no effect because no allocation was reported in its
+    /// layer.
     pub unbound: Option<String>,
     /// How the leak differs from what the test expects.
     pub unmet: Option<String>,
@@ -93,7 +95,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     let failed_frees = failed_free::findings(input, &mut diff);
     let lost = input.was_partly_intercepted() && !input.facts.whole_program;
     if lost {
-        // Its free may have been missed.
+        // The frees of these resources may have been missed.
         let unjudged = diff
             .groups
             .extract_if(.., |group| group.key.class.layer == Layer::DRIVER);
@@ -113,7 +115,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         false => confirm::findings(&diff.groups, input),
     };
     siblings::add(&mut found, input);
-    // A free that failed is more telling than who allocated.
+    // A failed free explains more than the lines that allocated.
     for found in found.iter_mut().filter(|_| !failed_frees.is_empty()) {
         found
             .finding
@@ -126,7 +128,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         trend.mark(&mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
-    // First, because memory that a library keeps for itself does not cause other leaks.
+    // This comes first, because memory that a library keeps for itself does not cause other leaks.
     recycled::allow(&mut found);
     kept_alive::fold(&mut found);
     found.extend(sums::findings(input, &diff));
@@ -145,8 +147,8 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         input,
         found.iter_mut().chain(&mut others),
     ));
-    // After the suppressions, because allowed leaks do not use up the tolerance. The other findings
-    // are not about bytes that stay allocated.
+    // This comes after the suppressions, because allowed leaks do not use up the tolerance. The
+    // other findings are not about bytes that stay allocated, so they are added afterwards.
     notes.extend(tolerance::tolerate(input.facts.tolerance, &mut found));
     found.extend(others);
     let unmet = input
@@ -195,7 +197,7 @@ pub fn held(input: &CheckInput) -> Vec<Finding> {
 pub fn needs_another_run(input: &CheckInput) -> bool {
     let facts = &input.facts;
     let runs = input.runs.len();
-    // In a broken context the body could only fail.
+    // In a broken context, the body could only fail again.
     let is_valid =
         !input.could_not_repeat() && input.first().as_expected && input.broken_context().is_none();
     if !is_valid {
@@ -243,7 +245,7 @@ fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
     risen.map(|usage| &usage.name).collect()
 }
 
-/// Returns facts about the runs that fail nothing.
+/// Returns notes about the runs, none of which fails the test.
 fn notes(input: &CheckInput) -> Vec<String> {
     let first = input.first();
     let mut notes = Vec::new();

@@ -1,4 +1,4 @@
-//! The names that the judgement and its report use: call sites, devices, threads, errors.
+//! The names that the judgement and its report use, of call sites, devices, threads and errors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,9 +13,9 @@ use crate::report::{Frame, Site};
 /// The description of a device in reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
-    /// `NVIDIA H200`
+    /// For example `NVIDIA H200`.
     pub name: String,
-    /// Its number in the form of nvidia-smi, `GPU-5f2c…`; none where the driver does not report it.
+    /// Its UUID as nvidia-smi prints it, `GPU-5f2c…`; none if the driver does not report it.
     pub uuid: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl NameTable {
         site_of(self.frames(stack).to_vec(), kind)
     }
 
-    /// Whether one of CUDA's own libraries made the call, not the program.
+    /// Whether one of CUDA's own libraries, rather than the program, made the call.
     pub fn is_cudas_own(&self, stack: StackId) -> bool {
         is_cudas_own(self.frames(stack))
     }

@@ -1,5 +1,5 @@
 //! The order in which the run that confirmed a leak created and freed the resources of the leak's
-//! line: the mistake is often between two frees, or before the first one. A line is described only
+//! line. The mistake is often between two frees, or before the first one. A line is described only
 //! if everything that happened on it is known.
 
 use std::collections::BTreeMap;
@@ -11,9 +11,9 @@ use crate::ledger::{Anomaly, StackId};
 use crate::report::{Confirmation, Finding, Site, name, without_modules};
 use crate::units::{listed, size};
 
-/// How many creating and freeing calls are listed.
+/// The largest number of calls that are listed.
 pub const MOST_IN_ORDER: usize = 12;
-/// The most resources left by a run among which those of a line are searched for.
+/// If a run left this many resources or more, those of a line are not searched for among them.
 const MOST_LEFT: usize = 1000;
 
 /// A resource that was created on the line.
@@ -29,8 +29,8 @@ struct Created {
     bytes: Option<u64>,
 }
 
-/// Returns the order of allocations and frees in `run` on a finding's line, on which these were freed, and when the
-/// first that is left was created.
+/// Returns the order in which `run` allocated the resources of a finding's line and freed some of
+/// them, given as `freed`. Also returns which event created the first resource that is left.
 pub(super) fn of_line(
     finding: &Finding,
     freed: &[&FreedSite<'_>],
@@ -85,7 +85,7 @@ pub(super) fn of_line(
         }));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
-    // If something is missing here, the ledger's count is higher.
+    // If something is missing here, the ledger counted more allocations.
     let is_all = |(stack, count): (&StackId, &u64)| {
         run.allocations
             .get(stack)
@@ -95,7 +95,7 @@ pub(super) fn of_line(
         return None;
     }
     all.sort_unstable();
-    // They are distinguished by the innermost function in which they differ.
+    // The resources are distinguished by the innermost function in which their callers differ.
     let depths = 0..all.iter().map(|it| it.callers.len()).max()?;
     let differs = |it: &Created, at: usize| it.callers.get(at) != all[0].callers.get(at);
     let mut differing = depths.filter(|at| all.iter().any(|it| differs(it, *at)));
@@ -114,7 +114,7 @@ pub(super) fn of_line(
         });
         steps.push(((it.at, 1), created_verb, of_size + &function, number));
         match it.until {
-            // Before the event with that number.
+            // The free came before the event with the number `until`.
             Some(until) => steps.push(((until, 0), freed_verb, String::new(), number)),
             None => left.push(number),
         }

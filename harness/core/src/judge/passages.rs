@@ -1,23 +1,24 @@
-//! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line that
-//! allocated, but where the allocation and the free of its siblings meet, or beside that free.
+//! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
+//! that allocated, but in the function that leads both to the allocation and to the free of its
+//! siblings, or near that free.
 
 use super::siblings::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 
-/// How many lines before a passage are shown with it.
+/// How many lines before a passage are shown.
 pub const LINES_BEFORE: u32 = 1;
-/// How many lines after it: a mistake is mostly there.
+/// How many lines after a passage are shown. Most mistakes are there.
 pub const LINES_AFTER: u32 = 3;
-/// The most lines between an allocation and a free that are one passage.
+/// The largest distance in lines at which an allocation and a free are shown as one passage.
 const FARTHEST: u32 = 10;
-/// How many lines after a call of the allocating function are shown if nothing is known of frees.
+/// How many lines after the call to the allocating function are shown if no frees are known.
 const AFTER_THE_CALL: u32 = 2;
-/// How many callers are shown of what was allocated elsewhere.
+/// How many callers are shown for something that was allocated elsewhere.
 const MOST_CALLERS: usize = 2;
 
-/// Returns the passages for a leak, of which these siblings or companions were freed; `since`: the event that
-/// created the first that is left.
+/// Returns the passages for a leak whose siblings or companions in `freed` were freed. `since` is
+/// the event that created the first resource that is left.
 pub(super) fn of_leak(
     finding: &Finding,
     freed: &[&FreedSite<'_>],
@@ -41,14 +42,15 @@ pub(super) fn of_leak(
     };
     let end = nearest.at.outside_wrapper();
     let ends: Vec<_> = end.users_frames().collect();
-    // The test itself does little but call what is tested.
+    // The body of the test explains little, because it mostly calls the code under test.
     let is_telling = |frame: &Frame| first.is_of_test(test) || !frame.is_of_test(test);
     let common = own.iter().enumerate().filter_map(|(at, it)| {
         let end = ends.iter().position(|end| is_same_function(it, end))?;
         Some((at, end))
     });
     let mut common = common.peekable();
-    // What the function where the ways part has called may decide whether something is freed.
+    // Below the function that leads to both the allocation and the free, the function called on the
+    // way to the free may decide whether anything is freed.
     let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
     let way = way.filter(|it| *it > 0).map(|it| ends[it]);
     let meeting = common.find(|(at, _)| is_telling(own[*at]));
@@ -72,7 +74,8 @@ pub(super) fn of_leak(
     let way = way.and_then(|it| passage(LedToFree, it, 0));
     let freed_in = freed_in.and_then(|it| passage(Freed, it, 0));
     passages.extend(way.into_iter().chain(freed_in));
-    // What another function allocated after the leak may have replaced it.
+    // Something that another function allocated after the leak may have replaced the leaked
+    // resource.
     let is_later = |it: &FreedSite<'_>| {
         let mut created = it.freed.events.iter();
         since.is_some_and(|since| created.any(|(created, _)| *created > since))
@@ -91,7 +94,8 @@ pub(super) fn of_leak(
     passages
 }
 
-/// The lines of one function from the call that led to an allocation to the one that led to a free.
+/// Returns the lines of one function from the call that led to an allocation to the call that led
+/// to a free.
 fn between(begin: &Frame, end: &Frame, what: PassageKind) -> Option<Passage> {
     let (first, last) = (begin.line?, end.line?);
     match last.checked_sub(first) {
@@ -101,7 +105,7 @@ fn between(begin: &Frame, end: &Frame, what: PassageKind) -> Option<Passage> {
     }
 }
 
-/// The line of this frame and the `more` lines after it.
+/// Returns the line of this frame and the `more` lines after it.
 pub fn passage(what: PassageKind, frame: &Frame, more: u32) -> Option<Passage> {
     frame.file.as_ref()?;
     Some(Passage {
@@ -111,7 +115,7 @@ pub fn passage(what: PassageKind, frame: &Frame, more: u32) -> Option<Passage> {
     })
 }
 
-/// Whether two frames are of one function, or of closures in it.
+/// Whether two frames belong to the same function, or to closures in it.
 fn is_same_function(one: &Frame, other: &Frame) -> bool {
     let function = |frame: &Frame| {
         let name = frame.function.as_deref()?;

@@ -12,17 +12,18 @@ use crate::units::quantity;
 
 /// How many source lines of a peak are listed.
 const MAX_LINES: usize = 100;
-/// How many groups of allocations that followed one another are listed.
+/// How many groups of allocations that could have shared a buffer are listed.
 const MAX_REUSABLE: usize = 16;
 
-/// Returns the peak of each layer at each place where the check allocated, each of the run that had
-/// the highest; empty if no run has a log.
+/// Returns the peak of each layer at each place where the check allocated, taken from the run in
+/// which it was highest. Returns nothing if no run has a log.
 #[must_use]
 pub fn peaks(input: &CheckInput) -> Vec<Peak> {
     let mut highest: BTreeMap<_, (usize, &MeterReading)> = BTreeMap::new();
     for (number, run) in input.judged_runs().iter().enumerate() {
         for reading in run.peaks.iter().filter(|reading| reading.made != 0) {
-            // By the layer's name, because its number depends on the order of first use.
+            // The key contains the layer's name, because the layer's number depends on the order of
+            // first use.
             match highest.entry((reading.place, reading.layer.to_string())) {
                 Entry::Vacant(entry) => {
                     entry.insert((number, reading));
@@ -52,8 +53,8 @@ pub fn peaks(input: &CheckInput) -> Vec<Peak> {
     highest.into_iter().map(peak).collect()
 }
 
-/// Returns the graphs of the check that hold more memory at once than they would need if their nodes ran in
-/// order.
+/// Returns the graphs of the check that hold more memory at once than they would need if their
+/// nodes ran in order.
 #[must_use]
 pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
     let Some(run) = input.runs.iter().find(|run| !run.graphs.is_empty()) else {
@@ -74,7 +75,7 @@ pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
     run.graphs.iter().map(memory).collect()
 }
 
-/// Returns the number of an event as a call of the run, from 1; 0 if it was before the run.
+/// Returns which call of the run an event is, counted from 1; 0 if the event was before the run.
 pub(super) fn call(run: &RunInput, event: u64) -> u64 {
     // A whole program has no earlier events.
     (event + 1).saturating_sub(run.began.max(1))
@@ -118,7 +119,7 @@ pub(super) fn shares(
 
 fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
     let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
-    // The number of all allocations of a call site says nothing about one moment.
+    // The total number of allocations of a call site says nothing about one moment.
     let is_earlier = last == 0;
     Share {
         count: site.count,
@@ -147,7 +148,7 @@ fn add(sum: &mut Share, share: &Share) {
     };
 }
 
-/// Returns these allocations by source line and size.
+/// Returns these allocations, grouped by source line and size.
 pub(super) fn reusable(in_turn: &[InTurn], names: &NameTable) -> Vec<Reusable> {
     let mut lines: BTreeMap<(String, u64), Reusable> = BTreeMap::new();
     for it in in_turn {

@@ -1,6 +1,6 @@
 //! Objects that a library keeps for its next use.
 //!
-//! Their number depends on the work that the device had not finished when the next use began, or on
+//! Their number depends on how much work the device had not finished when the next use began, or on
 //! how many threads worked at once, so it differs from run to run. A single remaining object proves
 //! nothing, but growth in each round does.
 
@@ -11,14 +11,15 @@ use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 /// A kind of object that a library keeps.
 struct Recycler {
     library: &'static str,
-    /// How their creation is recognised: all of these words are in the function and the file of one frame.
+    /// How their creation is recognised: one frame has all of these words in its function or its
+    /// file.
     words: &'static [&'static str],
     kinds: &'static [Kind],
 }
 
 const RECYCLERS: &[Recycler] = &[
-    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor pools, and the render
-    // passes and framebuffers of a device.
+    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor
+    // pools, and the render passes and framebuffers of a device.
     Recycler {
         library: "wgpu",
         words: &["wgpu_hal"],
@@ -32,7 +33,7 @@ const RECYCLERS: &[Recycler] = &[
             Kind::Framebuffer,
         ],
     },
-    // Pools for each thread that works, which the next threads use.
+    // Pools for each working thread, which later threads use again.
     Recycler {
         library: "vulkano",
         words: &["vulkano", "command_buffer", "allocator"],
@@ -55,7 +56,7 @@ impl Recycler {
     fn created(&self, kind: Kind, frames: &[Frame]) -> bool {
         let has_all = |frame: &Frame| {
             let function = frame.function.as_deref().unwrap_or_default();
-            // A crate's directory has hyphens where its path has underscores.
+            // A crate's directory may have hyphens where its path has underscores.
             let file = frame.file.as_deref().unwrap_or_default().replace('-', "_");
             let has = |word: &&str| function.contains(word) || file.contains(word);
             frame.owner == Owner::Dependency && self.words.iter().all(has)

@@ -1,9 +1,10 @@
 //! Allocators whose reserved memory is larger than at the baseline.
 //!
-//! Reserved memory is reported as `retained` only as far as nothing live explains it. A block,
-//! whoever owns it, explains the new segment that contains it; where segments are unknown, as in
-//! CUDA's pools, it explains at most one growth chunk of its pool. A run in which others could have
-//! moved a reserve is not judged: it neither shows one nor confirms one of another run.
+//! Reserved memory is reported as `retained` only to the extent that nothing live explains it. A
+//! block explains the new segment that contains it, no matter who owns the block. Where segments
+//! are unknown, as in CUDA's pools, a block explains at most one growth chunk of its pool. A run in
+//! which others could have moved a reserve is not judged: it neither shows a rise nor confirms the
+//! rise of another run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,11 +16,11 @@ use crate::ledger::{Kind, Layer, Place, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// How much a driver's pool takes from the device at once: 32 MiB, or the requested size in whole
-/// chunks if that is more (measured on an H200, CUDA 13.0).
+/// How much a pool of the driver takes from the device at once: 32 MiB, or the requested size
+/// rounded up to whole chunks if that is more (measured on an H200, CUDA 13.0).
 const GROWTH_CHUNK: u64 = 32 << 20;
 
-/// Returns the reserves that nothing live explains.
+/// Returns the findings about reserves that nothing live explains.
 pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
     if lacks_confirmation(input) {
         return Vec::new();
@@ -138,7 +139,8 @@ pub fn is_more_reserved(run: &RunInput) -> bool {
         .any(|usage| more_reserved(usage, run) != 0)
 }
 
-/// Notes on the first finding that pins a reserve how much it prevents from being returned.
+/// Adds a note to the first finding that pins a reserve, which says how much memory it keeps from
+/// being returned.
 pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
@@ -185,8 +187,8 @@ fn explained(
     });
     if !run.segments.has_any_of(layer, usage.place) {
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
-        // Blocks that are not reported individually: their sum explains at most one chunk beyond
-        // itself.
+        // Some blocks are not reported individually. Their sum explains at most one chunk more than
+        // the sum itself.
         let was = before.map_or(0, |before| before.allocated);
         let sum = match (&usage.name, usage.reported) {
             (LayerName::Probe(_), None) => usage.allocated.saturating_sub(was),
@@ -236,8 +238,8 @@ fn may_lie_in(name: &LayerName, kind: Kind) -> bool {
     }
 }
 
-/// Whether this is a pool that could not be emptied: a broken context cannot be synchronised, so
-/// stream-ordered frees never complete.
+/// Whether this is a pool that could not be emptied, because its context is broken. Such a context
+/// cannot be synchronised, so stream-ordered frees never complete.
 fn is_kept_by_broken(usage: &LayerUsage, run: &RunInput) -> bool {
     let broken = run.broken_inside.or(run.broken_before);
     usage.name.layer() == Layer::DRIVER && broken.is_some_and(|broken| broken.place == usage.place)
@@ -267,8 +269,8 @@ mod tests {
 
     const SEGMENT: u64 = 1 << 20;
 
-    /// A run in which an allocator takes two segments, one of them for a block, beside what the runs
-    /// before did.
+    /// A run in which an allocator takes two segments, one of them for a block, in addition to
+    /// those of the earlier runs.
     fn run(layer: Layer, at: u64) -> RunInput {
         let place = Place::cuda(0);
         let address = |segment: u64| 0x1000_0000 + segment * SEGMENT;

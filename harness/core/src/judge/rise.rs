@@ -1,8 +1,8 @@
 //! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
 //!
-//! Neither the line nor the individual block is known, only by how much the figure rose in each
-//! run. It is judged like leaks with a call site: a rise that repeats is not one-time set-up, and
-//! with rounds only a rise in every round is a finding.
+//! Neither the line nor the individual block is known, only how much the figure rose in each run. A
+//! rise is judged like a leak with a call site: a rise that repeats is not one-time set-up, and
+//! with rounds, only a rise in every round is a finding.
 
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
@@ -12,7 +12,7 @@ use crate::ledger::Place;
 use crate::report::FindingKind;
 use crate::units::total;
 
-/// By how much one figure rose in each run.
+/// How much one figure rose in each run.
 #[derive(Debug)]
 pub(crate) struct Rise {
     /// The name of the figure's layer.
@@ -54,8 +54,8 @@ impl Rise {
         matches!(self.bytes[..], [0, second] if second != 0)
     }
 
-    /// Returns the finding: of kind `repeated` if the rise repeats, or `None` if there was no rise,
-    /// or not in every round.
+    /// Returns the finding, whose kind is `repeated` if the rise repeats. Returns `None` if there
+    /// was no rise, or with rounds, if the figure did not rise in every round.
     pub(crate) fn finding(&self, repeated: FindingKind, input: &CheckInput) -> Option<Found> {
         let in_runs: Vec<bool> = self.bytes.iter().map(|bytes| *bytes != 0).collect();
         let first = self.bytes.iter().copied().find(|bytes| *bytes != 0)?;

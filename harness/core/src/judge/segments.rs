@@ -11,21 +11,22 @@ use crate::ledger::{Holding, Kind, Layer, Place, Record};
 /// A range of the layer below that an allocator holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The first address, as the layer below knows it.
+    /// The first address, in the address space of the layer below.
     pub address: u64,
     /// The size in bytes.
     pub bytes: u64,
 }
 
-/// The ranges of the layer below that probed allocators hold.
+/// The ranges that probed allocators hold of the layer below them.
 ///
-/// A record inside one of these ranges is never a finding: the blocks in it are judged in the
-/// allocator's own layer, and the segment itself as that allocator's reserve.
+/// A record inside one of these ranges is never a finding. The blocks in it are judged in the
+/// allocator's own layer, and the segment itself is judged as that allocator's reserve.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<Claim>", from = "Vec<Claim>")]
 pub struct SegmentMap {
-    /// For each layer that holds segments: the first address and the end of each range at a place. An
-    /// allocator may get its segments from another one, so those of two layers may overlap.
+    /// For each layer that holds segments at a place, the first address and the end of each range.
+    /// An allocator may get its segments from another one, so the segments of two layers may
+    /// overlap.
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }
 
@@ -81,8 +82,8 @@ impl SegmentMap {
         ranges.insert(claim.address, claim.end);
     }
 
-    /// Returns the segment of `layer` at `place` that contains an address, as first address and
-    /// end.
+    /// Returns the segment of `layer` at `place` that contains an address, as its first address and
+    /// its end.
     pub fn segment_of(&self, layer: Layer, place: Place, address: u64) -> Option<(u64, u64)> {
         let range = around(self.ranges.get(&(layer, place))?, address)?;
         Some((range.start, range.end))
@@ -93,17 +94,17 @@ impl SegmentMap {
         self.ranges.contains_key(&(layer, place))
     }
 
-    /// Returns the allocator whose segment is or contains `record`; if there are several, the one
-    /// with the smallest segment. Physical memory is located where `holdings` say that it is
-    /// mapped.
+    /// Returns the allocator whose segment is or contains `record`. If there are several, returns
+    /// the one with the smallest segment. Physical memory is located at the addresses at which it
+    /// is mapped according to `holdings`.
     ///
     /// A record in a segment of its own layer is claimed only by an allocator that holds a part of
-    /// that segment: an allocator below does not claim the segments of those above it. If two hold
-    /// exactly the same range, it is unknown which is above, so neither claims it: reporting a leak
-    /// in both layers is better than in none.
+    /// that segment. So an allocator does not claim the segments of the allocators above it. If two
+    /// allocators hold exactly the same range, it is unknown which one is above the other, so
+    /// neither claims it: reporting a leak in both layers is better than in none.
     pub fn owner(&self, record: &Record, holdings: &BTreeMap<Key, Holding>) -> Option<Layer> {
         let made = &record.made;
-        // An address range is the only handle that is an address.
+        // An address range is the only kind of handle that is an address.
         if made.kind.is_handle() && made.kind != Kind::AddressRange {
             return None;
         }
@@ -237,12 +238,12 @@ mod tests {
                     };
                     claims.owner(&record(kind, layer, place, address), &BTreeMap::default())
                 };
-                // What the inner one holds is a block of the outer one, not a leak.
+                // A segment of the inner allocator is a block of the outer one, not a leak.
                 assert_eq!(owner(outer, inner_begins), Some(inner));
                 assert_eq!(owner(outer, 6500), None, "a block of another's");
                 assert_eq!(owner(inner, inner_begins), None, "of its own");
                 assert_eq!(owner(Layer::DRIVER, inner_begins), Some(inner));
-                // Mapped into the outer one's segment, after the inner one's.
+                // This address is in the outer allocator's segment, after the inner one's segment.
                 assert_eq!(owner(Layer::DRIVER, 6500), Some(outer));
                 assert!(claims.has_any_of(outer, place) && claims.has_any_of(inner, place));
             }

@@ -1,9 +1,11 @@
-//! Says for a leak where others of the same line were freed, and through which callers they were
-//! allocated: the difference is often the mistake, such as a branch that returns early. If none was
-//! freed, it says where something else was freed that the same function created, for example in a
-//! `Drop` that forgets one of two.
+//! Adds to a leak where its siblings were freed, which are other resources created on the same
+//! line, and through which callers they were allocated. The difference is often the mistake, such
+//! as a branch that returns early. If no sibling was freed, adds where its companions were freed,
+//! which are other resources that the same function created, for example in a `Drop` that forgets
+//! one of two fields.
 //!
-//! Only runs that confirm a leak know this, because stacks of frees are captured only in them.
+//! This is known only for runs that confirm a leak, because the stacks of frees are captured only
+//! in them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -16,7 +18,7 @@ use super::{order, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
-/// The most call sites of frees that a finding names.
+/// The largest number of call sites of frees that a finding names.
 const MOST_PLACES: usize = 3;
 /// How many companions a finding names.
 const MOST_COMPANIONS: usize = 2;
@@ -29,7 +31,7 @@ pub(super) struct FreedSite<'a> {
 }
 
 impl FreedSite<'_> {
-    /// Whether it is of the kind and the allocator of this finding.
+    /// Whether it has the same kind and allocator as this finding.
     fn is_like(&self, finding: &Finding) -> bool {
         (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
     }
@@ -85,7 +87,8 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
     }
 }
 
-/// Returns where the others of a finding's line were freed. Counts them for the finding if they have its callers.
+/// Returns where the siblings of a finding were freed. Adds siblings with the same callers to the
+/// finding's counts.
 fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<Sibling> {
     let of_finding = finding.site.callers(test);
     let mut places: BTreeMap<_, u64> = BTreeMap::new();
@@ -100,7 +103,7 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
         let at = shown_up_to(&finding.site, &it.at);
         *places.entry((at.shown(test), from)).or_default() += it.freed.count;
     }
-    // The same callers may have reached the line in two ways inside a library.
+    // A library may have reached the line in two ways from the same callers.
     finding.freed = finding.freed.max(freed_here);
     finding.allocated = finding
         .allocated
@@ -111,13 +114,13 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
         allocated_from,
     };
     let mut siblings: Vec<_> = places.into_iter().map(sibling).collect();
-    // Those of the finding's own callers come first, the largest first.
+    // Siblings with the finding's own callers come first, and the most frequent of them first.
     siblings.sort_by_key(|sibling| (sibling.allocated_from.is_some(), Reverse(sibling.count)));
     siblings.truncate(MOST_PLACES);
     siblings
 }
 
-/// Returns these callers up to where those of a finding are the same.
+/// Returns these callers without the outermost ones that they share with a finding.
 fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
     let mut callers: Vec<&str> = callers.split(" ← ").collect();
     let mut others = of_finding.unwrap_or_default().rsplit(" ← ");
@@ -127,9 +130,10 @@ fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
     callers.join(" ← ")
 }
 
-/// Returns the resources that the innermost possible function created on a line other than the
-/// finding's, or of another kind on the same line, through the same callers, and how many of them
-/// were freed, the most first. A test creates all that it uses, so it does not count.
+/// Returns the companions of a finding, and how many of them were freed, the most frequent first.
+/// Companions are resources that the same function created through the same callers on a line other
+/// than the finding's, or of another kind on the same line. The innermost function that has any is
+/// chosen. The test's own function does not count, because a test creates everything that it uses.
 fn companions<'a>(
     finding: &Finding,
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&'a FreedSite<'a>>>,
@@ -183,8 +187,8 @@ fn companions<'a>(
     Default::default()
 }
 
-/// Returns where something was freed, with its callers up to the first function that the finding's
-/// own line has as well: the rest would only repeat the path to that function.
+/// Returns where something was freed, with its callers up to the first function that is also a
+/// caller of the finding's line, because the rest would only repeat the path to that function.
 pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
     let known: FxHashSet<_> = finding.users_frames().filter_map(function).collect();
     let mut shown = freed.outside_wrapper();

@@ -1,6 +1,6 @@
 //! The status of a check as a whole: the kind of its worst finding, or why there is none. A failing
-//! finding decides, even if something could not be measured. If nothing fails, a check that could
-//! not measure is not clean.
+//! finding decides the status, even if something could not be measured. If nothing fails but
+//! something could not be measured, the check is not clean.
 
 use super::diff::Diff;
 use super::input::{CheckInput, ContextError};
@@ -11,8 +11,8 @@ use crate::report::Code;
 use crate::report::{CheckStatus, Confirmation, Finding, FindingKind, Reason};
 use crate::units::listed;
 
-/// Returns the status, and the reason if the check has no result. Reasons that do not decide become
-/// notes.
+/// Returns the status and, if the check has no result, the reason. Reasons that do not decide the
+/// status become notes.
 pub(crate) fn status(
     input: &CheckInput,
     diff: &Diff,
@@ -87,7 +87,7 @@ fn reasons(input: &CheckInput, diff: &Diff, findings: &[Finding]) -> Vec<(CheckS
     reasons
 }
 
-/// Notes on a failing finding that no further run could confirm it. A failed free needs no
+/// Marks a failing finding as one that no further run could confirm. A failed free needs no
 /// confirmation, and a finding confirmed by the second run stays confirmed if the third run failed.
 pub(crate) fn cannot_be_confirmed(finding: &mut Finding) {
     let needs_it = finding.kind.is_failure() && finding.kind != FindingKind::FailedFree;
@@ -112,8 +112,8 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
     )
 }
 
-/// Returns the reason why a check cannot judge such allocators. It is the same for every check, so
-/// that a run reports it once.
+/// Returns the reason why a check cannot judge allocators without a probe. It is the same for every
+/// check, so that a run reports it once.
 fn missing_probes(missing: &[&'static Allocator]) -> Reason {
     let named = missing
         .iter()
@@ -140,8 +140,8 @@ fn missing_probes(missing: &[&'static Allocator]) -> Reason {
     )
 }
 
-/// Returns the reason if an allocator reported an address again that was still live, and a free of it
-/// followed.
+/// Returns the reason if an allocator reported an allocation at an address that was still live, and
+/// that address was then freed.
 fn ambiguous_free(input: &CheckInput) -> Option<Reason> {
     let mut anomalies = input.judged_runs().iter().flat_map(|run| &run.anomalies);
     let overwritten = anomalies.find_map(|anomaly| match anomaly {

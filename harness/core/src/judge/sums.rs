@@ -1,9 +1,9 @@
-//! Sums of allocators whose blocks are not reported, or not all of them.
+//! Sums of allocators that report none or only some of their blocks.
 //!
-//! A probe that reads how much its allocator has handed out knows neither owner nor line. A rise
-//! beyond the reported blocks is a leak if nothing else could run during the check. Otherwise,
-//! something else may have caused the rise: the check is inconclusive, never clean, and no other
-//! test fails because of it.
+//! A probe that reads how much memory its allocator has handed out knows neither the owner nor the
+//! line. A rise beyond the reported blocks is a leak if nothing else could run during the check.
+//! Otherwise, something else may have caused the rise: the check is inconclusive, never clean, and
+//! no other test fails because of it.
 
 use super::diff::Diff;
 use super::finding::Found;
@@ -14,10 +14,10 @@ use crate::ledger::Kind;
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// The most that an allocator may add to a block by rounding its size up.
+/// The largest number of bytes that an allocator may add to a block by rounding up its size.
 const ROUNDING: u64 = 512;
 
-/// Returns the sums that rose in runs in which nothing else could have moved them.
+/// Returns the findings about sums that rose in runs in which nothing else could have moved them.
 pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
@@ -101,12 +101,13 @@ fn rises(input: &CheckInput, diff: &Diff) -> Vec<Rise> {
     rises
 }
 
-/// Returns by how much a sum rose in run `at`, beyond the reported blocks and beyond the leaks for
-/// which a nested check has already failed.
+/// Returns how much a sum rose in run `at`, apart from the reported blocks and the leaks for which
+/// a nested check has already failed.
 fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
     let layer = usage.name.layer();
     let before = run.baseline.layer(&usage.name, usage.place);
-    // Compared at both ends, so that freeing a reported block does not hide an unreported one.
+    // Unreported memory is compared before and after, so that freeing a reported block does not
+    // hide an unreported one.
     let was = before.map_or(0, LayerUsage::unreported);
     let more = usage.unreported().saturating_sub(was);
     let failed = run.failed_for(usage, |sum| sum.allocated);
@@ -121,8 +122,8 @@ fn risen(usage: &LayerUsage, run: &RunInput, at: usize, diff: &Diff) -> u64 {
         let left = group.left[at].amount;
         left.bytes.max(left.count.saturating_mul(ROUNDING))
     });
-    // Blocks that other threads have not reported yet are not a rise; both readings may be off by
-    // that much.
+    // Blocks that other threads have not reported yet are not a rise. Either reading may be wrong
+    // by their size.
     let in_motion = match run.others.may_have_moved_sums() {
         true => before.map_or(0, |it| it.in_motion).max(usage.in_motion),
         false => 0,

@@ -1,4 +1,5 @@
-//! Whole checks: what their runs allocate and leave, and what the judgement finds.
+//! Tests of whole checks: each describes what the runs allocate and leave, and compares the result
+//! of the judgement.
 
 mod body;
 mod budgets;

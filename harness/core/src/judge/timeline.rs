@@ -9,7 +9,7 @@ use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Kind, Lifetime, MeterReading, Place, Sample, StackId};
 use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
-/// How many of the first and of the last rounds are kept, and how many points of each.
+/// How many of the first and of the last rounds are kept, and how many points of each round.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
@@ -18,7 +18,7 @@ const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
 /// Returns the timeline of one run. `reserved` is the reserve when the body had ended, if it was
-/// read, and `over` the reserve at the end of the run.
+/// read, and `over` is the reserve at the end of the run.
 #[must_use]
 pub fn of_run(
     run: &RunInput,
@@ -65,7 +65,7 @@ pub fn of_run(
     }
 }
 
-/// As in the tables.
+/// Returns the peak of a curve, as the tables of the report show it.
 fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
     let place = curve.of.place;
     let counted = match curve.of.layer {
@@ -130,8 +130,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
     names.into_iter().map(course).collect()
 }
 
-/// Returns the timeline of a check with rounds or confirming runs; `None` if nothing happened. If there
-/// are many rounds, only some are kept.
+/// Returns the timeline of a check with rounds or confirming runs; `None` if nothing happened. If
+/// there are many rounds, only some are kept.
 #[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
@@ -146,7 +146,7 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
         ..=MAX_RUNS => usize::MAX,
         _ => ALLOCATIONS_OF_A_ROUND,
     };
-    // The rounds that are left out come after the first ones.
+    // The rounds that are left out follow the first ones.
     let number = |at: usize| match at {
         ..FIRST_ROUNDS => at,
         _ => at + timeline.left_out as usize,

@@ -1,4 +1,4 @@
-//! Bytes that may stay, subtracted once from the confirmed leaks.
+//! The tolerance: bytes that may stay, subtracted once from the confirmed leaks.
 //!
 //! A tolerance applies per device and layer, and to each run separately. One-time set-up is covered
 //! separately as well. Handles have no bytes, so no tolerance covers them.
@@ -29,7 +29,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
             ),
         });
     }
-    // One-time set-up fails nothing, so no note is needed if it exceeds the tolerance.
+    // One-time set-up fails no test, so no note is needed if it exceeds the tolerance.
     let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
     for bytes in once.into_values().filter(|bytes| *bytes <= tolerance) {
         let stayed = exact_size(bytes);

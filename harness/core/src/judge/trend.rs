@@ -22,7 +22,7 @@ pub struct Trend {
     lines: Vec<Line>,
 }
 
-/// One thing that is followed.
+/// A followed subject and its recent levels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Line {
     what: Followed,
@@ -65,7 +65,7 @@ impl Followed {
         })
     }
 
-    /// Whether `finding` is part of it.
+    /// Whether `finding` is part of this subject.
     fn includes(&self, finding: &Finding) -> bool {
         match self {
             Self::Site { .. } => Self::site(finding) == *self,
@@ -117,7 +117,7 @@ impl Trend {
         }));
     }
 
-    /// Marks growth over each of the last snapshots: call sites that grew, and allocators that grew
+    /// Marks the call sites that grew in each of the last snapshots, and the allocators that grew
     /// as a whole although none of their call sites did. The latter are one finding, at the call
     /// site with the largest share.
     pub(crate) fn mark(&self, found: &mut Vec<Found>) {

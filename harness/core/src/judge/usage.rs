@@ -23,8 +23,8 @@ pub struct Usage {
 /// Sizes that a context has reserved on its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextLimits {
-    /// `CU_LIMIT_STACK_SIZE`: local memory of one thread. The driver raises it by itself when a
-    /// kernel needs more, and never lowers it.
+    /// `CU_LIMIT_STACK_SIZE`: the local memory of one thread. The driver raises it on its own when
+    /// a kernel needs more, and never lowers it.
     pub stack: u64,
     /// `CU_LIMIT_PRINTF_FIFO_SIZE`: the buffer of `printf`.
     pub printf: u64,
@@ -32,7 +32,7 @@ pub struct ContextLimits {
     pub heap: u64,
 }
 
-/// A whole device: the memory in use by all processes together.
+/// The usage of a whole device: the memory in use by all processes together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceUsage {
     /// The device.
@@ -41,13 +41,13 @@ pub struct DeviceUsage {
     pub context: ContextUid,
     /// Bytes in use.
     pub used: u64,
-    /// The memory that this context has reserved.
+    /// The sizes that this context has reserved.
     pub limits: ContextLimits,
     /// Bytes in the driver's layer that need not lie in this device's own memory.
     pub elsewhere: u64,
-    /// How many live contexts it has.
+    /// How many live contexts the device has.
     pub contexts: u64,
-    /// How many modules and libraries are loaded, on whatever device.
+    /// How many modules and libraries are loaded on all devices together.
     pub code: u64,
 }
 
@@ -57,14 +57,14 @@ pub struct DeviceUsage {
 pub enum LayerName {
     /// The ledger's figures of one layer.
     Layer(Layer),
-    /// A stream-ordered pool or the graph pool, by its attributes.
+    /// A stream-ordered pool or the graph pool, as its attributes report it.
     Pool(PoolName),
     /// A probed allocator.
     Probe(Layer),
 }
 
 impl LayerName {
-    /// Returns the layer whose figures these are, or that contains the pool.
+    /// Returns the layer that these figures belong to, or that contains the pool.
     pub(crate) const fn layer(&self) -> Layer {
         match self {
             Self::Layer(layer) | Self::Probe(layer) => *layer,
@@ -106,8 +106,8 @@ pub struct LayerUsage {
     pub reserved: Option<u64>,
     /// For a probed allocator that reports its blocks: the bytes of the live ones.
     pub reported: Option<u64>,
-    /// By how much that differed from the memory handed out while both were read: bytes that
-    /// threads had allocated and not reported yet, or reported as freed and not freed yet.
+    /// How far `reported` may be from the memory handed out while both were read: bytes that
+    /// threads had allocated but not reported yet, or had reported as freed but not freed yet.
     pub in_motion: u64,
 }
 

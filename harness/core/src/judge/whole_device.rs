@@ -11,7 +11,8 @@ use crate::ledger::{Layer, Place, PoolName};
 use crate::report::{Part, Purpose, WholeDevice};
 use crate::units::quantity;
 
-/// The driver hands out device memory in pages of this size: an allocation of 4 bytes can take one.
+/// The driver hands out device memory in pages of this size, so an allocation of 4 bytes can take a
+/// whole page.
 const PAGE: u64 = 2 << 20;
 
 /// How many other processes are named.
@@ -47,7 +48,7 @@ pub(super) fn whole_device(
         part(Purpose::Printf, change(was.printf, is.printf));
         part(Purpose::Heap, change(was.heap, is.heap));
     }
-    // Wraps, because a recording may contain any size.
+    // The sum wraps, because a recording may contain any size.
     let known = parts
         .iter()
         .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
@@ -78,13 +79,14 @@ pub(super) fn whole_device(
     })
 }
 
-/// For example `2 more contexts on this device`; `None` if there are no more than before.
+/// Returns a hint such as `2 more contexts on this device`; `None` if there are no more than
+/// before.
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
     Some(format!("{} {what}", quantity(more, noun)))
 }
 
-/// For example `process 4242 (python3) also uses CUDA`.
+/// Returns a sentence such as `process 4242 (python3) also uses CUDA`.
 fn neighbours(others: &BTreeSet<String>) -> Option<String> {
     let mut named: Vec<&str> = others.iter().map(String::as_str).take(NAMED).collect();
     if others.len() > NAMED {
@@ -107,10 +109,10 @@ fn driver_bytes(usage: &Usage, whole: &DeviceUsage) -> u64 {
 /// The memory held by a device's pools.
 #[derive(Default)]
 struct PoolReserve {
-    /// The stream-ordered pools, without the memory that they have handed out, which is in the
-    /// ledger.
+    /// The reserve of the stream-ordered pools, without the memory that they have handed out, which
+    /// is in the ledger.
     pools: u64,
-    /// The graph pool, all of it.
+    /// The whole reserve of the graph pool.
     graphs: u64,
 }
 
@@ -204,7 +206,7 @@ mod tests {
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
         let after = usage(
             whole(566 * MIB),
-            // One of the three is already inside the pool's 32.
+            // Of the pool's 32 MiB, 1 MiB is already in the driver's figure.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
         );
         let told = between(&before, &after);

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
-/// How many of one kind are kept per scope. A test with a million failed frees does not need all of
-/// them, but the first ones of the next test must still be kept.
+/// How many anomalies of one kind are kept per scope. A test with a million failed frees does not
+/// need all of them, but the first ones of the next test must still be kept.
 const LIMIT: u32 = 10_000;
 
 /// An event that is neither a plain allocation nor a plain free.
@@ -40,9 +40,9 @@ pub enum Anomaly {
         /// The caller that ended it.
         caller: Caller,
     },
-    /// A creation used a key that was still live: the release of the earlier record was not seen.
-    /// If the two are in different places, an allocator uses one address in both and should report
-    /// through an `observe::PlacedSource`: both may be live.
+    /// A creation used a key that was still live, so the release of the earlier record was missed.
+    /// If the two are in different places, both may be live: an allocator uses the same address in
+    /// both places, and should report through an `observe::PlacedSource`.
     Overwritten {
         /// The record that was live, which the ledger has removed.
         record: Record,
@@ -74,9 +74,9 @@ impl Anomaly {
         }
     }
 
-    /// Returns who caused it: the caller of the failing call, or the creator of the record that is
-    /// gone. A record that ended with its context was never freed by its creator, whoever ended the
-    /// context.
+    /// Returns the caller that caused it, which is the caller of the failing call or the creator of
+    /// the record that is gone. For a record that ended with its context this is the creator, who
+    /// never freed it, no matter who ended the context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {
@@ -113,7 +113,7 @@ impl Anomalies {
         let AnomalyList { all, kept } = &mut *self.lock();
         let of_sort = (anomaly.caller().scope, mem::discriminant(&anomaly));
         let kept = kept.entry(of_sort).or_default();
-        // Each record that ended with its context was held, and must be reported.
+        // Each record that ended with its context was live until then, and must be reported.
         if *kept < LIMIT || anomaly.ended().is_some() {
             *kept += 1;
             all.push(anomaly);

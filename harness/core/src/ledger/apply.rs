@@ -34,7 +34,7 @@ const fn succeeded(error: CuResult) -> bool {
 pub struct Ledger {
     table: Table,
     shared: Mutex<Shared>,
-    /// Whether any graph allocates or frees memory: launches are frequent, and few graphs do.
+    /// Whether any graph allocates or frees memory. Launches are frequent, but few graphs do this.
     knows_graph_memory: AtomicBool,
     unknown_frees: AtomicU64,
     scopes: OpenScopes,
@@ -78,8 +78,8 @@ impl Ledger {
         None
     }
 
-    /// Like [`Self::apply`], for all other events: a single function for everything would need a
-    /// large stack frame.
+    /// Like [`Self::apply`], for all other events. They have their own function because a single
+    /// function for all events would need a large stack frame.
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
@@ -266,7 +266,7 @@ impl Ledger {
         self.unknown_frees.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether nothing has to be done at the end of a successful free of this record.
+    /// Whether nothing remains to be done when a free of this record succeeds.
     fn needs_no_end(&self, record: &Record, caller: Caller) -> bool {
         !frees_for_another(record, caller)
             && !self.free_log.is_on()

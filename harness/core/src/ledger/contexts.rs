@@ -65,7 +65,7 @@ impl ContextTable {
     /// Returns how a context ended; `None` while it is live.
     #[inline]
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
-        // Numbers increase, so for a resource of the newest context this is one load.
+        // Numbers increase, so for a resource of the newest context, this single load is enough.
         if uid.0 > self.last_ended.load(Ordering::Acquire) {
             return None;
         }

@@ -14,20 +14,21 @@ use super::name::{Layer, Place};
 
 /// A set of addresses or handles that can be compared with each other.
 ///
-/// Numbers of different spaces are unrelated: a registered host page may have the same number as a device
-/// pointer, and a stream the same number as an event.
+/// Numbers of different spaces are unrelated: a registered host page may have the same number as a
+/// device pointer, and a stream the same number as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
     /// The addresses that `cuMemFree` and `cuMemFreeAsync` accept.
     DevicePointer,
-    /// Everything that `cuMemFreeHost` takes.
+    /// The addresses that `cuMemFreeHost` accepts.
     HostPointer,
-    /// Everything that `cuMemHostUnregister` takes.
+    /// The addresses that `cuMemHostUnregister` accepts.
     RegisteredPointer,
-    /// Physical memory objects (not their handles, which are reused while they live).
+    /// Physical memory objects. These are not their handles, which may be reused while the objects
+    /// live.
     PhysicalObject,
-    /// Everything that `cuMemRelease` takes.
+    /// The handles that `cuMemRelease` accepts.
     PhysicalHandle,
     /// The addresses that `cuMemUnmap` accepts: those where physical memory is mapped.
     Mapping,
@@ -65,7 +66,7 @@ impl Space {
         )
     }
 
-    /// Whether it names graphs, plain or executable.
+    /// Whether this is the space of graphs or of executable graphs.
     pub const fn is_graph(self) -> bool {
         matches!(self, Self::Handle(Kind::GraphHandle | Kind::ExecGraph))
     }
@@ -122,8 +123,8 @@ impl fmt::Debug for Hidden {
     }
 }
 
-/// Few resources of different spaces have the same number, and to hash a space takes longer than to
-/// compare it.
+/// Hashes only the number. Few resources of different spaces have the same number, and hashing a
+/// space takes longer than comparing it.
 impl Hash for Key {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let copy = match self.space {
@@ -150,7 +151,8 @@ impl Key {
         self.value.shown()
     }
 
-    /// Returns the key for one more live object with this handle; `None` if there can be no more.
+    /// Returns the key for one more live object with this handle; `None` if no more can be
+    /// distinguished.
     #[must_use]
     pub(super) fn next_copy(mut self) -> Option<Self> {
         let Space::Object { copy, .. } = &mut self.space else {
@@ -161,7 +163,7 @@ impl Key {
     }
 }
 
-/// The identity of a scope, numbered from 1 in each process. 0 is no scope.
+/// The identity of a scope, numbered from 1 in each process. 0 means no scope.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -182,7 +184,7 @@ impl ScopeId {
 #[serde(transparent)]
 pub struct ThreadNumber(pub u32);
 
-/// An interned stack, see [`Stacks`](super::Stacks). 0 is the empty one.
+/// An interned stack (see [`Stacks`](super::Stacks)). 0 is the empty stack.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -194,13 +196,14 @@ pub struct StackId(pub u32);
 pub struct Caller {
     /// The calling thread.
     pub thread: ThreadNumber,
-    /// The scope that thread works for.
+    /// The scope that the thread works for.
     pub scope: ScopeId,
     /// The stack of the call.
     pub stack: StackId,
 }
 
-/// A CUDA context, by a number of the harness's own; never reused in a process. 0 is none.
+/// A CUDA context, identified by a number that the harness assigns and never reuses in a process. 0
+/// means no context.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -229,8 +232,8 @@ pub struct Creation {
     pub context: ContextUid,
     /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
     pub stream: u64,
-    /// The handle of the resource that it is a part of; otherwise 0: the explicit pool that an
-    /// allocation came from, the memory that is bound to a buffer or image.
+    /// The handle of the resource that it is a part of: the explicit pool that an allocation came
+    /// from, or the memory that is bound to a buffer or image. Otherwise 0.
     pub pool: u64,
     /// The caller that created it.
     pub caller: Caller,
@@ -297,12 +300,13 @@ pub enum Event {
     },
     /// The call ended: on success the record is removed permanently, otherwise it is restored.
     ReleaseEnded {
-        /// The answer of [`Ledger::apply`](super::Ledger::apply) to the beginning of the call.
+        /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned for the beginning of
+        /// the call.
         ticket: Ticket,
         /// The driver's answer.
         error: CuResult,
-        /// Where it failed; none after success. A stack costs more than the rest of a release, and
-        /// a successful release needs none.
+        /// The stack of the call if it failed; the empty stack if it succeeded. Capturing a stack
+        /// costs more than the rest of a release, and a successful release does not need it.
         stack: StackId,
     },
     /// The call was recorded into a graph instead of being executed: the record is restored, and
@@ -311,9 +315,9 @@ pub enum Event {
         /// The ledger's answer to the beginning of the call.
         ticket: Ticket,
     },
-    /// The reference count of the resource live under `key` increases by this many.
+    /// The reference count of the resource that is live under `key` increases.
     Retained {
-        /// What it is.
+        /// The resource.
         key: Key,
         /// How many.
         count: u64,
@@ -352,7 +356,7 @@ pub enum Event {
     },
     /// A node that allocates was added to a graph. Nothing is live before a launch.
     GraphAllocates {
-        /// The graph; the captured stream, where the graph has no name yet.
+        /// The graph, or the captured stream if the graph has no handle yet.
         graph: Key,
         /// The memory that each launch allocates, with the caller that added the node.
         made: Creation,
@@ -366,21 +370,22 @@ pub enum Event {
     },
     /// The capture of a stream ended.
     CaptureEnded {
-        /// The stream where it began.
+        /// The stream on which the capture began.
         stream: Key,
-        /// Its graph; none if the capture was invalidated.
+        /// The graph of the capture; none if the capture was invalidated.
         graph: Option<Key>,
         /// Whether no other capture is in progress.
         is_last: bool,
     },
-    /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate or free memory.
+    /// The launch of an executable graph began. The ledger returns a ticket if its nodes allocate
+    /// or free memory.
     LaunchBegan {
         /// The executable graph.
         exec: Key,
         /// The caller.
         caller: Caller,
     },
-    /// The call that launches it returned.
+    /// The call that launched an executable graph returned.
     LaunchEnded {
         /// The ledger's answer to the beginning of the call.
         ticket: Ticket,
@@ -411,7 +416,7 @@ pub enum Event {
         /// The memory's handle.
         handle: u64,
     },
-    /// A call began that unmaps one or several adjacent mappings; [`Self::ReleaseEnded`] ends it.
+    /// A call that unmaps one or several adjacent mappings began; [`Self::ReleaseEnded`] ends it.
     UnmapBegan {
         /// The first address.
         address: u64,

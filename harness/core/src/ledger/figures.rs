@@ -19,27 +19,27 @@ pub(super) struct Figures {
     pub(super) meters: Meters,
     /// The number of active watches.
     pub(super) watches: AtomicUsize,
-    /// Whether a live object ever had the handle of another one: only then must a search look for
-    /// more than one.
+    /// Whether two live objects ever had the same handle. Only then must a search look for more
+    /// than one object.
     pub(super) has_copies: AtomicBool,
-    /// Whether there ever was a pool: each check looks for pools, and most programs create none.
+    /// Whether there ever was a pool. Each check looks for pools, but most programs create none.
     pub(super) has_pools: AtomicBool,
 }
 
-/// The alignment gives it exclusive use of its cache line and of the adjacent line that processors
-/// prefetch.
+/// A value whose alignment gives it exclusive use of its cache line and of the adjacent line that
+/// processors prefetch.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Padded<T>(pub(super) T);
 
 impl Figures {
-    /// Returns the number of the last event: every later one has a greater number.
+    /// Returns the number of the last event. Every later event has a greater number.
     pub(super) fn last(&self) -> u64 {
         self.last.0.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of a new event. It is drawn under the lock of its key, if the key can
-    /// have a record, so that events on one address are ordered by their numbers.
+    /// Returns the number of a new event. If the event's key can have a record, this is called
+    /// under the lock of that key, so that events on one address are ordered by their numbers.
     pub(super) fn number(&self) -> u64 {
         self.last.0.fetch_add(1, Ordering::Relaxed) + 1
     }

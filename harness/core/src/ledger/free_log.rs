@@ -1,4 +1,4 @@
-//! Logs when resources of certain scopes are freed, and where if backtraces of frees are captured.
+//! Logs when resources of certain scopes are freed and, if backtraces of frees are captured, where.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
@@ -7,7 +7,8 @@ use rustc_hash::FxHashSet;
 
 use super::event::{Caller, Key, Record, ScopeId, StackId};
 
-/// How many frees of unknown addresses are kept: a program may have allocated any number unseen.
+/// How many frees of unknown addresses are kept. There is no bound on how much a program may have
+/// allocated before the harness began to listen.
 const MOST_UNKNOWN: usize = 10_000;
 
 /// The free of a record of a logged scope.
@@ -37,8 +38,8 @@ pub struct UnknownFree {
 /// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
 pub(super) struct FreeLog {
-    /// Reads the time of a free. Set with the first logged scope: most processes have none, and
-    /// frees are frequent.
+    /// Reads the time of a free. It is set with the first logged scope, because most processes have
+    /// none, and frees are frequent.
     clock: OnceLock<fn() -> Instant>,
     log: Mutex<LoggedFrees>,
 }
@@ -72,7 +73,7 @@ impl FreeLog {
         log.unknown.retain(|free| !scopes.contains(&free.by.scope));
     }
 
-    /// Whether any scope was ever logged.
+    /// Whether any scope has ever been logged.
     pub(super) fn is_on(&self) -> bool {
         self.clock.get().is_some()
     }
@@ -102,14 +103,14 @@ impl FreeLog {
         }
     }
 
-    /// Returns the recorded frees of unknown addresses by callers in `scope`, first one first.
+    /// Returns the recorded frees of unknown addresses by callers in `scope`, the earliest first.
     pub(super) fn unknown(&self, scope: ScopeId) -> Vec<UnknownFree> {
         let log = self.lock();
         let unknown = log.unknown.iter().filter(|free| free.by.scope == scope);
         unknown.copied().collect()
     }
 
-    /// Returns the recorded frees of records for which `wanted` holds, first one first.
+    /// Returns the recorded frees of records for which `wanted` holds, the earliest first.
     pub(super) fn released(&self, wanted: impl Fn(&Record) -> bool) -> Vec<Released> {
         let log = self.lock();
         let released = log

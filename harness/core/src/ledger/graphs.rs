@@ -1,10 +1,10 @@
 //! The resources that graphs and executable graphs hold besides their own handles: references to
 //! user objects, and the memory of their nodes.
 //!
-//! The memory of an alloc node is created by a launch and lives until something frees it: a free
-//! node of the same or another graph, or a plain free. Neither the graph's end nor the executable
-//! graph's end frees it. So a graph stores what a launch will allocate and free, and passes this on
-//! to graphs that are created from it.
+//! The memory of an alloc node is allocated by a launch and lives until something frees it: a free
+//! node of the same or another graph, or a plain free. Destroying the graph or the executable graph
+//! does not free it. So this module stores for each graph what a launch will allocate and free, and
+//! copies this to graphs that are created from it.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -43,7 +43,7 @@ enum Node {
     Frees(u64),
 }
 
-/// The allocations of nodes, in order. A graph may have thousands, and free each of them.
+/// The allocations of nodes, in order. A graph may have thousands of them, and free each one.
 #[derive(Clone, Debug, Default)]
 struct Allocations {
     made: BTreeMap<u64, Creation>,
@@ -83,7 +83,7 @@ impl Allocations {
 /// The effect of a launch on memory.
 #[derive(Clone, Debug)]
 pub(super) struct Launch {
-    /// The memory that it allocates and does not free.
+    /// The memory that the launch allocates and does not free.
     pub(super) allocations: Vec<Creation>,
     /// The addresses that it frees.
     pub(super) frees: Vec<u64>,
@@ -92,12 +92,13 @@ pub(super) struct Launch {
 }
 
 impl Graph {
-    /// Returns the user objects that it refers to, with the number of references.
+    /// Returns the user objects that the graph refers to, with the number of references.
     pub(super) fn objects(&self) -> impl Iterator<Item = (&Key, &u64)> {
         self.objects.iter()
     }
 
-    /// Returns the memory of its nodes at each place, as far as they were logged.
+    /// Returns the memory of the graph's nodes at each place. Only nodes that were logged are
+    /// included.
     pub(super) fn usage(&self) -> Vec<GraphUsage> {
         let mut places: BTreeMap<Place, Vec<Node>> = BTreeMap::new();
         let mut place_of: FxHashMap<u64, Place> = FxHashMap::default();
@@ -164,7 +165,7 @@ impl Graphs {
         *references = references.saturating_add(count);
     }
 
-    /// Removes up to `count` references of `graph`, and returns how many.
+    /// Removes up to `count` references of `graph`, and returns how many were removed.
     pub(super) fn released(&mut self, graph: &Key, object: &Key, count: u64) -> u64 {
         let graph = self.0.get_mut(graph);
         let Some(references) = graph.and_then(|graph| graph.objects.get_mut(object)) else {
@@ -195,8 +196,8 @@ impl Graphs {
         }
     }
 
-    /// Returns the effect that launching an executable graph has on memory; `None` if it has no
-    /// such nodes.
+    /// Returns the effect that launching an executable graph has on memory; `None` if none of its
+    /// nodes allocates or frees.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());
@@ -212,8 +213,8 @@ impl Graphs {
         self.0.get(graph)
     }
 
-    /// Records that `to` was made from `from` and holds the same. Returns the resources of an
-    /// earlier graph with this handle whose end was missed.
+    /// Records that `to` was created from `from` and holds the same resources. Returns the
+    /// resources of an earlier graph with this handle whose end was missed.
     pub(super) fn copied(&mut self, from: &Key, to: Key, auto_free: bool) -> Option<Graph> {
         let Some(graph) = self.0.get(from).cloned() else {
             return self.0.remove(&to);
@@ -222,7 +223,7 @@ impl Graphs {
     }
 
     /// Records that the executable graph now has the nodes of `graph`. Returns the objects that it
-    /// referred to before. Its memory stays, because an update cannot change it.
+    /// referred to before. Its memory stays the same, because an update cannot change it.
     pub(super) fn updated(&mut self, exec: Key, graph: &Key) -> Graph {
         let objects = self.0.get(graph).map(|graph| graph.objects.clone());
         let exec = self.0.entry(exec).or_default();
@@ -256,7 +257,8 @@ impl Graphs {
         self.0.remove(graph)
     }
 
-    /// Restores it, because the call that was to end the graph has failed.
+    /// Restores everything that `graph` held, because the call that should have ended the graph has
+    /// failed.
     pub(super) fn put_back(&mut self, key: Key, graph: Graph) {
         self.0.entry(key).or_insert(graph);
     }

@@ -1,7 +1,7 @@
 //! Objects that live as long as something holds them: references or mappings.
 //!
-//! Such an object has one record, however many holders it has. This is pure bookkeeping; changes to
-//! the table are collected as [`TableChange`]s.
+//! Such an object has one record, no matter how many holders it has. This module does not change
+//! the table itself: the necessary changes are collected as [`TableChange`]s.
 
 use std::mem;
 
@@ -16,9 +16,9 @@ pub(super) enum TableChange {
     Appeared(Record),
     /// The object is held again, because the call that released its last hold has failed.
     Reappeared(Record),
-    /// The object has no holder any more.
+    /// The object no longer has any holder.
     Vanished(Record),
-    /// Its last release was missed: its handle now names another object.
+    /// The object's last release was missed, because its handle now names another object.
     Overwritten(Record),
 }
 
@@ -32,9 +32,9 @@ pub(super) struct SharedObjects {
 
 #[derive(Debug)]
 struct SharedObject {
-    /// The record of the call that created it, or of the last call that returned it again: a test
-    /// that opens an object that is already open, and does not close it, has leaked it just like
-    /// the first one.
+    /// The record of the call that created it, or of the last call that returned it again. A test
+    /// that opens an object that is already open and does not close it has leaked it, just like the
+    /// test that opened it first.
     record: Record,
     /// The records of earlier calls, oldest first.
     earlier: Vec<Record>,
@@ -54,7 +54,7 @@ pub(super) struct GivenBack {
     pub(super) record: Record,
     /// The sequence number of the object's first record.
     first: u64,
-    /// The number of holds.
+    /// The number of holds that the call releases.
     pub(super) count: u64,
     /// Whether an earlier record has taken the place of this one.
     is_replaced: bool,
@@ -113,7 +113,7 @@ impl SharedObjects {
         if let Some(object) = self.all.get_mut(key)
             && object.count != 0
         {
-            // Saturates, because a recording may contain any number.
+            // The sum saturates, because a recording may contain any number.
             object.count = object.count.saturating_add(count);
         }
     }
@@ -129,7 +129,7 @@ impl SharedObjects {
         if object.count == 0 {
             self.changes.push(TableChange::Vanished(record));
         } else if object.earlier.len() as u64 >= object.count {
-            // The last call to open the object is assumed to be the first to close it.
+            // The call that opened the object last is assumed to be the first to close it.
             object.earlier.truncate(object.count as usize);
             if let Some(earlier) = object.earlier.pop() {
                 object.record = earlier;
@@ -204,8 +204,8 @@ impl SharedObjects {
     }
 }
 
-/// Returns the object that `taken` was released from. A function of one field, so that the other
-/// can be changed at the same time.
+/// Returns the object that `taken` was released from. It borrows only one field, so that the other
+/// one can be changed at the same time.
 fn of<'a>(
     all: &'a mut FxHashMap<Key, SharedObject>,
     taken: &GivenBack,

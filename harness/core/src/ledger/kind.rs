@@ -2,26 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// It is freed when its context ends.
+/// A resource of this kind is freed when its context ends.
 ///
 /// Taken from the documentation of
 /// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
 /// the documentation is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each
-/// kind was created, its context ended by `cuCtxDestroy`, the last `cuDevicePrimaryCtxRelease` and
-/// `cuDevicePrimaryCtxReset`, and the object queried. All three had the same effect on every kind.
-/// Memory, streams, events, modules and external memory are freed, according to both the
-/// documentation and the driver. The documentation does not mention page-locked memory, which is
-/// unmapped even if it is portable, or registered memory, which can be registered again. It states
-/// that textures, surfaces, link states and external semaphores end; the driver's calls on
-/// destroyed ones prove nothing. Objects that belong to a Vulkan device or instance must be
-/// destroyed before it: the API requires this.
+/// kind was created, its context was ended by `cuCtxDestroy`, by the last
+/// `cuDevicePrimaryCtxRelease` or by `cuDevicePrimaryCtxReset`, and the object was queried. All
+/// three calls had the same effect on every kind. Memory, streams, events, modules and external
+/// memory are freed, according to both the documentation and the driver. The documentation does not
+/// mention page-locked memory, which is unmapped even if it is portable, or registered memory,
+/// which can be registered again. It states that textures, surfaces, link states and external
+/// semaphores end. Queries of such objects after that prove nothing. The Vulkan API requires that
+/// objects of a device or instance be destroyed before it.
 const ENDS: bool = true;
 
-/// It belongs to a device or to the process: it outlives its context and must still be freed.
+/// A resource of this kind belongs to a device or to the process. It outlives its context and must
+/// still be freed.
 const STAYS: bool = false;
 
-/// The kinds: the word for each in reports, and whether it [ends](ENDS) with its context or
-/// [stays](STAYS).
+/// Declares the kinds: the word for each in reports, and whether it [ends](ENDS) with its context
+/// or [stays](STAYS).
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $ends:ident;)*) => {
         /// The kind of a resource. The first ones hold bytes; the others are handles, which are
@@ -73,7 +74,7 @@ kinds! {
     Physical = "physical", STAYS;
     /// CUDA arrays and mipmapped arrays.
     Array = "array", ENDS;
-    /// Memory that an alloc node of a graph took.
+    /// Memory that an alloc node of a graph allocated.
     Graph = "graph", STAYS;
     /// `cuMemHostAlloc`, `cuMemAllocHost`: page-locked memory of the host.
     Pinned = "pinned", ENDS;
@@ -85,8 +86,8 @@ kinds! {
     Block = "block", STAYS;
     /// An allocation of device memory to which buffers and images are bound.
     Memory = "memory object", ENDS;
-    // Handles, beginning at the stream. First those of CUDA; Vulkan's events and surfaces are among
-    // them.
+    // Handles begin here, with the stream. The first are those of CUDA. Vulkan's events and
+    // surfaces have the same kinds.
 
     /// `CUstream`.
     Stream = "stream", ENDS;
@@ -123,7 +124,7 @@ kinds! {
     UserObject = "user object", STAYS;
     /// A multicast object, `cuMulticastCreate`.
     Multicast = "multicast object", STAYS;
-    // Handles that only Vulkan has, beginning at the device.
+    // Handles that only Vulkan has begin here, with the device.
 
     /// A device that the program opened, and everything that belongs to it.
     Device = "device", ENDS;
@@ -139,7 +140,7 @@ kinds! {
     ImageView = "image view", ENDS;
     /// A sampler.
     Sampler = "sampler", ENDS;
-    /// How a sampler converts colours.
+    /// A conversion of colours by a sampler.
     SamplerConversion = "sampler conversion", ENDS;
     /// A module of shader code.
     ShaderModule = "shader module", ENDS;

@@ -1,8 +1,8 @@
-//! Meters allocations on request: the peak, its contents and their age, which allocations followed
-//! one another, and the total number and bytes. A budget meters the allocations of its scope in one
-//! layer. A log meters everything in the process, including resources that are live when it begins,
-//! and keeps a bounded number of lifetimes. Without either, they cost one additional load per
-//! event.
+//! Meters allocations on request: the peak, its contents and their age, the allocations that could
+//! have shared a buffer, and the total number and bytes. A budget meters the allocations of its
+//! scope in one layer. A log meters everything in the process, including resources that are live
+//! when it begins, and keeps a bounded number of lifetimes. While neither is active, metering costs
+//! one additional load per event.
 
 mod flow;
 mod reading;
@@ -25,7 +25,7 @@ const MAX_GRAPHS: usize = 16;
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     running: AtomicUsize,
-    /// How many of them are logs.
+    /// How many of the active meters are logs.
     logs: AtomicUsize,
     meters: Mutex<Running>,
 }
@@ -45,7 +45,8 @@ pub(super) struct Running {
 #[derive(Debug, Default)]
 struct Log {
     flows: Flows,
-    /// The graphs that were instantiated and hold more than they would need if their nodes ran in order.
+    /// The graphs that were instantiated and hold more memory than they would need if their nodes
+    /// ran in order.
     graphs: Vec<GraphUsage>,
 }
 
@@ -107,7 +108,7 @@ impl Meters {
         }
     }
 
-    /// Ends a scope's meter, if it has one. Resources that the scope has left still count for its
+    /// Ends a scope's meter, if it has one. Resources that the scope leaves still count for its
     /// ancestors until they are freed.
     pub(super) fn end(&self, scope: ScopeId) -> Vec<MeterReading> {
         if self.running.load(Ordering::Relaxed) == 0 {
@@ -129,7 +130,7 @@ impl Meters {
         readings(&meter.flows)
     }
 
-    /// Reads a scope's log, which continues.
+    /// Reads a scope's log, without ending it.
     pub(super) fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let running = self.lock();
         let log = running.logs.get(&scope);
@@ -137,7 +138,7 @@ impl Meters {
             .unwrap_or_default()
     }
 
-    /// Whether there is a log.
+    /// Whether any log is active.
     pub(super) fn has_log(&self) -> bool {
         self.logs.load(Ordering::Relaxed) != 0
     }
@@ -172,7 +173,7 @@ impl Meters {
 }
 
 impl Running {
-    /// Records that the event `at` made a record live, which is new or was put back.
+    /// Records that the event `at` made a record live. It is new, or was restored.
     pub(super) fn gained(&mut self, record: &Record, at: u64, is_new: bool) {
         self.for_each_budget(record, |flow| flow.gain(record, at, is_new));
         for log in self.logs.values_mut() {
@@ -188,7 +189,7 @@ impl Running {
         }
     }
 
-    /// Records that a record does not belong to its scope any more.
+    /// Records that a record no longer belongs to its scope.
     pub(super) fn disowned(&mut self, record: &Record, at: u64) {
         self.for_each_budget(record, |flow| flow.lose(record, at));
     }

@@ -1,5 +1,5 @@
-//! Names that records store as small numbers: layers and places. Also the names of the driver's
-//! pools.
+//! The names of layers and places, which records store as small numbers, and the names of the
+//! driver's pools.
 
 use std::cell::Cell;
 use std::fmt;
@@ -69,7 +69,7 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Otherwise an allocator that is called to store the name would ask for it again.
+            // Without this, an allocator that is called to store the name would ask for it again.
             return None;
         }
         let _quiet = quiet();
@@ -109,7 +109,7 @@ impl NameList {
     }
 }
 
-/// How many names fit in the numbers that unnamed places leave.
+/// How many names there can be, after the numbers that places without a name use.
 const MAX_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: NameList = NameList::new();
@@ -127,8 +127,8 @@ impl Layer {
     ///
     /// # Panics
     ///
-    /// Panics if there are tens of thousands of names, or if the global allocator asks while its name is
-    /// being stored.
+    /// Panics if there are tens of thousands of names, or if the global allocator calls this while
+    /// its name is being stored.
     #[must_use]
     pub fn allocator(name: &str) -> Self {
         Self::try_allocator(name)
@@ -158,7 +158,7 @@ impl Layer {
     }
 }
 
-/// Formats as `Layer(allocator:NAME)`: the number alone says nothing.
+/// Formats as `Layer(allocator:NAME)`, because the number alone means nothing to a reader.
 impl fmt::Debug for Layer {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Layer({self})")
@@ -188,7 +188,8 @@ impl fmt::Display for Layer {
 pub struct Place(u16);
 
 impl Place {
-    /// Not known (yet), for example for a context that existed before the harness.
+    /// Not known, or not known yet, for example for a context that existed before the harness began
+    /// to listen.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);
@@ -221,7 +222,7 @@ impl Place {
     }
 }
 
-/// Formats as `Place(cuda:0)`: the number alone says nothing.
+/// Formats as `Place(cuda:0)`, because the number alone means nothing to a reader.
 impl fmt::Debug for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Place({self})")
@@ -248,7 +249,7 @@ impl fmt::Display for Place {
 /// A pool that the driver keeps on a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolName {
-    /// The memory of graphs' alloc nodes.
+    /// The pool of the memory of graphs' alloc nodes.
     Graph,
     /// The device's default stream-ordered pool, which always exists.
     Default,

@@ -1,10 +1,10 @@
 //! Physical memory of the driver's [virtual memory
 //! management](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html).
 //!
-//! Physical memory lives as long as a handle names it or a range of addresses maps it. Programs
-//! usually create it, map it and release the handle immediately, after which the driver may give
-//! the same handle to other memory. So each object has its own number, and handles and ranges only
-//! refer to the object that they hold.
+//! Physical memory lives as long as a handle refers to it or a range of addresses maps it. Programs
+//! usually create it, map it and release the handle immediately. After that, the driver may give
+//! the same handle to other memory. So each object has its own number here, and handles and ranges
+//! only refer to the object that they hold.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Physical {
     objects: u64,
     pub(super) holds: SharedObjects,
     handles: FxHashMap<u64, Handle>,
-    /// By first address.
+    /// The mapped ranges, by first address.
     maps: BTreeMap<u64, MappedRange>,
 }
 
@@ -32,7 +32,7 @@ struct Handle {
     object: u64,
     /// How many times it must be released.
     references: u64,
-    /// The event since which the handle refers to this object.
+    /// The event with which the handle began to refer to this object.
     since: u64,
 }
 
@@ -66,7 +66,7 @@ enum DroppedBy {
 pub struct Holding {
     /// How many times its handles must still be released.
     pub references: u64,
-    /// In how many ranges it is mapped.
+    /// The number of ranges in which it is mapped.
     pub maps: u64,
     /// The first address of one of them.
     pub mapped_at: Option<u64>,
@@ -77,8 +77,8 @@ fn key_of(object: u64) -> Key {
 }
 
 impl Physical {
-    /// Records a new handle, which `record` has as its key. Importing the same object again while
-    /// it is held returns the same handle.
+    /// Records a new handle, which is the key of `record`. Importing the same object again while it
+    /// is held returns the same handle.
     pub(super) fn created(&mut self, mut record: Record) {
         let handle = record.made.key.value();
         if let Some(known) = self.handles.get_mut(&handle) {
@@ -115,8 +115,8 @@ impl Physical {
     /// Records that the object of `handle` is mapped at `bytes` from `address` on.
     pub(super) fn mapped(&mut self, address: u64, bytes: u64, handle: u64, now: u64) {
         let end = address.saturating_add(bytes);
-        // The driver maps no address twice, so any mapping still recorded here was unmapped without
-        // being seen.
+        // The driver never maps an address twice, so if a mapping is still recorded here, its end
+        // was missed.
         for old in self.overlapping(address, end) {
             if let Some(map) = self.maps.remove(&old) {
                 self.lose(map.object, 1);
@@ -171,8 +171,8 @@ impl Physical {
         self.holds.commit(dropped.taken)
     }
 
-    /// Restores the hold after a failed call. If the handle or range refers to another object by
-    /// now, another call has released the hold.
+    /// Restores the hold after a failed call. If the handle or range now refers to another object,
+    /// another call has released the hold.
     pub(super) fn put_back(&mut self, dropped: Dropped) {
         let is_taken = match dropped.from {
             DroppedBy::Handle(value, old) => {
@@ -200,9 +200,9 @@ impl Physical {
         }
     }
 
-    /// Handles a successful release of `key`, for which nothing was known at its beginning with the
-    /// event `began`: an older hold was restored by a failed call in the meantime, and is removed.
-    /// Returns whether there was one.
+    /// Handles a successful release of `key`, for which nothing was known when the call began with
+    /// the event `began`. If a failed call has restored an older hold in the meantime, that hold is
+    /// removed. Returns whether there was one.
     pub(super) fn released_unknown(&mut self, key: &Key, began: u64) -> bool {
         let stale = if key.space == Space::PhysicalHandle {
             let handle = self.handles.get(&key.value());
@@ -261,7 +261,7 @@ impl Physical {
         self.handles.insert(handle, handle_of);
     }
 
-    /// Removes a handle that refers to another object now, although no release was seen.
+    /// Removes a handle that now refers to another object, although its release was missed.
     fn lose_handle(&mut self, handle: u64) {
         if let Some(old) = self.handles.remove(&handle) {
             self.lose(old.object, old.references);
@@ -284,7 +284,7 @@ impl Physical {
         (address < map.end).then_some(map.object)
     }
 
-    /// Returns where the mappings begin that overlap `from..end`.
+    /// Returns the first addresses of the mappings that overlap `from..end`.
     fn overlapping(&self, from: u64, end: u64) -> Vec<u64> {
         let before = self.maps.range(..from).next_back();
         let before = before.filter(|(_, map)| map.end > from);

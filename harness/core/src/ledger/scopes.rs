@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::event::{Creation, ScopeId};
 use super::name::Place;
 
-/// A count and its bytes: of live resources, or of resources that a call site had left after a
-/// round.
+/// A number of resources and their bytes: live ones, or those from a call site that were live after
+/// a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
@@ -67,8 +67,8 @@ struct ScopeState {
     freed_earlier: Amount,
     /// Records that it created and handed over.
     handed_over: Amount,
-    /// How many times it retained primary contexts, minus its releases. They are shared by the whole
-    /// process, so a retain without a release is not a leak, but it deserves a note.
+    /// How many times it retained primary contexts, minus its releases. Primary contexts are shared
+    /// by the whole process, so a retain without a release is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
 
@@ -111,7 +111,7 @@ impl OpenScopes {
     }
 
     /// Records that a scope freed a resource that another scope created with the event `sequence`.
-    /// A nested scope may have freed an outer one's resource.
+    /// A nested scope may have freed a resource of an outer one.
     pub(super) fn freed(&self, scope: ScopeId, sequence: u64, made: &Creation) {
         let mut open = self.lock();
         if let Some(open) = open.get_mut(&scope).filter(|open| sequence < open.since) {
@@ -141,7 +141,8 @@ impl OpenScopes {
         wanted.fold(Amount::default(), |sum, (_, it)| sum.plus(it.handed_over))
     }
 
-    /// Returns where the scopes for which `wanted` holds have together retained more than released.
+    /// Returns the devices whose primary contexts the scopes satisfying `wanted` have together
+    /// retained more often than released, with the difference.
     pub(super) fn primaries_kept(&self, wanted: impl Fn(ScopeId) -> bool) -> Vec<(Place, u64)> {
         let mut sums = BTreeMap::<Place, i64>::new();
         for (_, open) in self.lock().iter().filter(|(scope, _)| wanted(**scope)) {

@@ -1,27 +1,27 @@
 //! Source lines of interpreted programs, interned.
 //!
-//! A backtrace consists of words, which are return addresses. An interpreter's frames have none of
-//! their own, because the compiled code that they run is the interpreter's. So a word can also
-//! refer to a line of the interpreted program, which is marked by its highest bit: no address of a
-//! program has it.
+//! A backtrace consists of words, which are return addresses. The frames of an interpreted program
+//! have no return addresses of their own, because the compiled code that runs is the interpreter's.
+//! So a word can also refer to a line of the interpreted program. Such a word is marked by its
+//! highest bit, which no address of a program has.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// The bit of a word that refers to a line. Not used where addresses can have it.
+/// The bit that marks a word that refers to a line. It is not used where addresses can have it.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
 /// The bit that is also set if compiled code, not another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
-/// How many distinct lines are kept: a program that generates code can produce new ones forever.
+/// How many distinct lines are kept. A program that generates code can produce new ones forever.
 const MAX_LINES: usize = 1 << 20;
 
 /// The source line of an interpreter's frame.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScriptLine {
-    /// As the interpreter names it: `/home/ann/train.py`, `<stdin>`.
+    /// The file as the interpreter names it: `/home/ann/train.py`, `<stdin>`.
     pub file: String,
-    /// For example `Trainer.step`.
+    /// The function, for example `Trainer.step`.
     pub function: String,
     /// Counted from 1.
     pub line: Option<u32>,
@@ -54,8 +54,8 @@ impl ScriptLine {
 pub struct LineNumber(u32);
 
 impl LineNumber {
-    /// Returns the word for a frame at this line; `outermost` if compiled code, not another line,
-    /// called the code that is evaluated there.
+    /// Returns the word for a frame at this line. `outermost` says that compiled code, not another
+    /// line, called the code that is evaluated there.
     #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
@@ -82,7 +82,7 @@ pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     lines.get(word & !(TAG | OUTERMOST)).cloned()
 }
 
-/// Shared by the process, like the addresses next to them.
+/// The lines are shared by the whole process, like the addresses next to them.
 static KNOWN: Mutex<Option<InternedLines>> = Mutex::new(None);
 
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The records of a part of all keys, with their counts.
+//! A shard of the table: the records of some of the keys, with their counts.
 
 use std::iter;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use super::timeline::SampleLog;
 use super::usage::{Gauge, UsageKey};
 use crate::sync::atomic::Ordering;
 
-/// A power of two, larger than the number of threads that allocate at once. Every shard has an
-/// entry for each scope.
+/// The number of shards: a power of two, larger than the number of threads that usually allocate at
+/// once. Every shard has an entry for each scope, so it must not be too large.
 pub(super) const SHARDS: usize = 32;
 
-/// The records whose keys belong to one lock.
+/// The records whose keys are protected by one lock.
 #[derive(Debug)]
 pub(super) struct Shard {
     /// The entry of each key that has a record, or had one recently.
@@ -38,7 +38,7 @@ pub(super) struct Shard {
     pub(super) scopes: ScopeCounts,
     /// How many records were created outside every open scope.
     pub(super) unowned: u64,
-    /// By backtrace: the latest scope that allocated there, and how many times.
+    /// For each backtrace, the latest scope that allocated there, and how many times.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
     /// A list, because a program has only a few of them.
     pub(super) usage: Vec<ShardUsage>,
@@ -48,7 +48,7 @@ pub(super) struct Shard {
 pub(super) type Index = u32;
 
 /// The state kept under one key. Drivers soon reuse a freed address, so an entry keeps its key for
-/// a while: inserting and removing a key costs more than everything else here.
+/// a while, because inserting and removing a key costs more than everything else here.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) record: Record,
@@ -60,7 +60,7 @@ pub(super) struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Live,
-    /// A free in flight has removed it.
+    /// A free in flight has removed the record.
     InFlight,
     Free,
 }
@@ -73,7 +73,7 @@ pub(super) struct ShardUsage {
     pub(super) log: SampleLog,
 }
 
-/// How many free entries a shard keeps at least.
+/// The minimum number of free entries that a shard keeps.
 pub(super) const MIN_FREE: usize = 64;
 
 /// The reason for which a record is added.
@@ -81,7 +81,7 @@ pub(super) const MIN_FREE: usize = 64;
 pub(super) enum Entering {
     /// It was created.
     New,
-    /// A failed call had removed it.
+    /// It was restored, because the call that had removed it failed.
     Again,
 }
 
@@ -128,7 +128,7 @@ impl Shard {
         live.map(|entry| &entry.record)
     }
 
-    /// Makes a record live that no figure counts yet. Returns its position, and the live record
+    /// Adds a live record, which no figure counts yet. Returns its position, and the live record
     /// that was under its key.
     #[inline]
     pub(super) fn write(
@@ -150,7 +150,7 @@ impl Shard {
         (index, None)
     }
 
-    /// Like [`Self::write`], where there is a record at `index`, which is live or being freed.
+    /// Like [`Self::write`], for an entry at `index` whose record is live or being freed.
     #[cold]
     fn write_again(
         &mut self,
@@ -270,7 +270,8 @@ impl Shard {
         }
         let usage = &mut self.usage[*usage as usize];
         let amount = UsageKey::amount(made);
-        // Locked before the figure changes, so that a log has the peak of that figure.
+        // The meters are locked before the figure changes, so that a log has the same peak as the
+        // figure.
         let metered = figures.meters.of(record);
         let live = usage.gauge.raise(amount);
         if figures.is_watched() {

@@ -1,9 +1,9 @@
 //! Resources with more than one owner: reference-counted objects, physical memory, and resources
 //! that graphs refer to.
 //!
-//! They are kept apart from the table because one call may change several records here, and one
-//! record may need several calls to go. One lock guards all of them: these calls are rare, and slow
-//! in the driver.
+//! They are kept apart from the table, because one call may change several records, and one record
+//! may end only after several calls. One lock guards all of them, because these calls are rare, and
+//! slow in the driver.
 
 use std::mem;
 
@@ -36,13 +36,13 @@ pub(super) struct SharedFree {
     physical: Vec<Dropped>,
     /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
-    /// As in a free of a resource with one owner: the beginning of the last free that found nothing
-    /// under this key and has succeeded in the meantime.
+    /// As for a resource with one owner, when the last free began that found nothing under this key
+    /// and has succeeded in the meantime.
     freed_by: u64,
 }
 
 impl SharedFree {
-    /// A call that does not free anything yet.
+    /// Creates a call that does not free anything yet.
     pub(super) fn new(key: Key, caller: Caller) -> Self {
         Self {
             key,
@@ -84,8 +84,8 @@ impl Shared {
         }
     }
 
-    /// Returns the pending changes to the table, once. Their order does not matter between the two,
-    /// because one call never changes both.
+    /// Returns the pending changes to the table and clears them. The order between the changes of
+    /// physical and of counted objects does not matter, because one call never changes both.
     pub(super) fn changes(&mut self) -> impl Iterator<Item = TableChange> + use<> {
         let of_physical = mem::take(&mut self.physical.holds.changes);
         let of_counted = mem::take(&mut self.counted.changes);
@@ -133,8 +133,8 @@ impl Shared {
         }
     }
 
-    /// Records that a graph has `count` more references to the object under `key`, new ones or the
-    /// program's.
+    /// Records that a graph has `count` more references to the object under `key`, which are new or
+    /// were moved from the program.
     pub(super) fn graph_retained(
         &mut self,
         graph: Key,
@@ -149,13 +149,14 @@ impl Shared {
                 self.graphs.retained(graph, key, count);
                 self.counted.add(&key, count);
             }
-            // A child graph, or one that existed before: its end cannot be observed.
+            // A child graph, or a graph that existed before the harness began to listen. Its end
+            // cannot be observed.
             (false, true) => self.counted.give_back(&key, count),
             (false, false) => {}
         }
     }
 
-    /// Records that `to` was made from `from` and holds the same.
+    /// Records that `to` was created from `from` and holds the same resources.
     pub(super) fn graph_copied(&mut self, from: &Key, to: Key, auto_free: bool) {
         let before = self.graphs.copied(from, to, auto_free);
         self.refer_instead(&to, before);
@@ -215,7 +216,7 @@ impl Shared {
     }
 
     /// Handles a successful free of something unknown. As for resources with one owner, anything
-    /// older is gone, whether a failed call has already restored it or still will.
+    /// older is gone, whether a failed call has already restored it or will do so later.
     pub(super) fn freed_unknown(&mut self, ticket: Ticket, key: &Key) {
         let began = began(ticket);
         let is_stale = if matches!(key.space, Space::PhysicalHandle | Space::Mapping) {

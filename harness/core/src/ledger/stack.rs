@@ -11,21 +11,21 @@ use super::event::StackId;
 
 const SHARDS: usize = 64;
 const CHUNK: usize = 1024;
-/// About a million distinct backtraces; further ones are not stored.
+/// Enough for about a million distinct backtraces. Further ones are not stored.
 const CHUNKS: usize = 1024;
 
 /// A block of backtraces, each as its return addresses, innermost first.
 type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 
 thread_local! {
-    /// The backtraces that this thread met last, by their hash. A program allocates at the same
+    /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once; without this cache all of them would
     /// contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
     /// compares the frames. It has no destructor, like everything that a wrapper touches.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 
-/// A power of two.
+/// The size of this cache: a power of two.
 const MEMORY: usize = 64;
 
 fn known_to_this_thread(hash: u64) -> StackId {
@@ -39,7 +39,7 @@ fn remember(hash: u64, id: StackId) {
 /// All distinct backtraces.
 #[derive(Debug)]
 pub struct Stacks {
-    /// From a backtrace's hash to its number.
+    /// Maps a backtrace's hash to its number.
     numbers: Box<[Mutex<FxHashMap<u64, StackId>>]>,
     /// The entries by number, in chunks that never move, so that reading needs no lock.
     chunks: Box<[OnceLock<Chunk>]>,
@@ -57,8 +57,8 @@ impl Default for Stacks {
 }
 
 impl Stacks {
-    /// Returns the number of a backtrace: return addresses, innermost first. The result is 0
-    /// without frames, or if there are more distinct backtraces than can be stored.
+    /// Returns the number of a backtrace: return addresses, innermost first. The result is 0 if
+    /// there are no frames, or if there are more distinct backtraces than can be stored.
     #[must_use]
     pub fn intern(&self, frames: &[usize]) -> StackId {
         if frames.is_empty() {
@@ -115,7 +115,8 @@ impl Stacks {
     }
 
     /// Stores `frames` under the number that they had in another process. Returns false if no
-    /// backtrace can have this number, or if it is in use. [`Self::intern`] does not find these.
+    /// backtrace can have this number, or if it is in use. [`Self::intern`] does not find
+    /// backtraces that were stored in this way.
     pub fn restore(&self, id: StackId, frames: &[usize]) -> bool {
         let Some(chunk) = self.chunks.get(id.0 as usize / CHUNK) else {
             return false;
@@ -177,7 +178,7 @@ mod tests {
         assert_eq!(stacks.find(&[4, 5, 6]), Some(id));
         assert_eq!(stacks.end(), id.0 + 1);
         assert_eq!(Stacks::default().find(&[4, 5, 6]), None, "of another set");
-        // What this thread met last may be another backtrace.
+        // The cache of this thread may contain another backtrace.
         for frame in 0..1000 {
             let id = stacks.intern(&[frame]);
             assert_eq!(stacks.frames(id), [frame]);

@@ -3,7 +3,8 @@
 
 use super::event::CuResult;
 
-/// The errors after which, according to CUDA 13.0's `cuda.h`, the process or the context is unusable.
+/// The errors after which, according to CUDA 13.0's `cuda.h`, the process or the context is
+/// unusable.
 const STICKY: [(CuResult, &str); 13] = [
     (226, "CUDA_ERROR_CONTAINED"),
     (700, "CUDA_ERROR_ILLEGAL_ADDRESS"),

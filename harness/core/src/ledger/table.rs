@@ -1,5 +1,6 @@
-//! The live records, in shards by key. A shard's counters are behind the same lock, so that an
-//! event takes one lock; a reader of a sum holds all locks, and sees a consistent state.
+//! The live records, divided into shards by key. A shard's counters are protected by the same lock
+//! as its records, so an event takes only one lock. A reader of a sum holds all locks and sees a
+//! consistent state.
 //!
 //! A shard's lock is taken before that of a meter or of the list of gauges, and after all others.
 
@@ -17,11 +18,11 @@ use super::usage::{Counted, UsageKey};
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) figures: Figures,
-    /// Always `SHARDS` of them.
+    /// There are always `SHARDS` of them.
     shards: Box<[Padded<Lock<Shard>>]>,
 }
 
-/// While it is alive, the curves since its beginning can be read.
+/// While a watch exists, the curves since its beginning can be read.
 #[derive(Debug)]
 pub struct Watch<'ledger>(pub(super) &'ledger Table);
 
@@ -35,7 +36,8 @@ impl Default for Table {
     fn default() -> Self {
         Self {
             figures: Figures::default(),
-            // Created one by one: all at once need more space than a small stack has.
+            // The shards are created one by one, because all at once need more space than a small
+            // stack has.
             shards: (0..SHARDS)
                 .map(|_| Padded(Lock::new(Shard::new())))
                 .collect(),
@@ -44,7 +46,8 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The highest bits of a product depend on all bits of a factor, however addresses are aligned.
+    /// Returns the shard of a key: the highest bits of a product, which depend on all bits of the
+    /// address, no matter how addresses are aligned.
     #[inline]
     fn shard_of(key: &Key) -> usize {
         /// 2⁶⁴ over the golden ratio: Knuth, The Art of Computer Programming, volume 3, 6.4.
@@ -61,12 +64,13 @@ impl Table {
         array::from_fn(|number| self.shards[number].0.lock())
     }
 
-    /// Returns the ticket of a free that began outside the table.
+    /// Returns a ticket for a free that began outside the table.
     pub(super) fn ticket(&self) -> Ticket {
         ticket(self.figures.number(), NO_SHARD)
     }
 
-    /// Adds a new resource. Returns its sequence number and key, and the record that was under its key.
+    /// Adds a new resource. Returns its sequence number and key, and the record that was under this
+    /// key before.
     #[inline]
     pub(super) fn create(&self, made: &Creation) -> (u64, Key, Option<Box<Record>>) {
         let mut shard = self.lock(&made.key);
@@ -86,7 +90,7 @@ impl Table {
         }
     }
 
-    /// Counts an allocation whose record another call may have added.
+    /// Counts an allocation. Another call may have added its record.
     pub(super) fn allocated(&self, key: &Key, caller: Caller) {
         self.lock(key).allocated(caller);
     }
@@ -125,8 +129,8 @@ impl Table {
         Some(before)
     }
 
-    /// Records which memory an object is bound to. Only objects that are counted can be bound, so
-    /// no figure changes.
+    /// Records which memory an object is bound to. Only objects without bytes of their own can be
+    /// bound, so no figure changes.
     pub(super) fn bind(&self, key: &Key, memory: u64, bytes: u64) {
         let mut shard = self.lock(key);
         let key = shard.last_copy(&self.figures, key);
@@ -162,8 +166,8 @@ impl Table {
         }
     }
 
-    /// Ends the free with this ticket. `is_done`: whether nothing else remains to be done if it has
-    /// freed this record.
+    /// Ends the free with this ticket. `is_done` says whether nothing else remains to be done if
+    /// the free has freed this record.
     pub(super) fn end_free(
         &self,
         ticket: Ticket,
@@ -290,8 +294,8 @@ mod tests {
         assert_eq!(table.select(|_| true), []);
     }
 
-    /// The driver uses an address again before the call that frees it has returned. That call may return
-    /// the error of something else, but the address had been free.
+    /// The driver may reuse an address before the call that frees it has returned. That call may
+    /// then return an error with another cause, but the address had been freed.
     #[test]
     fn what_is_freed_is_gone_if_its_address_is_used_again_meanwhile() {
         for (second_lives, first_fails) in
@@ -342,7 +346,7 @@ mod tests {
         }
     }
 
-    /// While an address has three records, two of them being freed.
+    /// An address has three records, two of which are being freed.
     #[test]
     fn an_address_that_is_used_again_and_again_has_its_last_record() {
         for second_first in [true, false] {

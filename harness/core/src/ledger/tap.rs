@@ -1,8 +1,8 @@
 //! A listener that receives every event in the exact order in which the ledger applies them.
 //!
 //! Without a listener, threads only contend for the ledger's shards, and the order of two events is
-//! not defined. With one, applying an event and reporting it are one step: applying the reported
-//! events in the same order to another ledger gives the same ledger.
+//! not defined. With a listener, applying an event and reporting it are one step, so applying the
+//! reported events in the same order to another ledger gives the same state.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,11 +12,11 @@ use super::apply::Ledger;
 use super::event::{Event, Ticket};
 use crate::recursion_guard::quiet;
 
-/// Receives an event after the ledger has applied it, with the ledger's answer. It must neither
-/// report to the ledger nor wait for a thread that does.
+/// Receives an event after the ledger has applied it, with the ticket that the ledger returned. It
+/// must neither report to the ledger nor wait for a thread that does.
 pub type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
 
-/// The listener, of which there is none at first.
+/// The listener, if there is one. At first there is none.
 #[derive(Default)]
 pub(super) struct Tap {
     on: AtomicBool,
@@ -32,7 +32,7 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Whether there is a listener: the only cost of an event without one.
+    /// Whether there is a listener. If there is none, this test is the only cost for an event.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)

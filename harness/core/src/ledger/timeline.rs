@@ -1,9 +1,9 @@
-//! Logs how usage changes while it is watched: a log of bounded size, whatever the number of
-//! events.
+//! Logs how usage changes while it is watched. The size of the log is bounded, no matter how many
+//! events there are.
 //!
-//! Times are event numbers. A shard logs the value that each of its events gave a figure. When its
-//! log is full, samples that are close in time are merged into one with their minimum and maximum:
-//! a long log is coarse, but small.
+//! Times are event numbers. A shard logs the value of a figure after each of its events. When its
+//! log is full, samples that are close in time are merged into one with their minimum and maximum,
+//! so a long log is coarse but small.
 
 use super::usage::UsageKey;
 
@@ -25,7 +25,7 @@ pub struct Sample {
     pub last: u64,
 }
 
-/// The course of one figure.
+/// How one figure changed over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
     /// The figure.
@@ -102,7 +102,7 @@ impl Sample {
     }
 }
 
-/// Merges samples that are close in time; they are ordered by their first events.
+/// Merges samples that are close in time. They must be ordered by their first events.
 fn join(samples: &mut Vec<Sample>, scale: u32) {
     samples.dedup_by(|next, last| {
         let is_near = last.is_near(next.at, scale);
@@ -113,8 +113,8 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
     });
 }
 
-/// Returns the curve of a figure, whose value is now `live`, from the event `since` on, by the logs
-/// of all shards; `None` if it did not change.
+/// Returns the curve of a figure from the event `since` on, from the logs of all shards; `None` if
+/// it did not change. `live` is its current value.
 pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> Option<Curve> {
     let first = logs
         .iter()
@@ -133,7 +133,8 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
         scale += 1;
         join(&mut samples, scale);
     }
-    // Simultaneous events of two shards may be in another order than their numbers.
+    // Simultaneous events of two shards may have been applied in a different order from that of
+    // their numbers.
     samples.last_mut()?.last = live;
     Some(Curve { of, start, samples })
 }
@@ -148,7 +149,7 @@ mod tests {
         place: Place::HOST,
     };
 
-    /// What the shards log of one figure.
+    /// The logs of two shards for one figure.
     #[derive(Default)]
     struct Figure {
         logs: [SampleLog; 2],

@@ -18,14 +18,14 @@ pub struct UsageKey {
 }
 
 impl UsageKey {
-    /// Returns the figure to which a resource counts.
+    /// Returns the figure that a resource counts towards.
     pub(super) fn of(made: &Creation) -> Self {
         let layer = (!made.kind.is_handle()).then_some(made.layer);
         let place = made.place;
         Self { layer, place }
     }
 
-    /// Returns how much it counts there.
+    /// Returns how much a resource adds to its figure.
     pub(super) fn amount(made: &Creation) -> u64 {
         match made.kind.is_handle() {
             true => 1,
@@ -39,7 +39,7 @@ impl UsageKey {
 pub struct Counted {
     /// Now.
     pub live: u64,
-    /// The most since the peaks were last restarted.
+    /// The highest value since the peaks were last restarted.
     pub peak: u64,
 }
 
@@ -57,7 +57,7 @@ impl Gauge {
     /// Raises the usage, and returns the new value.
     pub(super) fn raise(&self, by: u64) -> u64 {
         let live = self.live.fetch_add(by, Ordering::Relaxed).wrapping_add(by);
-        // The maximum of all values there were: each of them is compared here.
+        // This is the maximum of all values, because each of them is compared here.
         if live > self.peak.load(Ordering::Relaxed) {
             self.peak.fetch_max(live, Ordering::Relaxed);
         }

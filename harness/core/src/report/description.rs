@@ -29,7 +29,7 @@ use crate::units::{amount, count, exact_size, listed, noun, quantity, with_size}
 impl fmt::Display for Finding {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {}", self.kind.name(), self.what())?;
-        // Host memory is labelled as host memory.
+        // For host memory, the subject already says so.
         if self.place != Place::HOST {
             write!(out, ", on {}", escape::name(&self.place.to_string()))?;
         }
@@ -83,7 +83,7 @@ impl Finding {
         }
     }
 
-    /// For example `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
+    /// Returns text such as `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
     fn sizes_that_differ(&self) -> Option<String> {
         let total = self.sizes.iter().copied().reduce(Amount::plus)?;
         let one = |of_size: &Amount| match of_size.count {
@@ -132,7 +132,7 @@ impl Finding {
     }
 }
 
-/// For example `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
+/// Returns text such as `1.50 MiB device memory at the peak, where max_allocated is 1.00 MiB`.
 fn passed(budget: &Budget, finding: &Finding) -> String {
     let (reached, allowed) = match budget.limit {
         Limit::MaxAllocationCount => (
@@ -195,7 +195,7 @@ fn several(kind: Kind, count: u64) -> String {
     }
 }
 
-/// For example `device memory, stream-ordered`.
+/// Returns text such as `device memory, stream-ordered`.
 fn memory(kind: Kind, layer: Layer, place: Place) -> String {
     let is_host = place == Place::HOST;
     let place = if is_host { "host" } else { "device" };

@@ -134,7 +134,7 @@ impl Finding {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
-    /// Whether it is about something that was still there at the end, unlike a limit that was
+    /// Whether it is about something that was still held at the end, unlike a limit that was
     /// exceeded during the run.
     #[must_use]
     pub fn is_left(&self) -> bool {
@@ -145,8 +145,8 @@ impl Finding {
         is_left && self.budget.is_none()
     }
 
-    /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails
-    /// nothing: its check is inconclusive.
+    /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails no
+    /// test, but its check is inconclusive.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
@@ -257,7 +257,7 @@ pub struct AllowedBy {
 }
 
 impl AllowedBy {
-    /// Allowed by an entry at this location, for this reason.
+    /// Describes an entry at this location, with this reason.
     #[must_use]
     pub fn new(stands_in: impl Into<String>, reason: impl Into<String>) -> Self {
         Self {
@@ -268,7 +268,7 @@ impl AllowedBy {
         }
     }
 
-    /// Allowed by the code under test.
+    /// Describes code under test that allows a resource to stay for this reason.
     #[must_use]
     pub fn the_code(reason: impl Into<String>) -> Self {
         Self::new("the code", reason)
@@ -383,7 +383,7 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// The amount that the second of two runs left, if the first left it too.
+    /// Describes a finding that both of two runs left, of which the second run left this amount.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

@@ -1,4 +1,4 @@
-//! What still leads, or led, to what a finding is about.
+//! The places and heap blocks that lead, or led, to the resources of a finding.
 
 use serde::{Deserialize, Serialize};
 

@@ -50,7 +50,7 @@ impl Site {
                 name.insert_str(0, A_CLOSURE);
             }
             match named.last_mut() {
-                // Recursion is counted; a closure on its function's line is the same location.
+                // Recursion is counted. A closure on the line of its function is the same location.
                 Some((last, times)) if *last == name => {
                     *times += usize::from(before == frame.function.as_ref());
                 }
@@ -94,15 +94,15 @@ impl Site {
         frames.filter(|frame| frame.owner == Owner::User)
     }
 
-    /// Returns the names of this line's function, whoever owns it, and of those outside it that are the
-    /// program's own.
+    /// Returns the name of this line's function, no matter who owns it, and the names of the
+    /// functions outside it that are the program's own.
     pub fn users_functions(&self) -> impl Iterator<Item = &str> {
         let own = self.user_frame().into_iter().chain(self.users_frames());
         own.filter_map(|frame| frame.function.as_deref())
     }
 
-    /// Returns the program's own line outside this one, if this one is that of a wrapper in another file,
-    /// which only makes the call.
+    /// Returns the frame of the program that called this line's function, if that function is a
+    /// wrapper in another file that only calls the API.
     pub fn caller_of_wrapper(&self) -> Option<&Frame> {
         let mut frames = self.users_frames();
         let wrapper = frames.next().filter(|_| self.calls_the_api())?;
@@ -110,8 +110,8 @@ impl Site {
     }
 
     /// Returns the same site as seen by the caller of such a wrapper, if the wrapper is a free
-    /// function: a method belongs to the object it allocates for, and a closure to the function
-    /// that contains it.
+    /// function. A method belongs to the object that it allocates for, and a closure to the
+    /// function that contains it.
     #[must_use]
     pub fn outside_wrapper(&self) -> Self {
         let mut site = self.clone();
@@ -128,7 +128,8 @@ impl Site {
         site
     }
 
-    /// Whether this line itself calls the API of a driver, as a wrapper of one call does.
+    /// Whether this line itself calls the API of a driver, as in a function that only wraps one
+    /// call.
     pub fn calls_the_api(&self) -> bool {
         let inner = self.user.and_then(|user| self.frames.get(..user));
         let names = inner.unwrap_or_default().iter();
@@ -159,8 +160,8 @@ impl Frame {
     }
 }
 
-/// Whether the function with this path is the test, or in it: a closure, or the body that the attribute made
-/// of it.
+/// Whether the function with this path is the test or part of it: a closure, or the body that the
+/// attribute moved into a function.
 pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
     let inside = path.split_once("::").map_or(path, |(_, inside)| inside);
     let rest = inside.strip_prefix(test);
@@ -210,7 +211,8 @@ pub fn begins_in_test(callers: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(" ("))
 }
 
-/// Whether the function of `inner` is a closure on another line of `outer`'s, which would look like recursion.
+/// Whether the function of `inner` is a closure in the function of `outer`, on another line.
+/// Without the closure's name, this would look like recursion.
 fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
     let names = inner.function.as_deref().zip(outer.function.as_deref());
     position(inner) != position(outer)
@@ -220,8 +222,8 @@ fn is_closure_in(inner: &Frame, outer: &Frame) -> bool {
         })
 }
 
-/// Whether the name would be redundant: that of a file's top level, or of a closure whose path the
-/// line tables lack.
+/// Whether the name would be redundant, because it is that of a file's top level, or of a closure
+/// whose path the line tables lack.
 fn is_known_by_its_line(frame: &Frame) -> bool {
     let path = frame.function.as_deref().unwrap_or_default();
     path.starts_with('{') || is_top_level(path)
@@ -232,7 +234,7 @@ fn is_top_level(function: &str) -> bool {
     function == "<module>"
 }
 
-/// For example `src/optim.rs:88`.
+/// Returns text such as `src/optim.rs:88`.
 fn position(frame: &Frame) -> Option<String> {
     let file = escape::name(without_registry(frame.file.as_deref()?));
     Some(match frame.line {
@@ -241,7 +243,7 @@ fn position(frame: &Frame) -> Option<String> {
     })
 }
 
-/// Returns the function, or else the offset in its library: `libtorch.so+0x1234`.
+/// Returns the function or, if it is unknown, the offset in its library: `libtorch.so+0x1234`.
 pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
         (Some(function), _) => {
@@ -284,7 +286,7 @@ fn without_paths_of_traits(function: &str) -> String {
 /// and `drops::fill` for `app::drops::fill`: the last two parts of a path, and the last part of those in brackets.
 pub(crate) fn without_modules(path: &str) -> String {
     let mut short = String::new();
-    // Where the last two parts of the outer path begin.
+    // The positions at which the last two parts of the outer path begin.
     let mut parts = [0, 0];
     let mut depth = 0_usize;
     let mut rest = path;
@@ -389,7 +391,7 @@ mod tests {
         let function = frame("app::compare", 3);
         let inside = "a closure in app::compare (src/app.rs:2) ← app::compare (src/app.rs:3)";
         assert_eq!(called(&[closure.clone(), function.clone()]), inside);
-        // It is called by another function: a future, for example.
+        // The closure is called by another function, as with a future.
         let alone = "app::compare (src/app.rs:2) ← app::poll (src/app.rs:4)";
         assert_eq!(called(&[closure, frame("app::poll", 4)]), alone);
         let recursion = "app::compare (src/app.rs:3) ← app::compare (src/app.rs:4)";

@@ -54,7 +54,7 @@ pub use site::{Frame, Known, Language, Library, Owner, Site};
 pub use status::{CheckStatus, FindingKind, Outcome};
 pub use timeline::{Course, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
-/// Whether a field can be left out of a file, because a reader assumes this value.
+/// Whether a field can be left out of a file, because a reader assumes this value if it is missing.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -1,4 +1,4 @@
-//! The contents of a layer's peak, and which of its allocations followed one another.
+//! The contents of a layer's peak, and the allocations that could have shared a buffer.
 
 use serde::{Deserialize, Serialize};
 

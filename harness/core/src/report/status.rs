@@ -111,7 +111,7 @@ impl CheckStatus {
     }
 }
 
-/// The worst status is the least.
+/// Orders statuses from the worst to the best, so the worst is the smallest.
 impl Ord for CheckStatus {
     fn cmp(&self, other: &Self) -> Ordering {
         self.rank().cmp(&other.rank())

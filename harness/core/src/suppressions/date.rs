@@ -19,7 +19,7 @@ impl Date {
         Self { year, month, day }
     }
 
-    /// Returns the date this many days after 1970-01-01, by Howard Hinnant's
+    /// Returns the date that is this many days after 1970-01-01, computed with Howard Hinnant's
     /// [`civil_from_days`](https://howardhinnant.github.io/date_algorithms.html).
     #[must_use]
     pub fn from_days(days: u64) -> Self {

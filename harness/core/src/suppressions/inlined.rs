@@ -1,15 +1,15 @@
-//! Matches inlined functions, of which line tables know only the bare name and the file.
+//! Matches inlined functions, for which line tables contain only the bare name and the file.
 //!
-//! In an unoptimised build, `optim::Adam::step` has its full name in a backtrace. Optimised and
-//! inlined, with `debug = "line-tables-only"`, it is `step` in `src/optim.rs`. An entry written for
-//! the one must match the other.
+//! In an unoptimised build, `optim::Adam::step` has its full name in a backtrace. In an optimised
+//! build with `debug = "line-tables-only"`, the inlined function appears as `step` in
+//! `src/optim.rs`. An entry written for one build must also match in the other.
 
 use wildmatch::WildMatch;
 
 use crate::report::Frame;
 
-/// Whether `pattern`, for a function with its path, matches this frame: its last segment matches
-/// the bare name, and one of the others is the file's module.
+/// Whether `pattern`, written for a function with its path, matches this frame: the last segment of
+/// the pattern matches the bare name, and one of its other segments is the file's module.
 pub(super) fn is_of(pattern: &str, frame: &Frame) -> bool {
     let (Some(function), Some(file)) = (&frame.function, &frame.file) else {
         return false;

@@ -1,5 +1,5 @@
 //! The entries of the attribute and of the configuration file that let a resource stay, and the
-//! patterns they match.
+//! patterns in them.
 
 mod date;
 mod inlined;
@@ -15,18 +15,19 @@ use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::{count, exact_size, quantity, total};
 
-/// One thing that may stay.
+/// An entry: the resources that may stay, and under which conditions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suppression {
     /// What it matches.
     pub matches: Pattern,
-    /// Only resources of this kind.
+    /// If set, only resources of this kind match.
     pub kind: Option<Kind>,
-    /// No more than these bytes in one test, inclusive.
+    /// The largest number of bytes that may stay in one test.
     pub up_to: Option<u64>,
-    /// No more than this number of resources in one test, inclusive.
+    /// The largest number of resources that may stay in one test.
     pub up_to_count: Option<u64>,
-    /// Only in tests whose name matches one of these patterns; in every test if there is none.
+    /// Patterns of names: the entry applies only in tests whose name matches one of them. If there
+    /// are none, it applies in every test.
     pub tests: Vec<String>,
     /// Why it may stay.
     pub reason: String,
@@ -34,7 +35,7 @@ pub struct Suppression {
     pub owner: Option<String>,
     /// The last day on which the entry is valid without a review.
     pub until: Option<Date>,
-    /// Where it is written, for messages: `the attribute`, `gpu-leak-check.toml:12`.
+    /// Where the entry is written, for messages: `the attribute`, `gpu-leak-check.toml:12`.
     pub stands_in: String,
 }
 
@@ -57,7 +58,7 @@ pub enum Pattern {
 }
 
 impl Pattern {
-    /// The prefix of every kind of pattern.
+    /// The word that introduces each kind of pattern.
     pub const WORDS: [&str; 6] = ["at", "fn", "file", "lib", "allocator", "fingerprint"];
 
     /// Creates the pattern `text` of the kind that `word` names.
@@ -131,7 +132,7 @@ impl Pattern {
     }
 }
 
-/// As the file has it: `at = "optim::Adam::step"`.
+/// Formats as in the configuration file: `at = "optim::Adam::step"`.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (word, text) = match self {
@@ -178,7 +179,7 @@ impl Suppression {
     }
 
     fn is_about(&self, finding: &Finding) -> bool {
-        // A failed free is an error in any case, and a budget has its own limit.
+        // A failed free is always an error, and a budget sets its own limit.
         let may_stay = matches!(
             finding.kind,
             FindingKind::Leaked | FindingKind::Grew | FindingKind::FirstUse
@@ -211,9 +212,9 @@ impl Suppression {
     }
 }
 
-/// Turns every finding of `test` that an entry allows into one that is [allowed](FindingKind::Allowed). The
-/// first entry that matches a finding decides, even if its limits are too small. Returns notes
-/// about expired entries.
+/// Changes the kind of every finding of `test` that an entry allows to
+/// [allowed](FindingKind::Allowed). The first entry that matches a finding decides, even if its
+/// limits are too small. Returns notes about expired entries.
 pub fn settle(
     entries: &[Suppression],
     today: Date,
@@ -250,7 +251,7 @@ pub fn settle(
             too_large.map(|limit| (exact_size(limit), exact_size(bytes))),
         ];
         let (limits, reached): (Vec<_>, Vec<_>) = limits.into_iter().flatten().unzip();
-        // All findings of an entry count together.
+        // The limits apply to all findings of an entry together.
         let these = if own.len() == 1 {
             "these are"
         } else {

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// A time limit by the wall clock, because the search delays a report on a busy machine too. Once
-/// it has run out, it stays that way.
+/// A time limit in wall-clock time, because the search also delays a report on a busy machine. Once
+/// the time has run out, the limit stays exceeded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     end: Duration,
@@ -12,12 +12,12 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// A limit of `time` from now on.
+    /// Creates a limit of `time` from now on.
     pub(super) fn new(time: Duration) -> Self {
         Self::by(clock, time)
     }
 
-    /// A limit of `time` by the clock `now`, from its current value.
+    /// Creates a limit of `time` by the clock `now`, counted from the clock's current value.
     pub(super) fn by(now: fn() -> Duration, time: Duration) -> Self {
         Self {
             end: now().saturating_add(time),
@@ -25,7 +25,7 @@ impl Budget {
         }
     }
 
-    /// A limit of an eighth of the remaining time, but at most `most`.
+    /// Creates a limit of an eighth of the remaining time, but at most `most`.
     pub(super) fn part(self, most: Duration) -> Self {
         let left = self.end.saturating_sub((self.now)());
         Self::by(self.now, most.min(left / 8))

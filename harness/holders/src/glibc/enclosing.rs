@@ -1,5 +1,5 @@
-//! Finds which of the program's own blocks still contain a target to which no place leads, and what leads to
-//! those blocks: often each to the next, in a cycle.
+//! Finds the program's own blocks that still contain a target to which no place leads, and the
+//! blocks that lead to those. Often each leads to the next, in a cycle.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -13,8 +13,8 @@ use crate::Enclosing;
 /// How many blocks are named for one group.
 const LONGEST: usize = 8;
 
-/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in the order
-/// of their addresses.
+/// Returns for each of `groups` groups the blocks that lead to one of its targets. `blocks` are in
+/// the order of their addresses.
 pub(super) fn of<M: Memory>(
     targets: &Targets,
     groups: usize,
@@ -22,7 +22,7 @@ pub(super) fn of<M: Memory>(
     pages: &mut Pages<M>,
 ) -> Vec<Option<Enclosing>> {
     let mut containing: Vec<Option<usize>> = vec![None; groups];
-    // Which blocks lead to a block.
+    // For each block, the blocks that lead to it.
     let mut led_to_by: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for (at, block) in blocks.iter().enumerate() {
         let seen = pages.words(block.start, block.end, |_, word| {
@@ -78,7 +78,8 @@ fn outwards(
             }
         }
     }
-    // Each of the blocks has to be reached from the first, or another cycle leads to this one.
+    // Each of the blocks must be reachable from the first. Otherwise, another cycle leads to this
+    // one.
     let mut leads_to: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for block in &met {
         for outer in led_to_by.get(block).into_iter().flatten() {
@@ -91,7 +92,7 @@ fn outwards(
         let next = leads_to.get(&block).into_iter().flatten();
         left.extend(next.filter(|next| reached.insert(**next)));
     }
-    // If there is neither, a cycle further out leads to it.
+    // If there is neither, a cycle further out leads to the first block.
     let end = outermost.or(last).unwrap_or(first);
     let way = std::iter::successors(Some(end), |block| inner.get(block).copied());
     let mut way: Vec<u64> = way.map(|block| blocks[block].start).collect();
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn blocks_that_lead_to_each_other_are_a_cycle() {
         let mut memory = Synthetic::default();
-        // The first contains the target and leads to the second, and that to the third.
+        // The first block contains the target and leads to the second, which leads to the third.
         memory.put(block(0).start, TARGET);
         memory.put(block(0).start + 8, block(1).start);
         memory.put(block(1).start, block(2).start);

@@ -1,9 +1,9 @@
 //! Recognises heap blocks in the layout of glibc's allocator.
 //!
-//! Each block is preceded by a word that holds its length and whether the previous block is in use;
-//! see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals). Nothing else identifies
-//! a block, so an address is accepted as a block only if several headers in a row are consistent:
-//! blocks of an allocator with a different layout are not followed.
+//! Each block is preceded by a word that holds its length and whether the previous block is in use
+//! (see [malloc internals](https://sourceware.org/glibc/wiki/MallocInternals)). Nothing else
+//! identifies a block, so an address is accepted as a block only if several headers in a row are
+//! consistent. Blocks of an allocator with a different layout are not followed.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use super::memory::{Memory, PAGE, Pages};
 const PREVIOUS_IN_USE: u64 = 1;
 /// Set for a block in its own mapping.
 const MAPPED: u64 = 2;
-/// Set in blocks of another arena than the main one, at least while they are in use.
+/// Set in blocks of arenas other than the main one, at least while they are in use.
 const OF_OTHER_ARENA: u64 = 4;
 /// All flags in a header.
 const FLAGS: u64 = 7;
@@ -26,7 +26,8 @@ const SMALLEST: u64 = 32;
 const ALLOCATORS: u64 = 256 << 10;
 /// A size that stacks and variables rarely exceed.
 const OTHERS: u64 = 16 << 20;
-/// Where an arena is in its first region. Each of its regions is aligned to their largest size.
+/// The offset of an arena in its first region. Each region of an arena is aligned to the largest
+/// size of a region.
 const ARENA: u64 = 0x30;
 const LARGEST_OF_ARENA: u64 = 64 << 20;
 /// How many blocks with separate mappings are examined in a region.
@@ -37,9 +38,10 @@ const ROW: u32 = 3;
 /// The memory in which blocks can be.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Heap {
-    /// The numbers of their pages, in order.
+    /// The numbers of the pages of each region, in order.
     regions: Vec<Range<u64>>,
-    /// The possible types of a region that is not an allocator's, judged by its first pages.
+    /// For regions that may not belong to an allocator, by their first pages: what they may be
+    /// instead.
     others: FxHashMap<u64, Other>,
     /// The addresses of the main arena, if they are known: those below the program break.
     main: Option<Range<u64>>,
@@ -49,14 +51,14 @@ pub(super) struct Heap {
 #[derive(Debug)]
 struct Around {
     region: Range<u64>,
-    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but a
-    /// block is in only one of them.
+    /// The part of it that contains blocks without separate mappings. Regions may be adjacent, but
+    /// a block is in only one of them.
     of_arena: Range<u64>,
-    /// Whether that is the main arena, if it is known.
+    /// Whether this is the main arena, if that is known.
     is_main: Option<bool>,
 }
 
-/// The possible types of a region without blocks.
+/// What a region without blocks may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Other {
     /// It continues a library's variables.
@@ -66,7 +68,7 @@ pub(super) enum Other {
 }
 
 impl Heap {
-    /// Blocks in the pages that contain these addresses.
+    /// Creates the memory of the pages that contain these addresses.
     pub(super) fn new(regions: impl IntoIterator<Item = Range<u64>>) -> Self {
         let pages = |region: Range<u64>| region.start / PAGE..region.end.div_ceil(PAGE);
         let mut regions: Vec<_> = regions.into_iter().map(pages).collect();
@@ -77,13 +79,13 @@ impl Heap {
         }
     }
 
-    /// The same, if the regions that begin at the pages `others` may not be an allocator's. They
-    /// may be both, because the kernel merges adjacent mappings.
+    /// Adds that the regions that begin at the pages `others` may not belong to an allocator. A
+    /// region may also be both, because the kernel merges adjacent mappings.
     pub(super) fn with_others(self, others: FxHashMap<u64, Other>) -> Self {
         Self { others, ..self }
     }
 
-    /// The same, with the main arena at these addresses: other arenas have other blocks.
+    /// Sets the addresses of the main arena. Other arenas have different blocks.
     pub(super) fn with_main(self, main: Range<u64>) -> Self {
         Self {
             main: Some(main),
@@ -91,11 +93,11 @@ impl Heap {
         }
     }
 
-    /// Returns the type of a region without blocks, judged by its size and position; `None` if it
-    /// is an allocator's.
+    /// Returns what a region without blocks is, judged by its size and position; `None` if it
+    /// belongs to an allocator.
     pub(super) fn other(&self, region: &Range<u64>) -> Option<Other> {
         let bytes = region.end - region.start;
-        // These belong to the loader and to threads.
+        // Regions this small belong to the loader and to threads.
         if bytes < ALLOCATORS {
             return Some(Other::Variables);
         }
@@ -125,8 +127,8 @@ impl Heap {
             .max(around.region.start + GRAIN);
         let mut start = nearest;
         while start >= lowest {
-            // Most words are not the header of a block that is long enough, which is quicker to see than that
-            // other headers follow.
+            // Most words are not the header of a block that is long enough. This is quicker to
+            // check than whether other headers follow.
             let size = pages.word(start - 8).map_or(0, |header| header & !FLAGS);
             if size >= address - start {
                 let block = block_at(start, &around, pages);
@@ -155,8 +157,9 @@ impl Heap {
     }
 }
 
-/// Returns the block with `address` in it if it is one of the first in its region and each has a
-/// separate mapping: something may point far beyond its header.
+/// Returns the block that contains `address`, if it is one of the first in its region and each of
+/// these has a separate mapping. Such a block may be large, so a pointer may be far beyond its
+/// header.
 fn mapped_block<M: Memory>(
     address: u64,
     region: &Range<u64>,
@@ -173,8 +176,8 @@ fn mapped_block<M: Memory>(
     None
 }
 
-/// Whether a region begins as glibc's do: with the address of its arena, or with a block that has a
-/// separate mapping.
+/// Whether a region begins as those of glibc do: with the address of its arena, or with a block
+/// that has a separate mapping.
 pub(super) fn is_of_glibc<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
     let arena = pages.word(region.start).unwrap_or(0);
     let is_arena = arena
@@ -189,7 +192,7 @@ pub(super) struct Block {
     pub(super) in_use: bool,
 }
 
-/// Returns the block with a mapping of its own that begins at `start`, if there is one.
+/// Returns the block that begins at `start` and has a separate mapping, if there is one.
 fn mapped_at<M: Memory>(start: u64, region: &Range<u64>, pages: &mut Pages<M>) -> Option<Block> {
     let header = pages.word(start - 8)?;
     let size = header & !FLAGS;
@@ -233,7 +236,7 @@ fn block_at<M: Memory>(start: u64, around: &Around, pages: &mut Pages<M>) -> Opt
             return None;
         }
         if next == all.end {
-            // Memory that has not been handed out yet.
+            // From here on, memory has not been handed out yet.
             break;
         }
     }
@@ -260,18 +263,20 @@ mod tests {
     use super::super::memory::synthetic::{Synthetic, unlimited};
     use super::{Heap, LARGEST_OF_ARENA, PAGE};
 
-    /// Where a region of an arena begins, and the first block in it.
+    /// The beginning of a region of an arena, and the first block in it.
     const REGION: u64 = 0x7000 * LARGEST_OF_ARENA;
     const FIRST: u64 = REGION + 0x8c0;
 
-    /// Returns the beginning of the block with `address` in it and whether it is in use, if there are blocks with
-    /// these headers from `FIRST` on and the kernel has joined the region with the one before it.
+    /// Returns the beginning of the block that contains `address`, and whether it is in use. There
+    /// are blocks with these headers from `FIRST` on, and the kernel has joined the region with the
+    /// one before it.
     fn block(headers: [u64; 4], address: u64, main: std::ops::Range<u64>) -> Option<(u64, bool)> {
         let mut memory = Synthetic::default();
         for page in 0..32 {
             memory.put(REGION + page * PAGE - 16 * PAGE, 0);
         }
-        // Before the region, something looks like the header of a block that ends where the first block begins.
+        // Before the region, something looks like the header of a block that ends where the first
+        // block begins.
         memory.put(REGION - PAGE + 8, FIRST - (REGION - PAGE));
         let mut at = FIRST;
         for header in headers {
@@ -303,7 +308,7 @@ mod tests {
         let (of_main, of_other) = ([0x101; 4], [0x105; 4]);
         assert_eq!(block(of_main, second, 0..0), None);
         assert_eq!(block(of_other, second, 0..u64::MAX), None);
-        // The mark is lost when a block is freed.
+        // The flag of the arena is lost when a block is freed.
         let freed = [0x105, 0x101, 0x104, 0x105];
         assert_eq!(block(freed, second, 0..0), Some((second, false)));
     }

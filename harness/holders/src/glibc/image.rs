@@ -36,7 +36,7 @@ pub(super) struct Image {
     pub(super) variables: Vec<Variable>,
     /// The thread-locals, by their offset in each thread's block.
     pub(super) thread_locals: Vec<Variable>,
-    /// How far below the thread pointer that block begins.
+    /// How far below the thread pointer each thread's block begins.
     pub(super) thread_block: u64,
     functions: Vec<Function>,
     /// The owners of the functions that have been looked up, by address.
@@ -58,7 +58,7 @@ struct Function {
     name: u32,
 }
 
-/// The file's names: megabytes, of which only a few are needed.
+/// The file's names. There may be megabytes of them, but only a few are needed.
 #[derive(Debug)]
 struct SymbolNames {
     rules: NameRules,
@@ -109,12 +109,12 @@ impl Image {
                 && [&b".data"[..], b".bss", b".tdata", b".tbss"]
                     .iter()
                     .any(|known| name.starts_with(known))
-                // Only the loader writes there.
+                // Only the loader writes to these sections.
                 && !name.starts_with(b".data.rel.ro")
         };
         let written: Vec<bool> = sections.iter().map(is_written).collect();
         let (at, bytes) = (symbols.sh_offset(endian), symbols.sh_size(endian));
-        // Sections that a program does not need in order to run may contain anything.
+        // Sections that a program does not need in order to run may claim any size.
         if bytes > image.names.file.metadata().ok()?.len() {
             return None;
         }
@@ -135,8 +135,8 @@ impl Image {
         Some(image)
     }
 
-    /// Returns the difference between run-time addresses and those in the file, if its part from
-    /// `offset` on was loaded at `start`.
+    /// Returns the difference between run-time addresses and those in the file, given that the part
+    /// from `offset` on was loaded at `start`.
     pub(super) fn bias(&self, offset: u64, start: u64) -> Option<u64> {
         let (first, address) = self.first?;
         (offset == first).then(|| start.wrapping_sub(address))
@@ -147,8 +147,8 @@ impl Image {
         self.functions.is_empty()
     }
 
-    /// Finds the functions that contain `addresses`, after their first byte. All at once, because
-    /// there are too many functions to sort for the few that are on stacks.
+    /// Finds the functions that contain `addresses`, after their first byte. All are found at once,
+    /// because there are too many functions to sort them for the few that are on stacks.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();
@@ -187,14 +187,14 @@ impl Image {
         known().extend(found);
     }
 
-    /// Returns the functions of the crate that a path such as `optim::STATE` begins with; none if there is no
-    /// time to find them.
+    /// Returns the functions of the crate with whose name a path such as `optim::STATE` begins;
+    /// none if there is no time to find them.
     pub(super) fn functions_of_crate(&self, path: &str, budget: Budget) -> Vec<Code> {
         let Some((name, _)) = path.split_once("::") else {
             return Vec::new();
         };
-        // The names of a file come from megabytes of text. They are read all at once, because
-        // reading them one by one is slower.
+        // A file may have megabytes of names. They are read all at once, because reading them one
+        // by one is slower.
         let Ok(bytes) = usize::try_from(self.names.bytes.min(LARGEST_NAMES)) else {
             return Vec::new();
         };
@@ -238,7 +238,7 @@ impl Image {
         if kind == PT_LOAD && self.first.is_none() {
             self.first = Some((page(segment.p_offset(endian)), page(address)));
         } else if kind == PT_TLS {
-            // As the loader and the linker agree on for the program itself.
+            // This is the layout on which the loader and the linker agree for the program itself.
             let align = segment.p_align(endian).max(1);
             let first = address.wrapping_neg() & (align - 1);
             let bytes = segment.p_memsz(endian);
@@ -247,7 +247,8 @@ impl Image {
     }
 
     fn symbol(&mut self, symbol: &Sym64<Endianness>, endian: Endianness, written: &[bool]) {
-        // There are fifty functions for each variable, so no work is wasted on them.
+        // There are fifty functions for each variable, so as little work as possible is done for
+        // them.
         let kind = symbol.st_type();
         let start = symbol.st_value(endian);
         let bytes = symbol.st_size(endian);

@@ -1,7 +1,8 @@
 //! Reads memory for the search.
 //!
-//! Memory is never dereferenced: after the mappings have been read, another thread may unmap
-//! memory, and a mapped file may have been truncated. The kernel answers such reads with an error.
+//! Memory is never dereferenced, because another thread may unmap memory after the mappings have
+//! been read, and a mapped file may have been truncated. The kernel returns an error for such
+//! reads.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -33,7 +34,8 @@ impl OwnMemory {
 
 impl Memory for OwnMemory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        // The kernel takes signed offsets; its own addresses are not readable.
+        // The kernel takes signed offsets. Its own addresses, which would be negative, are not
+        // readable.
         match i64::try_from(address) {
             Ok(_) => self.0.read_at(into, address).unwrap_or(0),
             Err(_) => 0,
@@ -44,21 +46,23 @@ impl Memory for OwnMemory {
 /// Memory with a cache of recent pages, because a search reads many words from few pages.
 ///
 /// Everything that a search reads goes through this type, so the search ends at most one read after
-/// the limit: from then on, nothing can be read, and no conclusions are drawn from partial data.
+/// the limit. From then on, nothing can be read, and no conclusions are drawn from partial data.
 #[derive(Debug)]
 pub(super) struct Pages<M> {
     memory: M,
-    /// The pages that have been read: empty if they cannot be. Their bits are inverted: a copy of an address must
-    /// not be found as the address itself.
+    /// The pages that have been read. A page that cannot be read is empty. All bits are inverted,
+    /// so that a copy of an address is not found as the address itself.
     kept: Vec<Box<[u8]>>,
     /// Where in `kept` each page is, by its number.
     places: FxHashMap<u64, usize>,
-    /// The number of the page that was used last, and its place: the next word is mostly there too.
+    /// The number of the page that was used last, and its place. The next word is usually in the
+    /// same page.
     last: Option<(u64, usize)>,
     budget: Budget,
     /// How many bytes may still be read.
     left: u64,
-    /// The distance of the words that [`Self::words`] passes on: 8, or 1 for those of packed structures too.
+    /// The distance between the words that [`Self::words`] passes on: 8, or 1 to include the words
+    /// of packed structures.
     pub(super) step: usize,
 }
 
@@ -104,7 +108,7 @@ impl<M: Memory> Pages<M> {
         end: u64,
         mut see: impl FnMut(u64, u64) -> bool,
     ) -> Seen {
-        // The kernel's addresses, or the result of a wrong symbol table.
+        // These are addresses of the kernel, or the result of a wrong symbol table.
         if end > i64::MAX as u64 || start > end {
             return Seen::Part;
         }
@@ -217,13 +221,13 @@ pub(super) mod synthetic {
         pub(in super::super) static READS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// A limit of this many reads, each of which takes a microsecond.
+    /// Returns a limit of this many reads, each of which takes a microsecond.
     pub(in super::super) fn reads(reads: u64) -> Budget {
         let clock = || Duration::from_micros(READS.get());
         Budget::by(clock, Duration::from_micros(reads))
     }
 
-    /// No limit.
+    /// Returns a budget without a limit.
     pub(in super::super) fn unlimited() -> Budget {
         reads(u64::MAX)
     }
@@ -278,7 +282,8 @@ mod tests {
             true
         });
         assert_eq!((seen, all), (vec![0, 1, 2], Seen::Part));
-        // Not even what was read before, because partial knowledge must lead nowhere.
+        // Not even pages that were read before can be read, so that nothing is concluded from
+        // partial data.
         assert_eq!(pages.words(0, PAGE, |_, _| true), Seen::Part);
         assert_eq!(pages.word(3 * PAGE), None);
         assert_eq!(READS.get(), 3);

@@ -22,7 +22,7 @@ use self::search::{Driver, Region, Search};
 use self::targets::{LOWEST, Targets};
 use super::{Answer, DriverObjects, Enclosing, Holder, Program, Target, Unknown, nearest};
 
-/// From this many blocks on, the path from a variable often leads through stale contents of a
+/// A path from a variable through this many blocks or more often leads through stale contents of a
 /// block.
 const DOUBTFUL: u32 = 4;
 
@@ -85,7 +85,8 @@ pub(super) fn find(
         }
         for (found, mut new) in found.iter_mut().zip(new) {
             if !found.is_empty() {
-                // Only a frame that contains the target itself counts more than a doubtful variable.
+                // Only a stack frame that contains the target itself is better evidence than a
+                // doubtful variable.
                 new.retain(|holder| holder.blocks == 0);
             }
             if !new.is_empty() {
@@ -99,7 +100,8 @@ pub(super) fn find(
             found.retain(|it| it.blocks < DOUBTFUL);
         }
     }
-    // Report that nothing refers to it only if no unnamed place does either, nor a packed structure.
+    // A target is reported as unreferenced only if no unnamed memory and no packed structure refers
+    // to it either.
     let everywhere = [&roots.variables[..], &roots.frames, &roots.nameless].concat();
     for (regions, step) in [(&roots.nameless, 8), (&everywhere, 1)] {
         let is_open = |(found, unnamed): (&Vec<Holder>, &bool)| found.is_empty() && !unnamed;

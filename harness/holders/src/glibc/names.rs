@@ -9,7 +9,7 @@ pub(super) enum Whose {
     Program(String),
     /// Rust's own libraries or the C library.
     Runtime,
-    /// This harness or CUDA, which know every address, or libtest, which calls the harness.
+    /// This harness or CUDA, which store every address, or libtest, which calls the harness.
     All,
 }
 
@@ -18,7 +18,7 @@ const ALLOCATORS: [&str; 8] = [
     "_mi_", "mi_", "_rjem_", "je_", "jemalloc", "snmalloc", "sn_", "tcmalloc",
 ];
 
-/// A crate's name, as symbols begin with it.
+/// A crate's name in the forms in which it occurs at the beginning of symbols.
 #[derive(Debug)]
 pub(super) struct CrateName {
     /// `9catalogue`
@@ -27,7 +27,8 @@ pub(super) struct CrateName {
     dotted: String,
 }
 
-/// How far into a symbol of the current scheme the name of its crate begins.
+/// In a symbol of the current mangling scheme, how far from the beginning the name of its crate may
+/// begin.
 const FARTHEST: usize = 64;
 
 impl CrateName {
@@ -60,7 +61,7 @@ impl CrateName {
 /// Returns the owner of the symbol `mangled`.
 pub(super) fn whose(mangled: &str, rules: NameRules) -> Whose {
     let name = format!("{:#}", rustc_demangle::demangle(mangled));
-    // For a trait's function both the type and the trait count.
+    // For a function of a trait, both the type and the trait are considered.
     let mut sorts = name.strip_prefix('<').map_or_else(
         || vec![sort(&name)],
         |inside| inside.split(" as ").take(2).map(sort).collect(),
@@ -96,7 +97,8 @@ fn sort(path: &str) -> Sort {
     let first = path.split_once("::").map(|(first, _)| first);
     let is_name = |name: &str| name.chars().all(|it| it.is_alphanumeric() || it == '_');
     match first.filter(|first| is_name(first)) {
-        // The last ones are those with which the harness reads stacks and symbols.
+        // The last ones in this list are the crates with which the harness reads stacks and
+        // symbols.
         Some(
             "gpu_leak_check"
             | "gpu_leak_core"
@@ -113,7 +115,7 @@ fn sort(path: &str) -> Sort {
             | "object"
             | "rustc_demangle",
         ) => Sort::All,
-        // Includes the crates that they are built from.
+        // This includes the crates that Rust's own libraries are built from.
         Some(
             "std" | "core" | "alloc" | "hashbrown" | "memchr" | "miniz_oxide" | "rustc_hash"
             | "serde" | "serde_core" | "serde_json",
@@ -128,7 +130,7 @@ fn of_c(name: String, rules: NameRules) -> Whose {
     if (rules.is_vendor_function)(&name) || ALLOCATORS.iter().any(|it| name.starts_with(it)) {
         Whose::All
     } else if name.is_empty() || name.starts_with(['_', '.', '<']) {
-        // The compiler's and the C library's own names.
+        // These are names of the compiler and of the C library.
         Whose::Runtime
     } else {
         Whose::Program(name)

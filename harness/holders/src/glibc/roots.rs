@@ -23,7 +23,7 @@ use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 /// The kernel's name of the memory below the program break, where glibc's main arena is.
 const PROGRAM_BREAK: &str = "[heap]";
 
-/// The largest guard below a stack; inaccessible memory after an allocator's is larger.
+/// The largest guard below a stack. Inaccessible memory after that of an allocator is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
 /// How much of a function is searched for uses of a static.
@@ -36,11 +36,11 @@ pub(super) struct Roots {
     pub(super) named: Vec<Root>,
     /// The memory of variables, statics first.
     pub(super) variables: Vec<Region>,
-    /// The memory of stack frames. A copy there is weaker evidence: a function's values stay on the
-    /// stack until another function overwrites them.
+    /// The memory of stack frames. A copy there is weaker evidence, because a function's values
+    /// stay on the stack until another function overwrites them.
     pub(super) frames: Vec<Region>,
-    /// Memory that may refer to something but has no useful name: that of Rust's own libraries, and
-    /// of their functions in which a thread waits.
+    /// Memory that may refer to something but has no useful name: the variables of Rust's own
+    /// libraries, and the frames of their functions in which a thread waits.
     pub(super) nameless: Vec<Region>,
     /// The memory in which blocks can be.
     pub(super) heap: Heap,
@@ -48,10 +48,10 @@ pub(super) struct Roots {
     pub(super) cuda: Heap,
     /// The programs and libraries with variables of the program.
     modules: Vec<Module>,
-    /// In which of them each named static is, and its addresses in its file.
+    /// For each named static, the module that contains it, and its addresses in that module's file.
     statics: FxHashMap<usize, (usize, Range<u64>)>,
-    /// Where threads wait for something other than the search: their return addresses, innermost
-    /// first.
+    /// The return addresses of the threads that wait for something other than the search, by
+    /// thread, innermost first.
     waiting: FxHashMap<u32, Vec<u64>>,
     /// Whether the roots are complete.
     pub(super) complete: bool,
@@ -68,7 +68,7 @@ struct Module {
 }
 
 impl Roots {
-    /// Collects the roots of this process, as far as possible in the time limit.
+    /// Collects the roots of this process, as far as possible within the time limit.
     pub(super) fn of_this_process<M: Memory>(
         program: Program<'_>,
         pages: &mut Pages<M>,
@@ -106,7 +106,8 @@ impl Roots {
         roots
     }
 
-    /// Returns the program and those libraries that belong to it, and records where NVIDIA's are.
+    /// Returns the program and those libraries that belong to it, and records where NVIDIA's
+    /// libraries are.
     fn modules(&mut self, maps: &[Mapping<'_>], names: NameRules, budget: Budget) -> Vec<Module> {
         let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
         let mut files: BTreeMap<&Path, Vec<&Mapping<'_>>> = BTreeMap::new();
@@ -123,7 +124,7 @@ impl Roots {
             let (true, Some(name)) = (is_code, name) else {
                 continue;
             };
-            // The name has this suffix after the program was rebuilt.
+            // If the program was rebuilt while it runs, the kernel adds a suffix to the name.
             let is_program = file == without_deleted(&program);
             if (names.is_vendor_library)(name) {
                 cuda.extend(parts.iter().map(|part| part.addresses()));
@@ -148,7 +149,8 @@ impl Roots {
         Heap::new(self.modules.iter().flat_map(|module| module.code.clone()))
     }
 
-    /// Returns where the thread of a place waits; empty if it has none, or if that is unknown.
+    /// Returns the return addresses of the thread of a place; empty if the place has no thread, or
+    /// if they are unknown.
     pub(super) fn waits_at(&self, root: &Root) -> Vec<u64> {
         let waiting = root.thread_id.and_then(|id| self.waiting.get(&id));
         waiting.cloned().unwrap_or_default()
@@ -234,7 +236,7 @@ impl Roots {
     }
 
     /// Collects the frames of all stacks, each of which ends at its return address. Values beyond
-    /// the last known frame belong to the thread, without a function's name.
+    /// the last known frame are attributed to the thread, without the name of a function.
     fn stacks<M: Memory>(
         &mut self,
         threads: &[Thread],
@@ -281,8 +283,8 @@ impl Roots {
     }
 
     /// Adds the frames of a stack that belong to the program, and those of Rust's own libraries
-    /// outside them, which may keep their arguments. In the frames inside them a thread only waits,
-    /// on memory that other frames used before.
+    /// outside them, which may keep the program's arguments. In the frames of these libraries
+    /// inside them, the thread only waits, and their memory may contain values of earlier frames.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;
@@ -356,8 +358,8 @@ impl Module {
     }
 }
 
-/// Splits a stack at its return addresses, each part with its function's owner. The owner of the
-/// first part, in which the thread waits, is unknown.
+/// Splits a stack at its return addresses, and returns each part with its function's owner. The
+/// owner of the first part, in which the thread waits, is unknown.
 fn frames(
     stack: &Range<u64>,
     returns: impl Iterator<Item = (u64, Whose)>,
@@ -398,8 +400,8 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     let read = || READ.lock().unwrap_or_else(PoisonError::into_inner);
     let known = read().get_or_insert_default().get(path).cloned();
     known.unwrap_or_else(|| {
-        // No lock is held while reading: a thread that needs the file at the same time reads it
-        // too.
+        // No lock is held while reading, so a thread that needs the file at the same time reads it
+        // as well.
         let image = Image::read(path, names, budget).map(Arc::new);
         if image.is_some() || !budget.is_spent() {
             let mut read = read();
@@ -410,7 +412,7 @@ fn image(path: &Path, names: NameRules, budget: Budget) -> Option<Arc<Image>> {
     })
 }
 
-/// Whether a library belongs to the system, or its internals are unknown to the program's author.
+/// Whether a library belongs to the system, or its internals are not known to the program's author.
 fn is_of_the_system(file: &Path, name: &str, names: NameRules) -> bool {
     (names.is_in_a_system_directory)(file)
         || (names.is_known_library)(name)
@@ -423,7 +425,7 @@ fn without_deleted(program: &Path) -> &Path {
 }
 
 /// Returns the memory from which allocators may take blocks: anonymous mappings, without the stacks
-/// of threads, given as an address in each and the thread's pointer.
+/// of threads. Each stack is given as an address in it and the thread pointer.
 fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     let mut regions = Vec::new();
     let mut others = FxHashMap::default();
@@ -448,8 +450,8 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
             Some(None) => {}
             None => {
                 regions.push(start..end);
-                // The stack of a thread that has ended is kept for the next one. Or it has blocks,
-                // and happens to be adjacent to such a stack.
+                // This may be the stack of a thread that has ended, which is kept for the next
+                // thread. Or it contains blocks, and happens to be adjacent to such a stack.
                 let other = before.filter(|_| mapping.name.is_empty()).and_then(|it| {
                     let is_variables = it.file.is_some().then_some(Other::Variables);
                     is_variables.or_else(|| is_guard(it).then_some(Other::Stack))
@@ -464,7 +466,7 @@ fn heap(maps: &[Mapping<'_>], stacks: &[(u64, Option<u64>)]) -> Heap {
     let heap = Heap::new(regions).with_others(others);
     match main {
         Some(main) => heap.with_main(main),
-        // Where there is no program break, the main arena is anywhere.
+        // If there is no program break, the main arena may be anywhere.
         None => heap,
     }
 }

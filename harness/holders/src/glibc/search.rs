@@ -1,9 +1,9 @@
 //! Searches for leaked resources, starting from the program's own statics, thread-locals and
 //! stacks.
 //!
-//! Breadth first, so that the nearest place is found; every word that may be the address of a block
-//! is treated as one. The search starts from the places, not from all memory: a copy in a freed
-//! block is not reachable from any place.
+//! The search is breadth-first, so that the nearest place is found. Every word that may be the
+//! address of a block is treated as one. The search starts from the places, not from all memory,
+//! because a copy in a freed block is not reachable from any place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -18,12 +18,12 @@ use super::threads;
 
 /// How many addresses are followed.
 const MAX_BLOCKS: usize = 1 << 20;
-/// How far before an address inside a block its header is searched for: a hash table is referred to
-/// by an address after its entries.
+/// How far before an address inside a block its header is searched for. A pointer to a hash table,
+/// for example, is an address after its entries.
 const FAR: u64 = 64 << 10;
 /// How many bytes are examined after an address without a block.
 const LOOKED_AT: u64 = 64;
-/// After this many addresses without a block in a region, no block is expected there.
+/// After this many addresses without a block in a region, no block is expected in the region.
 const ENOUGH: u32 = 32;
 
 /// A memory range of a place.
@@ -34,26 +34,27 @@ pub(super) struct Region {
     pub(super) place: usize,
 }
 
-/// How the driver's own blocks are recognised. Every address can be reached from one of them,
-/// because its tables contain them all.
+/// How the driver's own blocks are recognised. Every address can be reached from these blocks,
+/// because the driver's tables contain all addresses.
 #[derive(Debug, Default)]
 pub(super) struct Driver {
-    /// The memory of its libraries: a block that points into it is theirs, except to `functions`.
+    /// The memory of the driver's libraries. A block that points into it is the driver's, unless it
+    /// points to one of `functions`.
     pub(super) libraries: Heap,
-    /// The code of the program: a block that points into it as well may be the stack of a coroutine, which is
-    /// not searched.
+    /// The code of the program. A block that points into it as well may be the stack of a
+    /// coroutine, which is not searched.
     pub(super) program: Heap,
     /// The functions that the program has looked up.
     pub(super) functions: FxHashSet<u64>,
-    /// Contexts: the blocks of the objects in a context point to it.
+    /// The contexts. The blocks of the objects in a context point to it.
     pub(super) contexts: FxHashSet<Hidden>,
-    /// All known objects: their handles are addresses of its blocks.
+    /// All known objects. Their handles are addresses of the driver's blocks.
     pub(super) handles: BTreeSet<Hidden>,
 }
 
 impl Driver {
-    /// Whether a known object is in this block: an address of the block may be that of something
-    /// else in it, such as a queue in its device.
+    /// Whether a known object is in this block. An object need not begin where its block begins: a
+    /// queue, for example, may be part of its device.
     fn has_an_object_in(&self, block: &Range<u64>) -> bool {
         // Hidden addresses are in the reverse order.
         let handles = Hidden::of(block.end - 1)..=Hidden::of(block.start);
@@ -86,13 +87,14 @@ pub(super) struct Outcome {
     pub(super) hits: Vec<Option<Hit>>,
     /// Whether everything reachable was searched.
     pub(super) complete: bool,
-    /// For each block that another block led to, by their beginnings, that block.
+    /// For each block to which another block led, that other block. Both are given by their first
+    /// addresses.
     led_to_by: FxHashMap<u64, u64>,
 }
 
 impl Outcome {
-    /// Returns the beginnings of the blocks through which a target was reached, the one nearest to the
-    /// place first.
+    /// Returns the first addresses of the blocks through which a target was reached, the one
+    /// nearest to the place first.
     pub(super) fn path(&self, hit: Hit) -> Vec<u64> {
         let before = |block: &u64| self.led_to_by.get(block).copied();
         let mut path: Vec<_> = std::iter::successors(hit.inside, before).collect();
@@ -116,13 +118,13 @@ struct Known {
     addresses: FxHashSet<u64>,
     /// The end of each block, by its beginning.
     blocks: BTreeMap<u64, u64>,
-    /// By the region's first address.
+    /// The results for each region, by its first address.
     regions: FxHashMap<u64, Met>,
 }
 
 impl Known {
-    /// Whether a block that is followed contains an address. Something in it may look like the header
-    /// of another block.
+    /// Whether a block that is already followed contains an address. Something in it may look like
+    /// the header of another block.
     fn has(&self, address: u64) -> bool {
         let block = self.blocks.range(..=address).next_back();
         block.is_some_and(|(_, &end)| address < end)
@@ -156,7 +158,7 @@ struct Found {
 }
 
 impl<M: Memory> Search<'_, M> {
-    /// Searches for all targets from `regions` on, until each group has a place.
+    /// Searches for all targets, starting from `regions`, until each group has a place.
     pub(super) fn run(mut self, regions: &[Region]) -> Outcome {
         let mut outcome = Outcome {
             hits: vec![None; self.targets.len()],
@@ -223,7 +225,7 @@ impl<M: Memory> Search<'_, M> {
         let all = self
             .pages
             .words(addresses.start, addresses.end, |at, word| {
-                // Most words are numbers and text, or parts of two neighbours.
+                // Most words are numbers or text, or consist of parts of two adjacent words.
                 if !(LOWEST..END).contains(&word) || at % 8 != 0 && is_plain(word) {
                     return true;
                 }
@@ -232,13 +234,13 @@ impl<M: Memory> Search<'_, M> {
                     return true;
                 }
                 found.names_a_context |= driver.contexts.contains(&Hidden::of(word));
-                // Parts of two neighbours may look like such an address.
+                // Parts of two adjacent words may look like such an address.
                 found.is_the_driver_s |= at % 8 == 0
                     && driver.libraries.region(word).is_some()
                     && !driver.functions.contains(&word);
                 found.points_to_code |= at % 8 == 0 && driver.program.region(word).is_some();
                 if heap.region(word).is_some() && !driver.handles.contains(&Hidden::of(word)) {
-                    // More than can be followed need not be stored.
+                    // There is no need to store more pointers than can be followed.
                     match found.pointers.len() {
                         ..MAX_BLOCKS => found.pointers.push(word),
                         _ => is_cut = true,
@@ -276,7 +278,7 @@ impl<M: Memory> Search<'_, M> {
             };
             let Some(Block { addresses, in_use }) = self.heap.block(pointer, backward, self.pages)
             else {
-                // A value that looks like the address of zeros is not an address.
+                // A value that would be the address of zeros is probably not an address.
                 let begin = pointer - pointer % 8;
                 let mut words = (begin..begin + LOOKED_AT).step_by(8);
                 met.has_data |= words.any(|at| self.pages.word(at).unwrap_or(0) != 0);
@@ -297,11 +299,11 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether an aligned word leads to memory that is not searched and may hold a target: that of
-    /// an allocator with another layout, or the stack of a coroutine. Values on the stack of a
+    /// Whether an aligned word leads to memory that is not searched but may contain a target: that
+    /// of an allocator with another layout, or the stack of a coroutine. Values on the stack of a
     /// thread that has ended do not count.
     fn is_foreign(&mut self, known: &Known) -> bool {
-        // Parts of two neighbours look like an address too often to mean anything.
+        // Parts of two adjacent words look like an address too often to mean anything.
         if self.pages.step != 8 {
             return false;
         }
@@ -309,7 +311,8 @@ impl<M: Memory> Search<'_, M> {
         let met = met.filter(|(_, met)| met.blocks == 0 && met.has_data);
         let mut regions = met.filter_map(|(&region, _)| self.heap.region(region));
         regions.any(|region| match self.heap.other(&region) {
-            // An address of freed memory, of which the header is far away or gone.
+            // If the region is glibc's, this is an address of freed memory whose header is far away
+            // or gone.
             None => !heap::is_of_glibc(&region, self.pages),
             Some(Other::Variables) => false,
             Some(Other::Stack) => {
@@ -320,7 +323,7 @@ impl<M: Memory> Search<'_, M> {
     }
 }
 
-/// Whether small numbers that are not aligned often look like this word: few of its bytes are not zero.
+/// Whether a word has so few nonzero bytes that unaligned small numbers often look like it.
 fn is_plain(word: u64) -> bool {
     word.to_ne_bytes().iter().filter(|byte| **byte != 0).count() < 3
 }

@@ -2,9 +2,9 @@
 
 use super::Target;
 
-/// Values below are assumed to be numbers, not addresses.
+/// Smaller values are assumed to be numbers, not addresses.
 pub(super) const LOWEST: u64 = 1 << 32;
-/// No program has addresses from here on.
+/// No address of a program is as large as this or larger.
 pub(super) const END: u64 = 1 << 56;
 
 impl Target {
@@ -30,8 +30,8 @@ impl Targets {
         Self { sorted: all }
     }
 
-    /// Returns for each of `groups` groups whether it has no target, or one that cannot be searched
-    /// for.
+    /// Returns for each of `groups` groups whether it has no target, or has a target that cannot be
+    /// searched for.
     pub(super) fn groups_without(all: &[Target], groups: usize) -> Vec<bool> {
         let mut without = vec![true; groups];
         for target in all {

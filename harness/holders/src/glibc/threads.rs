@@ -22,24 +22,24 @@ pub(super) struct Thread {
     pub(super) id: Option<u32>,
     /// The address at which it waits.
     instruction: u64,
-    /// The kernel's file that describes its system call, and its content.
+    /// The kernel's file that describes its system call, and the content of that file.
     call: (PathBuf, String),
-    /// From its innermost to its outermost frame.
+    /// The used part of its stack, from its innermost to its outermost frame.
     pub(super) stack: Range<u64>,
-    /// The thread pointer, below which its thread-locals are, if known.
+    /// The thread pointer, if known. The thread-locals are below it.
     pub(super) pointer: Option<u64>,
     /// Whether it waits for the search.
     pub(super) is_asking: bool,
 }
 
 impl Thread {
-    /// Returns where the C library keeps the thread's data: the part of its descriptor that has the
+    /// Returns where the C library keeps the thread's data: the part of its descriptor with the
     /// data of `pthread_setspecific`, and the table of the thread-locals of libraries.
     pub(super) fn descriptor<M: Memory>(&self, pages: &mut Pages<M>) -> [Range<u64>; 2] {
         let Some(pointer) = self.pointer else {
             return [0..0, 0..0];
         };
-        // Two words before the table is how many libraries it has room for.
+        // The number of libraries for which the table has room is stored two words before it.
         let table = pages.word(pointer + 8).unwrap_or(0);
         let room = pages.word(table.wrapping_sub(16)).unwrap_or(0);
         let bytes = 16 * room.min(MOST_LIBRARIES);
@@ -56,8 +56,8 @@ impl Thread {
 
     /// Returns the stack slots with return addresses and these addresses, innermost first, and
     /// whether they are complete. Other words that look like return addresses may be left over from
-    /// earlier calls. `None` if the thread has continued, because the data read may then mix
-    /// several states.
+    /// earlier calls. Returns `None` if the thread has continued, because the data that was read
+    /// may then mix several states.
     pub(super) fn returns<M: Memory>(
         &self,
         program: Program<'_>,
@@ -83,7 +83,7 @@ impl Thread {
 
 /// Returns the threads of this process except the one that searches, and whether the list and the
 /// data about them are complete. `region` returns the mapping that contains an address. Part of
-/// `budget` may be spent waiting for threads that run.
+/// `budget` may be spent waiting for threads that are running.
 pub(super) fn of_this_process<M: Memory>(
     program: Program<'_>,
     pages: &mut Pages<M>,
@@ -108,8 +108,8 @@ pub(super) fn of_this_process<M: Memory>(
         let read = |file: &str| fs::read_to_string(task.join(file));
         let id: Option<u32> = entry.file_name().to_str().and_then(|id| id.parse().ok());
         let is_asking = id == Some(program.asking_thread);
-        // The thread that requested the search need not be waiting yet: its frames are known and do
-        // not change.
+        // The thread that requested the search need not be waiting yet, because its frames are
+        // known and do not change.
         let known = program.asking_stack.first().filter(|_| is_asking);
         let call = match known {
             Some(_) => Some(String::new()),
@@ -153,7 +153,8 @@ pub(super) fn of_this_process<M: Memory>(
     (threads, complete)
 }
 
-/// Returns an address in the stack of the thread that searches, and its thread pointer if it is known.
+/// Returns an address in the stack of the thread that searches, and its thread pointer if it is
+/// known.
 pub(super) fn own_stack<M: Memory>(
     pages: &mut Pages<M>,
     region: impl Fn(u64) -> Option<Range<u64>>,
@@ -166,13 +167,13 @@ pub(super) fn own_stack<M: Memory>(
     Some((top, thread_pointer(id, top, end, pages)))
 }
 
-/// How long in total, and how often, running threads are queried again: a thread that is about to
-/// wait or to end may first need a processor for this.
+/// How long in total, and how often, running threads are queried again. A thread that is about to
+/// wait or to end may first have to get a processor.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Returns the result of `read` for a thread's system call, calling it until the thread is in one
-/// or `patience` has run out; `None` if it has ended.
+/// Calls `read`, which describes a thread's system call, until the thread is in one or `patience`
+/// has run out. Returns the last result; `None` if the thread has ended.
 fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<String> {
     let mut call = read()?;
     while waits_at(&call).is_none() && !patience.is_spent() {
@@ -183,8 +184,8 @@ fn waiting_call(read: impl Fn() -> Option<String>, patience: Budget) -> Option<S
 }
 
 /// Parses `202 0x7f… 0x80 … 0x7ffd3c8f1a48 0x7f0c5a2e1b6f`: a call's number and arguments, then the
-/// stack pointer and the instruction pointer, which are returned in this order. A running thread
-/// has none.
+/// stack pointer and the instruction pointer. These two are returned in this order. A running
+/// thread has no such line.
 fn waits_at(call: &str) -> Option<(u64, u64)> {
     let mut fields = call.split_ascii_whitespace().rev();
     let mut number = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
@@ -195,20 +196,21 @@ fn waits_at(call: &str) -> Option<(u64, u64)> {
 /// How many libraries with thread-locals are examined.
 const MOST_LIBRARIES: u64 = 4096;
 
-/// Where the data of `pthread_setspecific` end in glibc's thread descriptor. After them comes the
-/// argument of the thread's first function: the thread usually frees that block immediately and
-/// reuses it for something else.
+/// The offset in glibc's thread descriptor at which the data of `pthread_setspecific` end. After
+/// them comes the argument of the thread's first function, which is left out: the thread usually
+/// frees that block immediately and reuses it for something else.
 const SPECIFIC_DATA_END: u64 = 0x610;
 
-/// Where glibc's thread descriptor has the kernel's number of the thread.
+/// The offset in glibc's thread descriptor of the kernel's number of the thread.
 #[cfg(target_arch = "x86_64")]
 const NUMBER: u64 = 0x2d0;
 
-/// Finds glibc's thread descriptor: at the far end of the thread's stack, beginning with its own
-/// address, that of its table of thread-locals, and its own address again. That of the initial
-/// thread is elsewhere. A list on the stack whose only element is its head may look the same, and a
-/// mapping may continue with the stack of another thread: the thread's number decides. If it is
-/// unknown, the last candidate is used.
+/// Finds glibc's thread descriptor. It is at the far end of the thread's stack, and begins with its
+/// own address, the address of its table of thread-locals, and its own address again. The
+/// descriptor of the initial thread is elsewhere. A list on the stack whose only element is its
+/// head may look the same, and a mapping may continue with the stack of another thread. So the
+/// thread's number decides between the candidates. If the number is unknown, the last candidate is
+/// used.
 #[cfg(target_arch = "x86_64")]
 fn thread_pointer<M: Memory>(
     thread: Option<u32>,
@@ -234,8 +236,8 @@ fn thread_pointer<M: Memory>(
     own.or(candidates.last()).copied()
 }
 
-/// Whether glibc's descriptor of a thread is in a region, usually at its end: it is the stack of a thread, even if
-/// that has ended.
+/// Whether a region contains glibc's descriptor of a thread, usually at its end. If so, it is the
+/// stack of a thread, which may have ended.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn has_descriptor<M: Memory>(region: &Range<u64>, pages: &mut Pages<M>) -> bool {
     let near = region.end.saturating_sub(2 * PAGE).max(region.start);
@@ -249,7 +251,7 @@ pub(super) fn has_descriptor<M: Memory>(_region: &Range<u64>, _pages: &mut Pages
     true
 }
 
-/// Its position on other machines is not known here.
+/// The position of the descriptor on other machines is not known here.
 #[cfg(not(target_arch = "x86_64"))]
 fn thread_pointer<M: Memory>(
     _thread: Option<u32>,
@@ -334,7 +336,7 @@ mod tests {
         }
     }
 
-    /// On a busy machine it may take long until the thread gets to where it waits.
+    /// On a busy machine, it may take a long time until the thread waits.
     #[test]
     fn the_thread_that_asks_need_not_wait_yet() {
         let is_over = AtomicBool::new(false);
@@ -375,7 +377,7 @@ mod tests {
             memory.put(list, list);
             memory.put(list + 16, list);
         }
-        // The middle word may be anything.
+        // The middle word may have any value.
         memory.put(stack + 8, stack);
         memory.put(stack + 136, 7);
         memory.put(descriptor, descriptor);

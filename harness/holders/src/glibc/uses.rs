@@ -1,8 +1,8 @@
 //! Finds instructions that use a variable.
 //!
-//! On x86-64 code refers to a variable by its distance from the next instruction. Four bytes that
-//! happen to be the distance to a variable, after a byte that announces one, are too rare to
-//! matter.
+//! On x86-64, code refers to a variable by its distance from the next instruction. It is too rare
+//! to matter that four bytes happen to be the distance to a variable and the byte before them
+//! happens to announce a distance.
 
 use std::ops::Range;
 
@@ -14,11 +14,11 @@ const MODE: (u8, u8) = (0xc7, 0x05);
 #[cfg(target_arch = "x86_64")]
 pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u64> {
     let mut at = 2;
-    // A user's debug build runs this unoptimised.
+    // This loop is kept simple, because it runs unoptimised in a user's debug build.
     while at + 4 <= code.len() {
         if code[at - 1] & MODE.0 == MODE.1 {
             let distance = i32::from_le_bytes([code[at], code[at + 1], code[at + 2], code[at + 3]]);
-            // An operand may follow.
+            // An operand may follow the distance.
             let operand = match code[at - 2] {
                 0x80 | 0x83 | 0xc6 => 1,
                 0x81 | 0xc7 => 4,
@@ -34,7 +34,7 @@ pub(super) fn first(code: &[u8], start: u64, variable: &Range<u64>) -> Option<u6
     None
 }
 
-/// References to a variable are not analysed on other processors.
+/// On other processors, uses of a variable are not analysed.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn first(_: &[u8], _: u64, _: &Range<u64>) -> Option<u64> {
     let _ = MODE;

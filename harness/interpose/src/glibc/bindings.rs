@@ -1,6 +1,6 @@
 //! Finds and rebinds relocations that bind `dlsym`, or a function of a table, to something other
-//! than us: in objects that are linked to a driver, in those that were loaded with their own
-//! symbols first, and everywhere if our `dlsym` is not the first in the process's lookup order.
+//! than us. They are in objects that are linked to a driver, in objects that were loaded with their
+//! own symbols first, and everywhere if our `dlsym` is not the first in the process's lookup order.
 #![expect(
     unsafe_code,
     reason = "reads memory that the loader mapped, and writes to the loader's tables"
@@ -34,8 +34,8 @@ struct Found {
     at: usize,
 }
 
-/// Not held while the loader is called, because the loader has its own locks and calls constructors
-/// while holding them.
+/// Returns the state. It must not be locked while the loader is called, because the loader has its
+/// own locks and calls constructors while holding them.
 fn state() -> MutexGuard<'static, State> {
     static STATE: Mutex<State> = Mutex::new(State {
         counts: (0, 0, 0),
@@ -46,8 +46,8 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds new libraries, their `dlsym` to `ours`, and reports the library, the symbol and whether
-/// it was rebound for each binding that was found after `since` or could not be rebound.
+/// Rebinds new libraries, with their `dlsym` to `ours`. For each binding that was found after
+/// `since` or could not be rebound, reports the library, the symbol and whether it was rebound.
 pub(crate) fn past_us(
     ours: *const c_void,
     since: usize,
@@ -82,8 +82,8 @@ fn rebind(ours: *const c_void, counts: (u64, u64, usize)) {
         if !scanned.contains(&object.dynamic) {
             object.while_loaded(|handle| {
                 let is_wanted = |name: &CStr| name == c"dlsym" || registry::is_wanted(name);
-                // Others may use addresses that the program provides, and a library that contains
-                // this code also contains a `dlsym`.
+                // Other libraries may use addresses that the program provides, and a library that
+                // contains this code also contains a `dlsym`.
                 let wholly = object.name.is_empty() || own_object() == Some(handle.cast());
                 object.relocations(wholly, is_wanted, |it| look_at(object, handle, it, ours));
             });
@@ -106,7 +106,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     if !is_ours || bound.is_null() {
         return;
     }
-    // It still leads to the code that binds it at the first call, so it was not called yet.
+    // If it still leads to the code that binds it at the first call, it has not been called yet.
     let is_unbound =
         relocation.is_undefined && object_of(bound) == Some(handle.cast_const().cast());
     let target = if is_dlsym {
@@ -114,7 +114,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
         match is_unbound || known.contains(&bound) {
             true => ours,
             false if object_of(bound) == own_object() => return,
-            // Somebody else's, which cannot be replaced by ours.
+            // This is another library's definition, which ours cannot replace.
             false => ptr::null(),
         }
     } else {
@@ -127,7 +127,8 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
             target => target,
         }
     };
-    // Reported first: another thread may find it rebound at any time, and must know.
+    // It is reported before it is rebound, because another thread may find it rebound at any time,
+    // and then needs the report.
     if !is_unbound {
         tell(object, symbol, !target.is_null());
     }

@@ -1,8 +1,9 @@
-//! The interposer that this copy of the crate is: its `dlsym`, which jumps to the next definition
-//! except for the names of tables, and its services for other copies, which find it by its marker.
+//! The interposer of this copy of the crate: its `dlsym`, which jumps to the next definition except
+//! for the names in tables, and its services for other copies, which find it by its marker.
 //!
-//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code that
-//! decides about a name allocates nothing, takes no lock, uses no thread-local and cannot panic.
+//! `dlsym` may be called before `main`, in constructors and while the loader works. So the code
+//! that decides about a name allocates nothing, takes no lock, uses no thread-local and cannot
+//! panic.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
 use std::arch::naked_asm;
@@ -31,8 +32,8 @@ unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_v
     naked_asm!("hint #34; b {}", sym interposed);
 }
 
-/// Calls `decide` with the return address as third argument. Then it either returns the answer, or
-/// jumps on as if the caller had called the next `dlsym`.
+/// Calls `decide` with the return address as the third argument. Then it either returns the answer,
+/// or jumps to the next `dlsym` as if the caller had called that.
 #[unsafe(naked)]
 unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mut c_void {
     #[cfg(target_arch = "x86_64")]
@@ -59,7 +60,7 @@ unsafe extern "C" fn interposed(handle: *mut c_void, name: *const c_char) -> *mu
     );
 }
 
-/// Two registers: the answer or, if that is null, where to jump.
+/// Returned in two registers: the answer and, if that is null, the address to jump to.
 #[repr(C)]
 struct Decision {
     jump: Dlsym,
@@ -93,7 +94,7 @@ extern "C" fn decide(handle: *mut c_void, name: *const c_char, caller: *const c_
     decision
 }
 
-/// Returns the result that the caller would have got without us, which may be that nothing was
+/// Returns the result that the caller would have got without us. This may be that nothing was
 /// found.
 fn real(
     next: Dlsym,
@@ -106,8 +107,8 @@ fn real(
         let found = unsafe { next(handle, name.as_ptr()) };
         (!found.is_null()).then_some(found)
     };
-    // The C library searches the global scope, and then the libraries loaded with the caller; here
-    // it would treat us as the caller.
+    // The C library searches the global scope, and then the libraries loaded with the caller. If it
+    // were called here, it would treat us as the caller.
     let beside_the_caller = || {
         let map = object_of(caller).filter(|_| handle == libc::RTLD_DEFAULT)?;
         // SAFETY: the caller's object is loaded, and its name is a C string.
@@ -123,7 +124,7 @@ fn real(
     (!found.is_null()).then_some(found).ok_or(behind)
 }
 
-/// Returns our `dlsym`, whichever one the process finds by that name.
+/// Returns our `dlsym`, even if the process finds another one by that name.
 pub(crate) fn ours() -> *const c_void {
     interposed as *const c_void
 }
@@ -147,7 +148,7 @@ pub(crate) struct Interposer {
     pub(crate) unheard: unsafe extern "C" fn(Report, *mut c_void),
 }
 
-/// This copy.
+/// The functions that this copy provides.
 pub(crate) static OWN: Interposer = Interposer {
     size: size_of::<Interposer>(),
     register: accept,
@@ -156,8 +157,8 @@ pub(crate) static OWN: Interposer = Interposer {
     unheard: report_unheard,
 };
 
-/// The name for which `dlsym` returns the copy to which it belongs. No symbol has this name. A
-/// change that an older copy would not understand gets a new name.
+/// The name for which our `dlsym` returns the copy of the crate to which it belongs. No symbol has
+/// this name. A change that an older copy would not understand requires a new name.
 pub(crate) const MARKER: &CStr = c"gpu_leak_interpose_v1";
 
 unsafe extern "C" fn accept(table: *const Registration) -> u32 {

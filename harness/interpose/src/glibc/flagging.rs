@@ -1,6 +1,6 @@
-//! Watched functions without a wrapper: variants that no table has, or those of a second driver.
-//! Each is handed out as a thunk, which counts the call and jumps on, whatever the function's
-//! signature.
+//! Watched functions without a wrapper: variants that no table has, or functions of a second
+//! driver. A thunk is handed out for each of them. It counts the call and jumps to the function, no
+//! matter what the function's signature is.
 #![expect(unsafe_code, reason = "defines functions that jump through a table")]
 
 use std::arch::naked_asm;
@@ -34,7 +34,7 @@ static FLAGS: [Flag; COUNT] = [const {
 static WANTED: AtomicUsize = AtomicUsize::new(0);
 
 /// The code of all thunks, `STEP` bytes each. They must not change a register that carries an
-/// argument; they may use the registers that linkers use between a call and its function.
+/// argument, but they may use the registers that linkers use between a call and its function.
 #[unsafe(naked)]
 unsafe extern "C" fn thunks() {
     #[cfg(target_arch = "x86_64")]
@@ -83,7 +83,7 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
         }
         at
     });
-    // There is no thunk left: assume that a function that is looked up is also called.
+    // If no thunk is left, a function that is looked up is assumed to be called as well.
     if at < COUNT { code(at) } else { real }
 }
 

@@ -1,7 +1,7 @@
-//! The program's own calls to the C library's allocator, while a watcher is installed. During this
-//! time, the words in which the loader stored the addresses of `malloc` and related functions for
-//! the program point here. Only the program's words are replaced: calls inside libraries are not
-//! seen.
+//! Intercepts the program's own calls to the C library's allocator while a watcher is installed.
+//! During this time, the words in which the loader stored the addresses of `malloc` and related
+//! functions for the program point to the functions here. Only the program's words are replaced, so
+//! calls inside libraries are not seen.
 #![expect(
     unsafe_code,
     reason = "replaces functions of the C library's allocator"
@@ -31,7 +31,7 @@ unsafe impl Send for Replaced {}
 
 static REPLACED: Mutex<Vec<Replaced>> = Mutex::new(Vec::new());
 
-/// The functions behind those of this file.
+/// The C library's functions, which those of this file call.
 struct Real {
     malloc: unsafe extern "C" fn(usize) -> *mut c_void,
     calloc: unsafe extern "C" fn(usize, usize) -> *mut c_void,
@@ -43,12 +43,12 @@ struct Real {
 
 static REAL: OnceLock<Real> = OnceLock::new();
 
-/// A name, the function that it resolves to, and its replacement.
+/// A name, the function that it resolves to, and the replacement of that function.
 type Function = (&'static CStr, *mut c_void, *mut c_void);
 
 impl Real {
-    /// Finds the functions, in one library: an allocator that lacks one of them does not know the blocks of
-    /// another.
+    /// Finds the functions. All must be in one library, because an allocator that lacks one of them
+    /// does not know the blocks of another allocator.
     fn find() -> Option<(Self, Vec<Function>)> {
         let mut library = None;
         let mut functions = Vec::new();
@@ -79,16 +79,17 @@ impl Real {
     }
 }
 
-/// From now on, reports to `watch` the heap blocks that the program's own code allocates and frees;
-/// `None` ends the watch. Returns whether they can be seen: they cannot if the program has another
-/// allocator, or if there is another watcher.
+/// From now on, reports to `watch` the heap blocks that the program's own code allocates and frees.
+/// `None` ends the watch. Returns whether the blocks can be seen, which is not so if the program
+/// has another allocator or if there is another watcher.
 pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
     let mut replaced = REPLACED.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(watch) = watch else {
         end(&mut replaced);
         return false;
     };
-    // Another copy of this crate would write the same words.
+    // Only the serving copy may do this, because another copy of this crate would write the same
+    // words.
     let is_free = process::is_serving() && replaced.is_empty();
     is_free && begin(watch, &mut replaced).is_some()
 }
@@ -108,8 +109,8 @@ fn begin(watch: &'static HeapWatch, replaced: &mut Vec<Replaced>) -> Option<()> 
     Some(())
 }
 
-/// Returns the words of the program that lead to the allocator, in the order of their replacement; `None`
-/// if not all lead to the real functions.
+/// Returns the words of the program that lead to the allocator, in the order of their replacement;
+/// `None` if not all lead to the real functions.
 fn words(program: &Object) -> Option<Vec<Replaced>> {
     let (real, functions) = Real::find()?;
     REAL.get_or_init(|| real);
@@ -122,18 +123,18 @@ fn words(program: &Object) -> Option<Vec<Replaced>> {
         let place = unsafe { AtomicPtr::from_ptr(relocation.place) };
         let before = place.load(Ordering::Relaxed);
         if let Some(&(_, real, by)) = function(relocation.symbol) {
-            // Otherwise it is another allocator, or a function that the loader binds at its first
-            // call.
+            // If they differ, the word leads to another allocator, or the loader binds the function
+            // only at its first call.
             is_all &= before == real;
             words.extend((!by.is_null()).then_some(Replaced { place, before, by }));
         }
     });
-    // A block whose allocation was seen must not be freed unseen.
+    // `free` comes first, so that a block whose allocation was seen is never freed unseen.
     words.sort_by_key(|word| word.by != free as *mut c_void);
     (is_all && !words.is_empty()).then_some(words)
 }
 
-/// Whether there is a watcher: the watch ends when the process is forked.
+/// Whether there is a watcher. The watch ends when the process is forked.
 pub fn is_heap_watched() -> bool {
     watch().is_some()
 }
@@ -154,8 +155,9 @@ fn program() -> Option<Object> {
     objects.find(|object| object.name.is_empty())
 }
 
-/// Ends the watch when the process is forked: in the child, a lock of the watcher may be held by a thread
-/// that does not exist there. Before the fork, because other handlers of the child may free something.
+/// Makes the watch end when the process is forked, because in the child, a lock of the watcher may
+/// be held by a thread that does not exist there. The watch ends before the fork, because other
+/// handlers in the child may free something.
 fn nothing_in_forked_children() {
     extern "C" fn nobody() {
         WATCH.store(ptr::null_mut(), Ordering::Relaxed);
@@ -171,7 +173,8 @@ unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
-/// Calls the watcher. `malloc` and `free` are not cancellation points, and `free` keeps `errno`.
+/// Calls the watcher without side effects for the caller: `malloc` and `free` are not cancellation
+/// points, and `free` keeps `errno`.
 fn unnoticed<T>(call: impl FnOnce() -> T) -> T {
     /// `PTHREAD_CANCEL_DISABLE`.
     const DISABLED: c_int = 1;
@@ -194,7 +197,7 @@ fn watch() -> Option<&'static HeapWatch> {
     unsafe { WATCH.load(Ordering::Acquire).as_ref() }
 }
 
-/// Reports a block in which the caller's content ends after `kept` bytes.
+/// Reports a block whose first `kept` bytes contain the caller's data.
 fn allocated(block: *mut c_void, bytes: usize, kept: usize) -> *mut c_void {
     if !block.is_null()
         && let Some(watch) = watch()
@@ -237,8 +240,8 @@ unsafe extern "C" fn calloc(count: usize, each: usize) -> *mut c_void {
 }
 
 unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
-    // Before the call, because another thread may get the old block during it. An old block of
-    // which nothing is known may contain anything.
+    // The old block is reported before the call, because another thread may get it during the call.
+    // If nothing is known about the old block, it may contain anything.
     let is_known = block.is_null() || freed(block, true);
     let kept = usable_size(block);
     // SAFETY: as for `malloc`.
@@ -247,7 +250,7 @@ unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
         return moved;
     }
     if moved.is_null() && bytes != 0 {
-        // It failed, and the old block is still there.
+        // The call failed, and the old block is still there.
         allocated(block, kept, kept);
     }
     allocated(moved, bytes, kept)

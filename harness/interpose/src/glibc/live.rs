@@ -4,7 +4,8 @@
 //! are destroyed before `pthread` keys, so the destructor of a key is the last code of the thread
 //! that can report.
 //!
-//! A forked child counts nothing: a thread that does not exist there may have held the lock.
+//! A forked child counts nothing, because a thread that does not exist there may have held the
+//! lock.
 #![expect(
     unsafe_code,
     reason = "registers a pthread destructor that reports the end of a thread"
@@ -17,8 +18,8 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::interface::MarkedThread;
 
-/// The threads that were started with a token and have not ended. Starting one costs far more than
-/// this lock.
+/// The threads that were started with a token and have not ended. Starting a thread costs far more
+/// than this lock.
 static LIVE: Mutex<Vec<Thread>> = Mutex::new(Vec::new());
 
 #[derive(Default)]
@@ -31,14 +32,15 @@ struct Thread {
 }
 
 /// How many calls to start a thread without a token have begun, and how many have returned. Nothing
-/// more is recorded for such threads: an allocator may start one, and must not be called then.
+/// more is recorded for such threads, because an allocator may start one, and must not be called
+/// while it does.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 static RETURNED: AtomicU64 = AtomicU64::new(0);
 
 /// The id of the process that counts; 0 before its first count.
 static COUNTING: AtomicU32 = AtomicU32::new(0);
 
-/// Returns `None` in a forked child.
+/// Locks the list of threads. Returns `None` in a forked child.
 fn lock() -> Option<MutexGuard<'static, Vec<Thread>>> {
     (!is_forked()).then(|| LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -52,14 +54,14 @@ fn this_thread() -> libc::pid_t {
 /// Whether this is a forked child of the process that counts.
 pub(super) fn is_forked() -> bool {
     let here = std::process::id();
-    // Set before the lock is taken for the first time: a fork before that leaves it unlocked, and
-    // the child counts for itself.
+    // This is set before the lock is taken for the first time. A fork before that leaves the lock
+    // free, and the child counts for itself.
     let first = COUNTING.compare_exchange(0, here, Ordering::Relaxed, Ordering::Relaxed);
     first.is_err_and(|counting| counting != here)
 }
 
 /// Returns how many live threads inherited this token, including those that are about to begin or
-/// are running their destructors. 0 without [`inherits`](crate::inherits).
+/// are running their destructors. The result is 0 if [`inherits`](crate::inherits) is false.
 #[must_use]
 pub fn live(token: u64) -> usize {
     let live = lock();
@@ -68,8 +70,8 @@ pub fn live(token: u64) -> usize {
 }
 
 /// Returns the live threads that inherited any token but 0, and those of drivers, with their
-/// [marks](crate::mark_threads). One that has just begun may be missing. Empty without
-/// [`inherits`](crate::inherits).
+/// [marks](crate::mark_threads). A thread that has just begun may be missing. The result is empty
+/// if [`inherits`](crate::inherits) is false.
 #[must_use]
 pub fn marked_threads() -> Vec<MarkedThread> {
     let live = lock();
@@ -78,13 +80,14 @@ pub fn marked_threads() -> Vec<MarkedThread> {
     running.map(|thread| thread.public).collect()
 }
 
-/// Marks the thread with this handle, which is about to be detached, if it is one of those.
+/// Marks the thread with this handle, which is about to be detached, if it is one of the counted
+/// threads.
 pub(crate) fn detached(handle: libc::pthread_t, mark: impl FnOnce() -> u64) {
     let find = |live: &[Thread]| live.iter().position(|it| it.handle == handle);
     if lock().is_none_or(|live| find(&live).is_none()) {
         return;
     }
-    // The lock is not held, because this calls the harness.
+    // The lock is not held here, because this calls the harness.
     let mark = mark();
     if let Some(mut live) = lock()
         && let Some(at) = find(&live)
@@ -101,22 +104,23 @@ pub(crate) fn start_without_token<T>(create: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Returns how many threads were ever started by threads with token 0, including those that are
-/// being started. 0 without [`inherits`](crate::inherits).
+/// Returns how many threads have been started by threads with token 0, including those that are
+/// being started. The result is 0 if [`inherits`](crate::inherits) is false.
 #[must_use]
 pub fn started_without_token() -> u64 {
     BEGUN.load(Ordering::SeqCst)
 }
 
-/// Whether a thread is being started, with a token or without: it may be missing from [`marked_threads`]
-/// or from the kernel's list. Always false without [`inherits`](crate::inherits).
+/// Whether a thread is being started, with a token or without. Such a thread may be missing from
+/// [`marked_threads`] or from the kernel's list. Always false if [`inherits`](crate::inherits) is
+/// false.
 #[must_use]
 pub fn is_starting() -> bool {
     // In a forked child, a call that another thread of the parent had begun never returns.
     let Some(live) = lock() else {
         return false;
     };
-    // In this order: a call that has returned by then began earlier.
+    // The order matters: a call that is counted as returned must also be counted as begun.
     let returned = RETURNED.load(Ordering::SeqCst);
     returned != started_without_token() || live.iter().any(|thread| thread.public.id == 0)
 }
@@ -140,13 +144,13 @@ pub(crate) fn remove(token: u64) {
     }
 }
 
-/// Returns a thread that was counted under `token` and does not run yet.
+/// Returns the position of a thread that was counted under `token` and is not running yet.
 fn starting(live: &[Thread], token: u64) -> Option<usize> {
     live.iter()
         .position(|thread| thread.token == token && thread.public.id == 0)
 }
 
-/// Makes this thread, which was counted under `token`, be removed at its end.
+/// Arranges that this thread, which was counted under `token`, is removed when it ends.
 pub(crate) fn remove_at_end(token: u64, mark: u64) {
     if is_forked() {
         return;
@@ -156,8 +160,8 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     // SAFETY: the key comes from `pthread_key_create`; the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
-        // Its end would not be reported: waiting for too few threads is better than waiting
-        // forever.
+        // The thread's end would not be reported, so it is not counted: waiting for too few threads
+        // is better than waiting forever.
         return remove(token);
     }
     if let Some(mut live) = lock()

@@ -1,4 +1,4 @@
-//! The definitions that take precedence over those of glibc and of the drivers.
+//! The definitions that take precedence over those of glibc and the drivers.
 
 mod bindings;
 mod dlsym;

@@ -1,7 +1,7 @@
 //! The definitions after ours, which the process would call without this crate.
 //!
-//! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and cannot
-//! panic.
+//! `dlsym` uses these functions, so they allocate nothing, take no lock, use no thread-local and
+//! cannot panic.
 #![expect(unsafe_code, reason = "looks up functions of the C library")]
 
 use std::ffi::{CStr, c_char, c_void};
@@ -12,7 +12,7 @@ use crate::interface::function;
 
 pub(crate) type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// Returns the `dlsym` behind ours.
+/// Returns the `dlsym` after ours in the lookup order.
 pub(crate) fn dlsym() -> Dlsym {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
@@ -34,14 +34,14 @@ pub unsafe fn real_symbol(handle: *mut c_void, name: &CStr) -> *const () {
     found.cast_const().cast()
 }
 
-/// Returns the C library's `dlsym`, looked up by its version: to find it by its name alone, `dlsym`
-/// would be needed.
+/// Returns the C library's `dlsym`, looked up by its version, because finding it by its name alone
+/// would need `dlsym`.
 pub(crate) fn of_libc() -> Dlsym {
     static FOUND: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-    // The version of the processor's first glibc, which all later ones have, in libc or in
-    // libdl. A missing version would cause an error message to be allocated, possibly by an
-    // interposed `malloc` that is calling this.
+    // This is the version of the first glibc for this processor. All later releases have it, in
+    // libc or in libdl. A missing version would cause an error message to be allocated, possibly by
+    // an interposed `malloc` that is calling this.
     let version = if cfg!(target_arch = "x86_64") {
         c"GLIBC_2.2.5"
     } else {
@@ -53,8 +53,8 @@ pub(crate) fn of_libc() -> Dlsym {
     unsafe { once(&FOUND, find) }.unwrap_or(finds_nothing)
 }
 
-/// Returns the function of the type `F` that `find` returns, which is called once and whose result is kept
-/// in `known`. Threads that race find the same function.
+/// Returns the function of the type `F` that `find` returns. `find` is called once, and its result
+/// is kept in `known`. Threads that race find the same function.
 ///
 /// # Safety
 ///
@@ -72,12 +72,12 @@ unsafe fn once<F: Copy>(
     unsafe { function(found) }
 }
 
-/// Replaces the C library's `dlsym` if there is none.
+/// A substitute for the C library's `dlsym` if there is none.
 unsafe extern "C" fn finds_nothing(_: *mut c_void, _: *const c_char) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// Returns the definition of `name` behind ours, which is looked up once; `None` if there is none.
+/// Returns the definition of `name` after ours; `None` if there is none. It is looked up once.
 ///
 /// # Safety
 ///

@@ -11,10 +11,11 @@ use std::{iter, ptr};
 use super::next;
 use crate::loader::{segments, visit_objects, while_open};
 
-/// Makes `dladdr1` return the object.
+/// Makes `dladdr1` return the object as well.
 const RTLD_DL_LINKMAP: c_int = 2;
 
-/// The first fields of glibc's `struct link_map`, to which a handle of `dlopen` points as well.
+/// The first fields of glibc's `struct link_map`. A handle of `dlopen` points to this structure as
+/// well.
 #[repr(C)]
 pub(crate) struct LinkMap {
     pub(crate) base: usize,
@@ -99,8 +100,8 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
 
-/// The relocation types for entries of the global offset table, for its entries for calls, and for
-/// data.
+/// The types of relocations for entries of the global offset table, for its entries for calls, and
+/// for data.
 #[cfg(target_arch = "x86_64")]
 const WITH_ADDRESS: [u32; 3] = [6, 7, 1];
 #[cfg(target_arch = "aarch64")]
@@ -129,7 +130,7 @@ impl Object {
     ) {
         let names = self.dynamic(DT_STRTAB);
         if names < self.base {
-            // The kernel's own object, which glibc has not relocated: it imports nothing.
+            // This is the kernel's own object, which glibc has not relocated. It imports nothing.
             return;
         }
         let symbols = ptr::with_exposed_provenance::<libc::Elf64_Sym>(self.dynamic(DT_SYMTAB));
@@ -140,8 +141,9 @@ impl Object {
             // SAFETY: the names of an object's symbols are C strings in the object.
             unsafe { CStr::from_ptr(name) }
         };
-        // Imported symbols come before exported ones, with which the hash table begins. There are
-        // many relocations and few wanted symbols, so the symbols are searched first.
+        // Imported symbols come before exported ones, and the hash table begins with the first
+        // exported one. There are many relocations and few wanted symbols, so the symbols are
+        // searched first.
         let hash = ptr::with_exposed_provenance::<u32>(self.dynamic(DT_GNU_HASH));
         // SAFETY: as for symbols; the second word of the table is the index of its first symbol.
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
@@ -160,7 +162,8 @@ impl Object {
         for (table, bytes, mut next) in tables {
             let table = ptr::with_exposed_provenance::<libc::Elf64_Rela>(self.dynamic(table));
             let end = self.dynamic(bytes) / size_of::<libc::Elf64_Rela>();
-            // A user's debug build runs this unoptimised, hundreds of thousands of times.
+            // This loop is kept simple, because a user's debug build runs it unoptimised, hundreds
+            // of thousands of times.
             while next < end {
                 // SAFETY: as for symbols.
                 let relocation = unsafe { &*table.add(next) };
@@ -215,7 +218,7 @@ impl Object {
         // SAFETY: the call has no preconditions.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
         let page = ptr::with_exposed_provenance_mut::<c_void>(address & !(size - 1));
-        // Whole pages, as the loader does it.
+        // The loader protects only whole pages.
         let is_read_only = (self.relro.start..self.relro.end & !(size - 1)).contains(&address);
         let protect = |protection| {
             // SAFETY: the page belongs to the object and contains no code.
@@ -244,8 +247,8 @@ struct Namespace {
 }
 
 /// Returns the files loaded into other namespaces, by `dlmopen` or for `LD_AUDIT`. They have their
-/// own C library and perhaps their own driver, whose calls are not intercepted. Empty before glibc
-/// 2.35, which does not list them.
+/// own C library and perhaps their own driver, and calls to these are not intercepted. The result
+/// is empty before glibc 2.35, because earlier releases do not list other namespaces.
 #[must_use]
 pub fn libraries_elsewhere() -> Vec<String> {
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! The interface between a harness and the interposer of its process: the copy of this crate whose
+//! The interface between a harness and the interposer of its process. The copy of this crate whose
 //! `dlsym` comes first serves all others, which find it by its marker.
 #![expect(unsafe_code, reason = "calls functions of other copies of this crate")]
 
@@ -26,12 +26,13 @@ pub(crate) fn is_serving() -> bool {
     ptr::eq(serving(), &OWN)
 }
 
-/// Makes look-ups of the table's functions return their wrappers from now on, for the life of the
-/// process. Call it once per table, preferably in a constructor: earlier look-ups are not
+/// From now on, for the life of the process, makes look-ups of the table's functions return their
+/// wrappers. Call it once per table, preferably in a constructor: earlier look-ups are not
 /// intercepted.
 pub fn register(table: &'static Registration) -> Reach {
     dlsym::link();
-    // Found first: a thread that waits for this value may hold locks of the loader.
+    // This is called before `get_or_init`, because a thread that waits there may hold locks of the
+    // loader.
     let found = find();
     let (interposer, reach) = SERVING.get_or_init(|| found);
     registry::keep_loaded(dlsym::ours().cast());
@@ -59,11 +60,14 @@ fn find() -> (&'static Interposer, Reach) {
     }
 }
 
-/// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`:
-/// the wrapper of the row of `name` or a variant of it that is exported at `real`, in the library
-/// that contains `real`. If there is none, the row is that of `fallback`: the variant that headers
-/// give for the requested version. A function that counts calls is returned if the wrapper forwards
-/// to another function of that name, or if only variants of the name are known; otherwise `real`.
+/// Returns the address to hand out if a name refers to several functions, as in `cuGetProcAddress`.
+///
+/// A row is chosen by the address `real`: the row of `name` or of a variant of it, whichever the
+/// library that contains `real` exports at this address. If there is none, the row of `fallback` is
+/// chosen, which is the variant that headers give for the requested version. The result is the
+/// wrapper of this row. If that wrapper forwards to another function of the same name, or if only
+/// other variants of the name are known, the result is a function that counts calls. In all other
+/// cases, the result is `real`.
 ///
 /// # Safety
 ///
@@ -80,11 +84,12 @@ pub unsafe fn wrapper_by_address(
     unsafe { (serving().wrapper)(name.as_ptr(), real, fallback) }
 }
 
-/// Rebinds libraries loaded since the last call, so that calls to `dlsym` and to functions of a
-/// table reach us. Returns the bindings that have bypassed us since `since`, or none for
+/// Rebinds libraries loaded since the last call, so that their calls to `dlsym` and to functions of
+/// a table reach us. Returns the bindings that have bypassed us since `since`, or none for
 /// [`usize::MAX`].
 ///
-/// It is cheap while nothing is loaded. Earlier calls that bypassed us have not been intercepted.
+/// This is cheap as long as no library has been loaded. Calls that bypassed us before the rebinding
+/// have not been intercepted.
 #[must_use]
 pub fn bindings_past_us(since: usize) -> BindingsPastUs {
     let mut reported = Reported::new();
@@ -100,7 +105,7 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
 }
 
 /// Returns the calls to watched functions without a wrapper: variants that no table has, or
-/// functions of a second driver. Each check compares them with those at its beginning.
+/// functions of a second driver. Each check compares the numbers with those at its beginning.
 #[must_use]
 pub fn unheard_calls() -> Vec<UnheardCalls> {
     let mut reported = Reported::new();

@@ -1,7 +1,7 @@
-//! `pthread_create`, which passes on the token, and `pthread_detach`, which records where it was
-//! called.
+//! Defines `pthread_create`, which passes on the token, and `pthread_detach`, which records where
+//! it was called.
 //!
-//! The linker resolves every call in the program to the definitions below; `RTLD_NEXT` is the one
+//! The linker resolves every call in the program to the definitions below. `RTLD_NEXT` finds those
 //! that would have been called without them.
 #![expect(unsafe_code, reason = "replaces functions of the C library")]
 
@@ -15,11 +15,11 @@ use super::next::behind;
 use super::objects::object_of;
 use crate::threads::{TOKEN, token};
 
-/// Represents the threads of drivers in the counts; no thread has it as its token.
+/// Stands for the threads of drivers in the counts. No thread has it as its token.
 const OF_A_DRIVER: u64 = u64::MAX;
 
-/// The function that a thread runs. It may be unwound through, by `pthread_exit` and cancellation,
-/// and no frame of this file holds anything to drop while it runs.
+/// The function that a thread runs. `pthread_exit` and cancellation may unwind through it, so no
+/// frame of this file holds anything to drop while it runs.
 type Routine = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 type Create = unsafe extern "C" fn(
@@ -101,7 +101,7 @@ const DRIVERS: [&[u8]; 7] = [
     b"amdvlk",
 ];
 
-/// Whether a thread works for a driver: its first function is one of the driver's own.
+/// Whether a thread works for a driver, judged by its first function.
 fn is_drivers(routine: Routine) -> bool {
     let Some(object) = object_of(routine as *const c_void) else {
         return false;
@@ -114,7 +114,7 @@ fn is_drivers(routine: Routine) -> bool {
 
 /// The first function of a thread that inherits.
 extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
-    // The box is freed here: a variable would hold it while the routine runs.
+    // The box is freed here, because a variable would hold it while the routine runs.
     // SAFETY: `pthread_create` above made this pointer from a box and passed it only to this call.
     let start = *unsafe { Box::from_raw(start.cast::<Start>()) };
     TOKEN.set(start.token);
@@ -125,15 +125,15 @@ extern "C-unwind" fn begin(start: *mut c_void) -> *mut c_void {
 /// The function that marks threads.
 static MARK: OnceLock<fn() -> u64> = OnceLock::new();
 
-/// Calls `mark` from now on when a thread that inherits a token is started or detached, on the thread that
-/// does so. It must not panic or start a thread. Only the first function takes effect; without
-/// [`inherits`](crate::inherits) none does.
+/// From now on, calls `mark` when a thread that inherits a token is started or detached, on the
+/// thread that starts or detaches it. `mark` must not panic or start a thread. Only the first
+/// function that is set takes effect. If [`inherits`](crate::inherits) is false, none does.
 pub fn mark_threads(mark: fn() -> u64) {
     let _ = MARK.set(mark);
 }
 
 fn mark() -> u64 {
-    // A lock that it needs may be held by a thread that does not exist in the child.
+    // In a forked child, a lock that it needs may be held by a thread that does not exist there.
     let mark = MARK.get().filter(|_| !live::is_forked());
     mark.map_or(0, |mark| mark())
 }
@@ -142,16 +142,16 @@ fn mark() -> u64 {
 static FIRST: Mutex<Option<fn()>> = Mutex::new(None);
 
 /// Runs `first` once, on the thread that is about to start the program's next thread, before that
-/// thread begins. It must not panic. Only the last function takes effect; without
-/// [`inherits`](crate::inherits) none does.
+/// thread begins. It must not panic. Only the last function that is set takes effect. If
+/// [`inherits`](crate::inherits) is false, none does.
 pub fn before_next_thread(first: fn()) {
     *FIRST.lock().unwrap_or_else(PoisonError::into_inner) = Some(first);
     link();
 }
 
 fn run_first() {
-    // Does not wait: in a forked child, the lock may be held by a thread that does not exist there. The
-    // function is taken out first, because it may start threads itself.
+    // This does not wait for the lock, because in a forked child, it may be held by a thread that
+    // does not exist there. The function is taken out first, because it may start threads itself.
     let first = FIRST.try_lock().ok().and_then(|mut first| first.take());
     if let Some(first) = first {
         first();
@@ -178,13 +178,14 @@ unsafe extern "C" fn pthread_detach(thread: libc::pthread_t) -> c_int {
 
 /// Sets this thread's token and returns the previous one.
 pub fn set_token(token: u64) -> u64 {
-    // A token that is set is meant to be inherited.
+    // A token that is set is meant to be inherited, so `pthread_create` must be linked.
     link();
     TOKEN.replace(token)
 }
 
-/// Makes the linker keep `pthread_create`: the linker extracts an object from a library only for a
-/// symbol that is undefined at that moment, and the standard library, which calls it, comes later.
+/// Makes the linker keep `pthread_create`. The linker extracts an object from a library only for a
+/// symbol that is undefined at that moment, and the standard library, which calls `pthread_create`,
+/// comes later.
 fn link() {
     std::hint::black_box((pthread_create as Create, pthread_detach as Detach));
 }

@@ -1,13 +1,15 @@
 //! The tables of this process, and the addresses handed out instead of functions.
 //!
-//! Several tables may have the same function: those of harnesses in the program, in a plugin, in a
-//! preloaded library. The wrapper of the first table is handed out. Its slot leads to the wrapper
-//! of the next table, and that of the last table to the function. So a table that is registered
-//! later also intercepts calls through pointers that were handed out earlier.
+//! Several tables may have the same function, for example those of harnesses in the program, in a
+//! plugin and in a preloaded library. The wrapper of the first table is handed out. Its slot leads
+//! to the wrapper of the next table, and the slot of the last table leads to the function. So a
+//! table that is registered later also intercepts calls through pointers that were handed out
+//! earlier.
 //!
-//! A process may have several functions of the same name: a tool such as ncu puts its own in front
-//! of the driver's, and programs use both. So a table may have several rows for a name. The wrapper
-//! handed out for a function is that of the first row whose slot leads to it or is empty.
+//! A process may have several functions with the same name: a tool such as ncu puts its own
+//! function in front of the driver's, and programs use both. So a table may have several rows for a
+//! name. The wrapper handed out for a function is that of the first row whose slot leads to it or
+//! is empty.
 #![expect(
     unsafe_code,
     reason = "stores tables as pointers and reads them without a lock"
@@ -49,15 +51,15 @@ impl Table {
             .map(|(_, row)| *row)
     }
 
-    /// Returns the rows with this name, and those whose names are after it.
+    /// Returns the rows with this name, and all rows after them in the order of names.
     fn rows_from(&self, name: &[u8]) -> slice::Iter<'_, Row> {
         let from = self.rows.partition_point(|(other, _)| *other < name);
         self.rows[from..].iter()
     }
 
     /// Returns the wrapper of the first row with this name whose slot leads to `target`, which is
-    /// or forwards to `real`; `None` if all lead elsewhere. Returns `target` if no row has a
-    /// wrapper.
+    /// or forwards to `real`. Returns `None` if all slots lead elsewhere, and `target` if no row
+    /// has a wrapper.
     fn lead_to(&self, name: &[u8], target: *const (), real: *const ()) -> Option<*const ()> {
         let mut rows = self.named(name);
         rows.find_map(|row| match row.slot() {
@@ -75,8 +77,8 @@ impl Table {
     }
 }
 
-/// Stores `target`, which is or forwards to `real`, unless the slot holds something that does
-/// not forward to `real`. Returns whether it holds `target` now.
+/// Stores `target`, which is or forwards to `real`, unless the slot holds something that does not
+/// forward to `real`. Returns whether the slot now holds `target`.
 fn fill(slot: &Slot, target: *const (), real: *const ()) -> bool {
     let may_be = |before: *mut ()| {
         (before.is_null() || before.cast_const() == real).then_some(target.cast_mut())
@@ -106,7 +108,7 @@ pub(crate) fn tables() -> impl DoubleEndedIterator<Item = &'static Table> {
     tables.into_iter().flatten().copied()
 }
 
-/// Adds a table. Returns false if its kind is not known here.
+/// Adds a table. Returns false if this version does not know its kind.
 pub(crate) fn register(registration: &'static Registration) -> bool {
     static REGISTERING: Mutex<()> = Mutex::new(());
 
@@ -119,8 +121,8 @@ pub(crate) fn register(registration: &'static Registration) -> bool {
     TABLES.store(Box::into_raw(all), Ordering::Release);
     for rows in table.rows.chunk_by(|(name, _), (other, _)| name == other) {
         let name = rows[0].0;
-        // The last of the earlier tables has the functions behind the wrappers that were handed
-        // out.
+        // The slots of the last of the earlier tables hold the functions behind the wrappers that
+        // were handed out.
         let is_watched = |table: &&Table| table.named(name).any(|row| row.slot().is_some());
         let last = tables().rev().skip(1).find(is_watched);
         let holders = last.into_iter().flat_map(|last| last.named(name));
@@ -152,20 +154,21 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     if is_ours(real) {
         return real;
     }
-    // Not collected, so that a table registered by one of these callbacks is searched as well.
+    // The tables are not collected first, so that a table registered by one of these callbacks is
+    // searched as well.
     for table in having() {
         if let Some(on_lookup) = table.registration.on_lookup {
             // SAFETY: it gets the name and the function as documented.
             unsafe { on_lookup(name.as_ptr(), real.cast()) };
         }
     }
-    // Then it is a variant that no table has: other names do not get here.
+    // If no table has the name, it is an unknown variant, because other names do not get here.
     let mut is_unknown = having().next().is_none() && is_wanted(name);
     let mut target = real;
     for table in having().rev() {
         match table.lead_to(bytes, target, real) {
             Some(wrapper) => target = wrapper,
-            // All rows forward to functions of this name in other libraries.
+            // All rows forward to functions with this name in other libraries.
             None => is_unknown = true,
         }
     }
@@ -188,7 +191,7 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     if !is_wanted(name) || is_ours(real) {
         return real;
     }
-    // The library is then also open, so that it can be searched.
+    // This also opens the library, so that it can be searched.
     keep_loaded(real);
     let base = base_of(name.to_bytes());
     let object = object_of(real.cast()).unwrap_or(ptr::null());
@@ -210,9 +213,10 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     unsafe { libc::dlerror() };
     match found.or(fallback) {
         Some(found) => by_name(found, real),
-        // A variant that no table has, although tables have others.
+        // No table has this variant, although tables have others.
         None => {
-            // The name asked for is that of all variants.
+            // The requested name stands for all variants, so the name of the exported variant is
+            // used if it is known.
             let exported = symbol_of(real.addr())
                 .filter(|it| it.dli_saddr.cast_const() == real.cast() && !it.dli_sname.is_null())
                 // SAFETY: the library stays loaded, and the name is a C string.
@@ -223,7 +227,8 @@ pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) 
     }
 }
 
-/// Whether the table that has this name is only for libraries other than those of its functions.
+/// Whether a table with this name is only for libraries other than those that provide its
+/// functions.
 fn is_only_for_others(name: &[u8]) -> bool {
     tables()
         .any(|table| table.registration.only_for_others != 0 && table.named(name).next().is_some())
@@ -232,7 +237,8 @@ fn is_only_for_others(name: &[u8]) -> bool {
 /// The libraries from which functions of such tables were handed out. They stay loaded.
 static PROVIDERS: [AtomicPtr<LinkMap>; 32] = [const { AtomicPtr::new(ptr::null_mut()) }; 32];
 
-/// Adds the library of a function. The program itself may contain such a library, and is not one.
+/// Adds the library of a function. The program itself is not added, even if it contains such a
+/// library.
 fn provides(function: *const ()) {
     let Some(object) = object_of(function.cast()) else {
         return;
@@ -249,8 +255,8 @@ fn provides(function: *const ()) {
     let _ = PROVIDERS.iter().any(is_in);
 }
 
-/// Whether this look-up is one that a library of such a table makes for itself: a loader asks
-/// layers and drivers for the functions that it calls when its own are called.
+/// Whether a library of such a table makes this look-up for itself. A loader, for example, asks
+/// layers and drivers for the functions to which it passes on calls of its own functions.
 pub(crate) fn is_for_itself(name: &CStr, caller: *const c_void) -> bool {
     is_only_for_others(name.to_bytes())
         && object_of(caller).is_some_and(|object| {
@@ -267,8 +273,8 @@ fn is_ours(function: *const ()) -> bool {
         || behind_trampolines(function.cast_mut().cast()).is_some()
 }
 
-/// If `found` is a preloaded library's trampoline and not the driver's function, returns how to
-/// look after that library.
+/// If `found` is a trampoline of a preloaded library and not the driver's function, returns the
+/// function that looks up names after that library.
 pub(crate) fn behind_trampolines(found: *mut c_void) -> Option<Dlsym> {
     let is_in = |it: &&Trampolines| object_of(found) == object_of(it.unresolved.cast());
     trampolines()

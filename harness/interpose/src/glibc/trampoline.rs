@@ -1,10 +1,10 @@
 //! Driver functions as symbols, for a preloaded library.
 //!
-//! Its definitions come before the driver's for everything that is linked to the driver, whenever
-//! that is loaded. Each jumps through its own entry: at first to code that finds the function, then
-//! to the wrapper, or to the function itself while no table has it. Without a driver there is no
-//! function; the caller then gets the result of CUDA's stub library, and `dlsym` does not return
-//! the symbol.
+//! For everything that is linked to the driver, the library's definitions come before the driver's,
+//! no matter when the driver is loaded. Each definition jumps through its own entry. At first the
+//! entry leads to code that finds the function, and then to the wrapper, or to the function itself
+//! while no table has it. If there is no driver, there is no function: the caller then gets the
+//! error code of CUDA's stub library, and `dlsym` does not return the symbol.
 #![expect(unsafe_code, reason = "defines functions whose signatures are unknown")]
 
 use std::arch::{asm, naked_asm};
@@ -16,8 +16,8 @@ use super::{next, process};
 use crate::interface::{Trampoline, Trampolines};
 
 /// Defines the named functions of a library and collects them for
-/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Only for a preloaded
-/// library: anywhere else the program would seem to have a driver.
+/// [`Registration::with_trampolines`](crate::Registration::with_trampolines). Use it only in a
+/// preloaded library, because anywhere else, the program would seem to have a driver.
 ///
 /// ```no_run
 /// gpu_leak_interpose::trampolines!(static DRIVER of c"libcuda.so.1": cuInit cuMemAlloc_v2);
@@ -55,7 +55,7 @@ macro_rules! trampolines {
 }
 
 impl Trampoline {
-    /// `name` ends with a zero byte.
+    /// Creates a trampoline. `name` must end with a zero byte.
     #[doc(hidden)]
     #[must_use]
     pub const fn new(name: &'static str, library: &'static CStr) -> Self {
@@ -125,7 +125,7 @@ unsafe extern "C" fn unresolved() {
     );
 }
 
-/// Returns the target of a trampoline from now on.
+/// Finds and returns the target that a trampoline has from now on.
 extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
     // SAFETY: names are C strings; the library is only used if it is loaded, and it stays so,
     // because the caller is linked to it.
@@ -149,7 +149,7 @@ extern "C" fn resolve(entry: &'static Trampoline) -> *const () {
         let name = CStr::from_ptr(entry.name);
         process::wrapper_by_address(name, real.cast_const().cast(), Some(name))
     };
-    // Unless a table with a wrapper has been registered in the meantime.
+    // The target is not stored if a table with a wrapper has been registered in the meantime.
     let _ = entry.target.compare_exchange(
         before,
         target.cast_mut(),

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 #[path = "../fixtures/table.rs"]
 pub(crate) mod table;
 
-/// Set in the separate process of a test.
+/// The variable that is set in the separate process of a test.
 const ALONE: &str = "GPU_LEAK_INTERPOSE_TEST";
 
 /// Returns a command that runs a program of the target, with an emulator if the variable names one.
@@ -43,7 +43,7 @@ impl Libraries {
         self.directory.path().join(name)
     }
 
-    /// Compiles `source` to `name` with further arguments.
+    /// Compiles `source` to `name`, with further arguments for the compiler.
     pub(crate) fn compile(&self, source: &str, name: &str, arguments: &[&str]) -> PathBuf {
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
         let output = self.path(name);
@@ -133,7 +133,7 @@ impl Cargo {
         command
     }
 
-    /// The path contains the name of the target if one was given.
+    /// Returns the target, which is part of the path only if one was given to cargo.
     pub(crate) fn triple(&self) -> Option<&str> {
         let directory = self.profile.parent()?.file_name()?.to_str()?;
         directory.contains("-linux-").then_some(directory)
@@ -183,7 +183,7 @@ impl Library {
         unsafe { std::mem::transmute::<*const (), unsafe extern "C" fn() -> i32>(function)() }
     }
 
-    /// Returns what `looks_up.c` or `linked.c` finds.
+    /// Returns the address that `looks_up.c` or `linked.c` finds.
     pub(crate) fn asks(self, function: &CStr, name: &CStr) -> *const () {
         let function = self.find(function);
         type Finds = unsafe extern "C" fn(*const std::ffi::c_char) -> *const ();

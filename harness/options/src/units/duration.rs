@@ -2,10 +2,10 @@
 
 use super::quantity::Quantity;
 
-/// Parses a duration such as `250ms` or `0.5 s` to milliseconds.
+/// Parses a duration such as `250ms` or `0.5 s`, and returns it in milliseconds.
 ///
 /// # Errors
-/// The valid form to write instead.
+/// Returns a message that names the valid form.
 pub fn milliseconds(text: &str) -> Result<u64, String> {
     let quantity = Quantity::read(text);
     let factor = match quantity.map(|quantity| quantity.unit) {

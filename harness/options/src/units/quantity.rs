@@ -5,9 +5,9 @@
 pub(crate) struct Quantity<'a> {
     /// All digits, without the point.
     digits: u128,
-    /// How many of them are after the point.
+    /// How many of the digits are after the point.
     decimals: u32,
-    /// The text after the number; a space between them is optional.
+    /// The text after the number, without the optional space between them.
     pub(crate) unit: &'a str,
 }
 

@@ -9,7 +9,7 @@ const UNITS: [(&str, u64); 4] = [
     ("GiB", 1 << 30),
 ];
 
-/// Units that can be read as powers of ten or of two.
+/// Units that can be read as powers of ten or as powers of two.
 const AMBIGUOUS: [(&str, &str, u64); 3] = [
     ("KB", "KiB", 1_000),
     ("MB", "MiB", 1_000_000),
@@ -24,10 +24,10 @@ pub fn is_unit_of_size(word: &str) -> bool {
     all.any(|unit| unit.eq_ignore_ascii_case(word))
 }
 
-/// Parses a size such as `1.5 MiB` to bytes; units are B, KiB, MiB and GiB.
+/// Parses a size such as `1.5 MiB`, and returns it in bytes. The units are B, KiB, MiB and GiB.
 ///
 /// # Errors
-/// The valid form to write instead.
+/// Returns a message that names the valid form.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let Some(quantity) = Quantity::read(text) else {
         return Err(format!(

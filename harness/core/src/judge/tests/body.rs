@@ -1,4 +1,4 @@
-//! A check as a test writes it down, and what the judgement says of it, as text.
+//! Describes a check in the terms of a test, and compares the result of the judgement as text.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::report::{Finding, Frame, Owner};
 
-/// The device on which everything is, unless a test says otherwise.
+/// The device on which everything is allocated, unless a test says otherwise.
 pub(super) fn gpu() -> Place {
     Place::cuda(0)
 }
@@ -23,7 +23,7 @@ pub(super) struct Body {
     events: u64,
 }
 
-/// A run while its body runs.
+/// A run whose body is running.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) input: RunInput,
@@ -48,14 +48,14 @@ pub(super) fn check() -> Body {
     }
 }
 
-/// A check that runs its body several times to see what grows.
+/// A check that runs its body several times to detect growth.
 pub(super) fn rounds(rounds: u32) -> Body {
     let mut check = check();
     check.input.facts.rounds = rounds;
     check
 }
 
-/// A frame of the program, of the function `step10` for line 10.
+/// A frame of the program: for line 10, it is in the function `step10`.
 pub(super) fn frame(line: u32) -> Frame {
     Frame {
         function: Some(format!("app::step{line}")),
@@ -75,7 +75,7 @@ pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     }
 }
 
-/// What a layer holds, of which this much is reserved.
+/// The usage of a layer, with these allocated and reserved bytes.
 pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsage {
     LayerUsage {
         allocated,
@@ -84,7 +84,7 @@ pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsag
     }
 }
 
-/// What was used of the driver's layer.
+/// A reading of the driver's layer with this peak.
 pub(super) fn reading(peak: u64) -> MeterReading {
     MeterReading {
         layer: Layer::DRIVER,
@@ -102,7 +102,7 @@ pub(super) fn reading(peak: u64) -> MeterReading {
     }
 }
 
-/// What a line had at a peak, and the first and last event that allocated it.
+/// What a line contributed to a peak, and the first and the last event that allocated it.
 pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
     SiteUsage {
         stack: StackId(line),
@@ -132,7 +132,7 @@ impl Body {
         self
     }
 
-    /// Linear memory without bytes.
+    /// The creation of linear memory with a size of 0.
     pub(super) fn creation(line: u32, address: u64) -> Creation {
         Creation {
             key: Key::new(Space::DevicePointer, address),
@@ -151,7 +151,8 @@ impl Body {
         }
     }
 
-    /// Names the frames of a backtrace, which is otherwise the line of its number.
+    /// Sets the frames of a backtrace. Without this, a backtrace has one frame, at the line with
+    /// its number.
     pub(super) fn stack(&mut self, stack: u32, frames: &[Frame]) -> &mut Self {
         self.input
             .names
@@ -160,7 +161,7 @@ impl Body {
         self
     }
 
-    /// Asserts what the judgement says, one line for each thing.
+    /// Asserts the result of the judgement: the status, then a line for each finding and note.
     #[track_caller]
     pub(super) fn tells(&self, expected: &str) {
         let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
@@ -204,7 +205,7 @@ impl Body {
     }
 }
 
-/// What a finding says, without what is as usual.
+/// Describes a finding, without the fields that have their usual values.
 fn tell(finding: &Finding) -> String {
     let usual = Finding::new(
         finding.kind,
@@ -252,8 +253,8 @@ impl Run<'_> {
         self.make(line, |made| made.bytes = bytes)
     }
 
-    /// Creates something at a line: linear memory without bytes, unless `change` makes it something
-    /// else. Returns its sequence number.
+    /// Creates a resource at a line: linear memory with a size of 0, unless `change` makes it
+    /// something else. Returns its sequence number.
     pub(super) fn make(&mut self, line: u32, change: impl FnOnce(&mut Creation)) -> u64 {
         let sequence = self.body.events;
         let mut made = Body::creation(line, 0x1000 * (sequence + 1));
@@ -269,7 +270,7 @@ impl Run<'_> {
         sequence
     }
 
-    /// Frees what has this sequence number.
+    /// Frees the record with this sequence number.
     pub(super) fn free(&mut self, sequence: u64) -> Record {
         let at = self
             .body
@@ -280,14 +281,14 @@ impl Run<'_> {
         self.body.live.remove(at.expect("it is live")).record
     }
 
-    /// Changes whose it is.
+    /// Changes the owner of a record.
     pub(super) fn give(&mut self, sequence: u64, owner: Ownership) {
         let mut all = self.body.live.iter_mut();
         let it = all.find(|it| it.record.sequence == sequence);
         it.expect("it is live").owner = owner;
     }
 
-    /// The calling thread at a line.
+    /// Returns the caller at a line.
     pub(super) fn caller(&mut self, line: u32) -> Caller {
         let frames = &mut self.body.input.names.frames;
         frames
@@ -300,7 +301,7 @@ impl Run<'_> {
         }
     }
 
-    /// A free of this at a line fails.
+    /// A call at a line fails to free the record with this sequence number.
     pub(super) fn fail_to_free(&mut self, sequence: u64, line: u32, error: u32) {
         let caller = self.caller(line);
         let mut all = self.body.live.iter();

@@ -1,4 +1,4 @@
-//! Limits, tolerances, and what may stay.
+//! Tests of limits, tolerances and resources that may stay.
 
 use super::body::{Run, check, gpu, rounds, site, usage};
 use crate::judge::{
@@ -8,7 +8,7 @@ use crate::ledger::{InTurn, Kind, Layer, Place, PoolName, StackId};
 use crate::report::Limit;
 use crate::suppressions::{Pattern, Suppression};
 
-/// A run exceeds a limit of 100.
+/// Makes a run exceed a limit of 100.
 fn exceed<'a>(run: &'a mut Run<'_>, limit: Limit, reached: u64) -> &'a mut UsageOverBudget {
     run.input.over_budget.push(UsageOverBudget {
         limit,
@@ -34,7 +34,7 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
         }
         let over = exceed(run, Limit::MaxAllocated, 180);
         over.peak_at = 4;
-        // What no moment is known of was the test's own all the same.
+        // Allocations whose time is unknown belong to the test as well.
         over.sites = vec![
             site(20, 1, 60, (4, 4)),
             site(10, 2, 120, (0, 2)),
@@ -243,7 +243,8 @@ fn what_a_suppression_allows_uses_up_no_tolerance() {
         note: 64 B remained allocated, within the tolerance of 64 B
     ",
     );
-    // Shipped ones are for what a whole program leaves, and not for what failed.
+    // Shipped suppressions apply to the resources that a whole program leaves, but not to failed
+    // frees.
     let mut program = check.clone();
     program.input.kept_for_the_process = program.input.suppressions.split_off(0);
     program.input.runs.truncate(1);
@@ -282,7 +283,7 @@ fn the_advice_is_what_lets_the_check_pass() {
     let allow = Some("app::step10".to_owned());
     assert_eq!(advice(&mut check), Some((allow, 0, 0)));
     assert!(check.input.suppressions.is_empty(), "it was only tried");
-    // Two functions have nothing in common but their bytes.
+    // Leaks of two functions can only be allowed together by their bytes.
     for run in &mut check.input.runs {
         for live in &mut run.live {
             let stack = 10 + 10 * (live.record.sequence % 2) as u32;
@@ -292,7 +293,7 @@ fn the_advice_is_what_lets_the_check_pass() {
     check.stack(20, &[super::body::frame(20)]);
     assert_eq!(advice(&mut check), Some((None, 136, 0)));
     assert_eq!(check.input.facts.tolerance, 0);
-    // What a pool retains as well needs a tolerance of its own.
+    // Memory that a pool retains in addition needs a separate tolerance.
     for (at, run) in (1..).zip(&mut check.input.runs) {
         let pool = || LayerName::Pool(PoolName::Default);
         run.baseline.layers.push(usage(pool(), 0, 1000 * (at - 1)));
@@ -303,7 +304,7 @@ fn the_advice_is_what_lets_the_check_pass() {
         run.live.clear();
     }
     assert_eq!(advice(&mut check), Some((None, 0, 1000)));
-    // Handles have no bytes that a tolerance could cover.
+    // A tolerance cannot cover handles, because they have no bytes.
     let mut handles = super::body::check();
     handles.run(|run| {
         for line in [10, 20] {
@@ -318,7 +319,8 @@ fn the_advice_is_what_lets_the_check_pass() {
 
 #[test]
 fn the_advice_names_the_innermost_function_that_frees_nothing_else() {
-    // What only wraps a call to the API, as the first one here, leads to more than this leak.
+    // A function that only wraps a call to the API, such as the first one here, leads to more than
+    // this leak.
     use super::body::frame;
     use crate::judge::FreedAt;
     let mut check = check();

@@ -1,4 +1,5 @@
-//! What could not be seen, what broke, and what a program did over time.
+//! Tests of checks with calls that were missed, of broken contexts, and of how a program's usage
+//! changes over time.
 
 use super::body::{check, frame, library, rounds};
 use crate::judge::{ContextError, LayerName, LayerUsage, Trend, Untraced, held, needs_another_run};
@@ -22,7 +23,8 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
     check.tells("not-measured because of no-gpu: nothing was seen; look");
     check.input.untraced = Some(untraced(true));
     check.tells("inconclusive because of no-gpu: nothing was seen; look");
-    // A finding of another layer stays, a leak of the driver's may have been freed unseen.
+    // A finding of another layer is kept. A leak in the driver's layer is not, because its free may
+    // have been missed.
     let cache = Layer::allocator("facts-cache");
     for _ in 0..2 {
         check.run(|run| {
@@ -46,7 +48,7 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
         note: nothing was seen; look
     ",
     );
-    // In a whole program nothing else would tell of it.
+    // In a whole program, nothing else would report this memory.
     check.input.facts.whole_program = true;
     check.tells(
         "
@@ -216,7 +218,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
                     run.take(*line, 8);
                 }
             }
-            // An event is no memory, and a block is not the driver's.
+            // An event is not memory, and a block does not belong to the driver's layer.
             run.make(70, |made| made.kind = Kind::Event);
             run.make(70, |made| {
                 (made.kind, made.layer) = (Kind::Block, Layer::allocator("facts-cache"));
@@ -234,7 +236,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
         ])
     };
     let mut trend = Trend::default();
-    // One that came and went before is no part of it.
+    // A call site that appeared only in an earlier snapshot is not part of the trend.
     trend.add(&held(&snapshot(&[(40, 1)]).input));
     for n in 1..=4 {
         trend.add(&held(&at(n).input));
@@ -267,7 +269,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
         grew: 7 × linear on cuda:0 at src/app.rs:70; allocated 6; bytes 56; each 8; freed 2; notes [everything that c10 holds; the location shown allocated most of it]; rounds [{bytes:8,count:1},{bytes:24,count:3},{bytes:32,count:4},{bytes:48,count:6},{bytes:56,count:7}]; records [9, 10, 11, 12, 13, 14, 15]
     ",
     );
-    // One snapshot without a gain ends it.
+    // One snapshot without growth ends the trend.
     trend.add(&held(&at(5).input));
     last.input.trend = Some(trend);
     last.tells(

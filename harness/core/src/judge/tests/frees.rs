@@ -1,4 +1,4 @@
-//! Frees that failed, and contexts that were broken.
+//! Tests of failed frees and broken contexts.
 
 use super::body::{Run, check, frame, gpu, library};
 use crate::judge::{ContextError, Freed, FreedInside};
@@ -25,7 +25,7 @@ fn what_is_live_only_because_its_free_failed_is_told_as_that() {
         for bytes in [64, 64] {
             let taken = run.take(10, bytes);
             run.fail_to_free(taken, 20, 1);
-            // Twice for the same one is once.
+            // A second failure to free the same record is not counted.
             run.fail_to_free(taken, 20, 1);
         }
         run.take(10, 64);
@@ -68,12 +68,12 @@ fn an_address_that_was_not_live_says_what_was_meant() {
         let address = record.made.key.value();
         free_unknown(run, Space::DevicePointer, address, 20, 1);
         free_unknown(run, Space::DevicePointer, address, 20, 1);
-        // Inside something that is live, and just behind it.
+        // Frees of an address inside a live record, and of the address just after its end.
         let live = run.take(30, 256);
         let begin = 0x1000 * (live + 1);
         free_unknown(run, Space::DevicePointer, begin + 255, 40, 1);
         free_unknown(run, Space::DevicePointer, begin + 256, 50, 1);
-        // By the call of another kind.
+        // Frees by the call for another kind of memory.
         free_unknown(run, Space::HostPointer, begin, 60, 1);
         let pinned = run.make(70, |made| {
             made.key.space = Space::HostPointer;
@@ -89,7 +89,7 @@ fn an_address_that_was_not_live_says_what_was_meant() {
             made.key.space = Space::Handle(Kind::Event);
             made.kind = Kind::Event;
         });
-        // No call would free an event at its number.
+        // An event whose handle has the same number is not what this call was supposed to free.
         free_unknown(run, Space::DevicePointer, 0x1000 * (event + 1), 120, 1);
         let record = run.free(event);
         let stack = StackId(0);
@@ -142,7 +142,7 @@ fn an_address_that_nothing_explains_is_named_with_what_the_call_frees() {
     let mut check = check();
     check.run(|run| {
         for (line, space) in (1..).zip(spaces) {
-            // One line may free several kinds.
+            // One line may fail to free several kinds.
             free_unknown(run, space, 0xbad0, line / 2, 1);
         }
     });
@@ -222,7 +222,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
         run.fail_to_free(taken, 20, 700);
         let other = run.take(30, 8);
         run.fail_to_free(other, 40, 700);
-        // Before, with another error.
+        // An earlier failed free, with another error.
         let before = run.take(50, 16);
         run.fail_to_free(before, 60, 1);
         run.take(70, 32);
@@ -247,7 +247,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
     ",
     );
-    // Where the harness met the error itself, its device is known.
+    // If the harness itself received the error, its device is known.
     let broken = ContextError {
         place: gpu(),
         error: 700,
@@ -262,7 +262,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
         note: 1 × CUDA_ERROR_ILLEGAL_ADDRESS: event, requested at src/app.rs:5
     ",
     );
-    // What ended before the context was broken is a leak by itself.
+    // A record that ended before the context was broken is a separate leak.
     let anomalies = &mut check.input.runs[0].anomalies;
     let ended = anomalies.pop().expect("one ended");
     anomalies.insert(0, ended);

@@ -1,4 +1,4 @@
-//! What grows in rounds.
+//! Tests of growth in rounds.
 
 use super::body::rounds;
 use crate::judge::needs_another_run;

@@ -1,4 +1,4 @@
-//! What several runs left.
+//! Tests of the resources that several runs leave.
 
 use super::body::{check, frame, library};
 use crate::judge::needs_another_run;
@@ -89,7 +89,7 @@ fn what_only_the_second_run_leaves_is_decided_by_a_third() {
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:1}; records [1, 2]
     ",
     );
-    // Another line in each run.
+    // A different line leaks in each run.
     check.run(|run| _ = run.take(30, 48));
     check.tells(
         "
@@ -216,7 +216,7 @@ fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
         first-use: 2 × linear on cuda:0 at src/app.rs:10; allocated 3; bytes 128; each 64; records []
     ",
     );
-    // More is charged to its run.
+    // If a run left more, that run is charged with the difference.
     let mut check = super::body::check();
     check.run(|run| _ = run.take(10, 64));
     check.run(|run| _ = [64, 64].map(|bytes| run.take(10, bytes)));

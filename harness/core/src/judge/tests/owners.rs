@@ -1,4 +1,4 @@
-//! Whose something is, and what it belongs to.
+//! Tests of who owns a resource, and of what it belongs to.
 
 use super::body::{check, frame, library};
 use crate::judge::{Ownership, needs_another_run};
@@ -51,7 +51,7 @@ fn what_is_allowed_counts_in_rounds_with_all_that_is_kept() {
         allowed: 3 × linear on cuda:0 at src/app.rs:30; allocated 3; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 192; each 64; records [0, 1, 2]
     ",
     );
-    // Of what is freed again, nothing stays.
+    // An allowed resource that is freed later is not reported.
     let mut check = super::body::check();
     let mut taken = 0;
     check.run(|run| {
@@ -145,7 +145,7 @@ fn what_only_the_end_of_a_context_freed_is_a_leak_that_says_how() {
                         cause,
                         caller,
                     };
-                    // The ledger tells of them in any order.
+                    // The ledger may report them in any order.
                     run.input.anomalies.insert(0, ended);
                 }
             }

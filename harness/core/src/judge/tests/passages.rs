@@ -1,4 +1,4 @@
-//! Which lines of the program a report shows of a leak besides its own.
+//! Tests of the lines of the program that a report shows for a leak, besides the leak's own line.
 
 use super::body::{Body, Run, check, frame};
 use super::siblings::{come_and_go, twice};
@@ -14,7 +14,7 @@ fn at(function: &str, line: u32) -> Frame {
     }
 }
 
-/// A wrapper of a call, in a file of its own.
+/// A function that wraps a call, in a separate file.
 fn wrapper(line: u32) -> Frame {
     Frame {
         file: Some("src/driver.rs".to_owned()),
@@ -22,7 +22,7 @@ fn wrapper(line: u32) -> Frame {
     }
 }
 
-/// What is said of which lines.
+/// Returns the purpose of each passage, and its lines.
 fn passages(found: &Finding) -> Vec<(PassageKind, u32, u32)> {
     let passages = found.passages.iter();
     let passages = passages.map(|it| (it.what, it.frame.line.expect("a line"), it.until));
@@ -38,7 +38,8 @@ fn shown(stacks: &[(u32, &[Frame])], run: impl Fn(&mut Run<'_>)) -> Vec<(Passage
     passages(&twice(prepare, run))
 }
 
-/// What is shown if stack 10 allocates two, of which stack 20 frees one.
+/// Returns the passages that are shown if stack 10 makes two allocations and stack 20 frees one of
+/// them.
 fn shown_beside_a_free(stacks: &[(u32, &[Frame])]) -> Vec<(PassageKind, u32, u32)> {
     shown(stacks, |run| {
         come_and_go(run, 10, 20);

@@ -1,4 +1,4 @@
-//! What a report shows of peaks and of graphs: by line, layer and run.
+//! Tests of how a report shows peaks and graphs, by line, layer and run.
 
 use super::body::{check, frame, gpu, reading, site};
 use crate::judge::{graph_memory, peaks};
@@ -18,7 +18,7 @@ fn the_highest_peak_of_each_layer_is_shown_by_line() {
         }
         let mut reading = reading(300);
         reading.peak_at = 4;
-        // The second path to a line is added to the first, whichever was earlier.
+        // The second path to a line is added to the first, no matter which came earlier.
         reading.at_peak = vec![
             site(10, 1, 60, (2, 3)),
             site(11, 1, 60, (1, 2)),

@@ -1,4 +1,4 @@
-//! Reserves, which have no owner.
+//! Tests of reserves, which have no owner.
 
 use super::body::{Run, check, gpu, usage};
 use crate::judge::{
@@ -17,7 +17,7 @@ pub(super) fn cache() -> LayerName {
     LayerName::Probe(Layer::allocator("pools-cache"))
 }
 
-/// The reserve of a layer before and after a run.
+/// Sets the reserve of a layer before and after a run.
 pub(super) fn reserves(run: &mut Run<'_>, name: &LayerName, before: u64, after: u64) {
     run.input
         .baseline
@@ -26,7 +26,7 @@ pub(super) fn reserves(run: &mut Run<'_>, name: &LayerName, before: u64, after: 
     run.input.end.layers.push(usage(name.clone(), 0, after));
 }
 
-/// What a layer has handed out before and after a run.
+/// Sets the bytes that a layer has handed out before and after a run.
 pub(super) fn hands_out(run: &mut Run<'_>, name: &LayerName, before: u64, after: u64) {
     let usage = |allocated| LayerUsage {
         allocated,
@@ -36,7 +36,7 @@ pub(super) fn hands_out(run: &mut Run<'_>, name: &LayerName, before: u64, after:
     run.input.end.layers.push(usage(after));
 }
 
-/// A block of the cache.
+/// Allocates a block of the cache.
 pub(super) fn block(run: &mut Run<'_>, line: u32, address: u64, bytes: u64) -> u64 {
     let layer = cache().layer();
     run.make(line, |made| {
@@ -58,7 +58,7 @@ fn a_reserve_that_rises_in_two_runs_is_retained() {
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; confirmed {bytes:33554432,count:1,of:2,runs:2}; each 67108864; pool pool 0; records []
     ",
     );
-    // Inclusive, and of each run.
+    // The limit is inclusive, and applies to each run.
     check.input.facts.reserved_tolerance = 64 * MIB - 1;
     check.tells(
         "
@@ -121,7 +121,7 @@ fn a_live_block_explains_a_chunk_of_its_pool_and_no_more() {
         run.make(20, |made| {
             (made.kind, made.bytes) = (Kind::StreamOrdered, 33 * MIB)
         });
-        // Of other kinds, layers and places.
+        // Resources of other kinds, layers and places.
         run.take(30, 8);
         run.make(40, |made| {
             (made.kind, made.place) = (Kind::StreamOrdered, Place::cuda(1))
@@ -196,7 +196,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 4194304; each 4194304; records []
     ",
     );
-    // Where blocks are not reported one by one, their segments are unknown.
+    // If blocks are not reported individually, their segments are unknown.
     let end = &mut check.input.runs[0].end.layers[0];
     (end.allocated, end.reported, end.reserved) = (192, None, Some(39 * MIB));
     check.tells(
@@ -241,7 +241,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
         note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
     ",
     );
-    // Judged in one of two runs it confirms nothing.
+    // A reserve that can be judged in only one of two runs confirms nothing.
     check.run(|run| reserves(run, &pool(), 64 * MIB, 96 * MIB));
     assert!(needs_another_run(&check.input));
     check.tells(

@@ -1,4 +1,5 @@
-//! Memory of which others have parts: bound objects, segments of an allocator, physical memory.
+//! Tests of memory that contains other resources: bound objects, segments of an allocator, physical
+//! memory.
 
 use super::body::{check, frame, gpu, library};
 use crate::judge::Segment;
@@ -39,7 +40,7 @@ fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
             made.key = object(Kind::Buffer, 3);
             (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1);
         });
-        // The number of a pool is no memory's.
+        // The handle of a pool is not taken for that of a memory object.
         run.make(45, |made| {
             (made.kind, made.bytes, made.pool) = (Kind::StreamOrdered, 64, 2);
         });
@@ -105,7 +106,7 @@ fn code_that_cuda_s_libraries_load_stays_for_the_process() {
             run.make(line, |made| made.kind = kind);
         }
         run.take(10, 64);
-        // Unloading it at the end may fail.
+        // Unloading the code at the end may fail.
         let code = run.make(10, |made| made.kind = Kind::Library);
         run.fail_to_free(code, 30, 4);
         let ended = run.make(10, |made| made.kind = Kind::Module);
@@ -176,7 +177,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         note: memory that rmm (used by RAPIDS) allocated from the driver is still held: only a probe can tell which parts of it are in use, so it may be a leak or a cache; register a probe named "rmm" with gpu_leak_check::probe!, or empty the allocator's cache before the test ends
     "#,
     );
-    // What a probe that names its segments does not name is lost.
+    // If a probe reports its segments, a record that is not among them is a leak.
     let layer = Layer::allocator("c10");
     let elsewhere = Segment {
         address: 1 << 40,
@@ -194,7 +195,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         leaked: 1 × event on cuda:0 at src/app.rs:10; allocated 2; each 0; freed 1; is_consequence true; when {first:5,last:5,of:5}; records [4]
     ",
     );
-    // A whole program holds them until its end.
+    // A whole program holds the segments until its end.
     check.input.facts.whole_program = true;
     check.tells(
         "

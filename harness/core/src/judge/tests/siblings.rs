@@ -1,4 +1,5 @@
-//! What a report says of others of the line: where they were freed, with what, and in which order.
+//! Tests of what a report says about the siblings of a leak: where they were freed, which
+//! companions were freed, and in which order.
 
 use super::body::{Body, Run, check, frame};
 use crate::judge::{FreedAt, judge};
@@ -6,7 +7,7 @@ use crate::ledger::event::ContextEnd;
 use crate::ledger::{Anomaly, Kind, Layer, StackId};
 use crate::report::Finding;
 
-/// What was allocated at one line and freed at another, with the events of each.
+/// Resources that were allocated at one line and freed at another, with the events of each.
 fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
     FreedAt {
         layer: Layer::DRIVER,
@@ -62,7 +63,7 @@ fn what_was_freed_of_the_same_line_is_reported_with_its_callers() {
         for _ in 0..4 {
             come_and_go(run, 13, 81);
         }
-        // Another kind on the same line, and another line.
+        // A resource of another kind on the same line, and one on another line.
         run.input.freed_of_run.push(FreedAt {
             kind: Kind::Event,
             ..freed(10, 80, &[(0, 1)])
@@ -104,10 +105,10 @@ fn what_the_same_function_created_and_freed_is_reported_if_nothing_of_the_line_w
         check.stack(10, &[at("app::Texture::new", 10), frame(50)]);
         check.stack(11, &[at("app::Texture::new", 11), frame(50)]);
         check.stack(12, &[at("app::Texture::new", 12), frame(50)]);
-        // Through another caller, and of the test itself.
+        // Resources created through another caller, and by the test itself.
         check.stack(13, &[at("app::Texture::new", 13), frame(51)]);
         check.stack(14, &[at("app::tests::it", 14)]);
-        // Of another function, which it only calls.
+        // Resources created through one more caller in between.
         let called = [at("app::Texture::new", 15), frame(16), frame(50)];
         check.stack(15, &called);
         check.stack(20, &[at("app::Texture::drop", 20), frame(50)]);
@@ -203,7 +204,7 @@ fn the_order_on_a_line_shows_which_one_was_forgotten() {
         all_but_the_last.as_deref(),
         Some("allocated #1 to #5; freed #1 to #3; left: #4 and #5")
     );
-    // Of another line nothing is reported, and of other kinds.
+    // Resources of another line or another kind are not reported.
     let others = order(|run| {
         run.take(30, 8);
         run.make(10, |made| made.kind = Kind::Event);
@@ -276,7 +277,7 @@ fn no_order_is_reported_of_what_is_not_all_known() {
         *run.input.allocations.entry(StackId(10)).or_default() += 1;
     });
     assert_eq!(counted, None, "the ledger counted more");
-    // Unless as many were left as in the first run.
+    // The order is not shown if fewer resources were left than in the first run.
     let mut less = check();
     less.run(|run| _ = (run.take(10, 8), run.take(10, 8)));
     less.run(|run| {

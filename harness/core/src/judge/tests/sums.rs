@@ -1,4 +1,5 @@
-//! Sums of an allocator that only a probe can read, and what they explain of its reserve.
+//! Tests of sums that only a probe can read, and of how much of the allocator's reserve they
+//! explain.
 
 use super::body::{check, gpu, rounds, usage};
 use super::pools::{MIB, block, cache, hands_out, pool, reserves};
@@ -101,13 +102,13 @@ fn rounds_go_on_while_a_sum_or_a_reserve_rises() {
         check.run(|_| {});
         assert!(!needs_another_run(&check.input), "{name}");
     }
-    // A sum that stays where it is does not rise.
+    // A sum that stays the same does not rise.
     let mut check = rounds(9);
     for _ in 0..3 {
         check.run(|run| hands_out(run, &cache(), 64, 64));
     }
     assert!(!needs_another_run(&check.input));
-    // What the ledger knows by line is not a sum.
+    // Usage that the ledger knows by line is not judged as a sum.
     let mut check = rounds(9);
     for at in 0..3 {
         check.run(|run| hands_out(run, &LayerName::Layer(Layer::DRIVER), at, at + 1));
@@ -161,7 +162,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     check.run(|run| {
         hands_out(run, &cache(), 0, 5000);
         run.input.others.checks = true;
-        // On their way between both readings.
+        // Bytes that threads had allocated or freed between the two readings.
         run.input.baseline.layers[0].in_motion = 300;
         run.input.end.layers[0].in_motion = 500;
     });
@@ -200,7 +201,7 @@ fn a_leak_says_how_much_of_a_reserve_it_pins() {
             (made.kind, made.bytes) = (Kind::StreamOrdered, 8)
         });
         run.take(20, 64);
-        // Of a pool of the host's, which is another one.
+        // Memory of a pool of the host, which is a different pool.
         run.make(25, |made| {
             (made.kind, made.bytes, made.place) = (Kind::StreamOrdered, 8, Place::HOST);
         });
@@ -247,7 +248,8 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 8388608; each 8388608; records []
     ",
     );
-    // Where nothing more is handed out, nothing is explained, known segments or not.
+    // If no more memory is handed out than before, nothing is explained, whether or not segments
+    // are known.
     check.input.runs[0].end.layers[0].allocated = 0;
     check.tells(
         "

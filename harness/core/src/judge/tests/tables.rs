@@ -1,4 +1,4 @@
-//! The table of a device, and what is said of the whole device.
+//! Tests of the table of a device, and of the figures for the whole device.
 
 use super::body::{Body, check, gpu, usage};
 use crate::judge::{DeviceName, LayerName, LayerUsage, device_tables};
@@ -96,7 +96,7 @@ fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
     assert!(shown.second_run);
     assert_eq!((shown.parts.len(), shown.unexplained), (0, 90 << 20));
     assert_eq!(shown.hints, ["2 more contexts on this device"]);
-    // Other processes may have taken what is not explained.
+    // Other processes may have allocated the memory that is not explained.
     let others = ["6 (one)", "7 (two)", "8 (three)", "9 (four)"].map(str::to_owned);
     let second = &mut check.input.runs[1];
     second.baseline.whole_devices = vec![device(100 << 20, 3, 1)];
@@ -118,7 +118,7 @@ fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
     ] {
         assert_eq!(hints_beside(&mut check, count), hint);
     }
-    // With rounds, the first and the last one count.
+    // With rounds, the first and the last round are compared.
     check.input.facts.rounds = 2;
     assert_eq!(whole(&check), None);
 }

@@ -1,4 +1,4 @@
-//! The curves of a check: rounds, logs and what was used.
+//! Tests of the curves of a check: rounds, logs and usage.
 
 use super::body::{Body, check, gpu, reading, rounds, usage};
 use crate::judge::{LayerName, LayerUsage, device_tables, timeline};
@@ -180,7 +180,7 @@ fn a_timeline_has_the_curves_of_what_was_used_and_reserved() {
         shown,
         [
             ("driver", Figure::Allocated, 0, 130, vec![(1, 64), (2, 128)]),
-            // Nobody counted its peak: that of the curve.
+            // This peak was not counted, so it is that of the curve.
             (
                 "allocator:shown-cache",
                 Figure::Allocated,

@@ -8,7 +8,7 @@ use crate::ledger::{Anomaly, Kind};
 impl Ledger {
     pub(super) fn context_destroyed(&self, context: ContextUid, cause: ContextEnd, caller: Caller) {
         let ending = Ending { cause, caller };
-        // Before the search: see `end_if_too_late`.
+        // This must come before the search, as explained at `end_if_too_late`.
         self.contexts.destroyed(context, ending);
         let ended = self
             .table
@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        // They need not be freed: their pool should have been destroyed.
+        // These need not be freed individually: their pool should have been destroyed.
         if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
             return;
         }

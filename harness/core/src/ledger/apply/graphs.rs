@@ -40,8 +40,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // It comes from the device's graph memory, whatever the properties of its pool, and is no
-        // longer stream-ordered.
+        // It comes from the device's graph memory, no matter what properties its pool has, and is
+        // no longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
@@ -61,8 +61,8 @@ impl Ledger {
     pub(super) fn capture_ended(&self, stream: Key, graph: Option<Key>, is_last: bool) {
         self.change(|shared| match graph {
             Some(graph) => shared.graphs.named(&stream, graph),
-            // Its graph is gone, and the handle may soon name another one. Of graphs without a
-            // record only captures in progress are kept.
+            // The capture's graph is gone, and its handle may soon name another graph. Graphs
+            // without a record are kept only while captures are in progress.
             None => shared.graphs.retain(|known| {
                 let is_captured = !known.space.is_graph() || self.table.get(known).is_none();
                 *known != stream && !(is_last && is_captured)
@@ -70,7 +70,8 @@ impl Ledger {
         });
     }
 
-    /// The addresses of the free nodes leave the table now, like those of any call that frees.
+    /// Handles the beginning of a launch. The addresses that its nodes free leave the table now,
+    /// like those of any call that frees.
     pub(super) fn launch_began(&self, exec: Key, caller: Caller) -> Option<Ticket> {
         let mut shared = self.shared();
         let launch = shared.graphs.launch(&exec)?;
@@ -105,7 +106,7 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The line is that of the node, but the owner is the scope that launches it.
+            // The call site is that of the node, but the owner is the scope that launches it.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller
@@ -114,8 +115,8 @@ impl Ledger {
         }
     }
 
-    /// Whether a previous launch left the memory of the same node. A launch that frees it and
-    /// allocates it again holds no more than before, and does not change the owner.
+    /// Whether a previous launch left the memory of the same node. A launch that frees this memory
+    /// and allocates it again holds no more than before, and does not change the owner.
     fn is_left_by_a_launch(&self, made: &Creation) -> bool {
         let live = self.table.get(&made.key);
         live.is_some_and(|live| live.made.kind == Kind::Graph && live.made.bytes == made.bytes)

@@ -1,4 +1,4 @@
-//! Hands resources over: other code frees them, and no check is responsible for them any more.
+//! Hands resources over: other code will free them, and no check is responsible for them any more.
 
 use super::{Kind, Ledger, Record};
 use crate::ledger::event::{Key, Space};
@@ -13,7 +13,8 @@ const MEMORY: [Space; 4] = [
 ];
 
 impl Ledger {
-    /// Hands over the memory that begins at `address`, or else the only object with this handle.
+    /// Hands over the memory that begins at `address` or, if there is none, the only object with
+    /// this handle.
     pub(super) fn hand_over(&self, address: u64) {
         if address == 0 {
             return;
@@ -22,7 +23,8 @@ impl Ledger {
             keys if !keys.is_empty() => keys,
             _ => self.handle_at(address).into_iter().collect(),
         };
-        // To the program, a block and the segment that it fills are the same.
+        // To the program, a block and the segment that it fills are the same, so only one of them
+        // is counted.
         let mut is_counted = false;
         for key in keys {
             let Some(before) = self.disown(&key) else {
@@ -34,9 +36,9 @@ impl Ledger {
         }
     }
 
-    /// Returns the smallest allocation that begins there: a block may begin where its segment does,
-    /// and the segment belongs to its allocator. A mapping of physical memory is handed over with
-    /// its address range.
+    /// Returns the smallest allocation that begins at `address`. A block may begin where its
+    /// segment does, and the segment belongs to its allocator. A mapping of physical memory is
+    /// handed over with its address range.
     fn memory_at(&self, address: u64) -> Vec<Key> {
         let at = |space| Key::new(space, address);
         let mut keys: Vec<Key> = MEMORY.map(at).into();
@@ -46,7 +48,7 @@ impl Ledger {
                 continue;
             };
             keys.push(at(Space::Observed(layer)));
-            // Unless several of its places have something there.
+            // An address in several places is ambiguous, so nothing is handed over then.
             let places = of_layer.iter().map(|(key, _)| key.place);
             keys.extend(self.only(places.map(|place| at(Space::ObservedAt(layer, place)))));
         }
@@ -71,7 +73,8 @@ impl Ledger {
         self.only(keys.into_iter().chain(named))
     }
 
-    /// Returns the one of these keys under which something is live, unless there are several.
+    /// Returns the only one of these keys under which something is live. Returns `None` if there
+    /// are several.
     fn only(&self, keys: impl Iterator<Item = Key>) -> Option<Key> {
         let mut live = keys.filter(|key| self.table.get(key).is_some());
         let only = live.next();
@@ -81,11 +84,11 @@ impl Ledger {
     /// Removes the owner of the record under `key`, and returns the record as it was before.
     fn disown(&self, key: &Key) -> Option<Record> {
         if key.space != Space::PhysicalObject && !key.space.is_shared() {
-            // In place, because it may be freed at any moment.
+            // The record is changed in place, because it may be freed at any moment.
             return self.table.disown(key);
         }
         self.change(|shared| {
-            // It may have ended with its context.
+            // The record may have ended with its context.
             self.table.get(key)?;
             match key.space {
                 Space::PhysicalObject => shared.physical.hand_over(key),

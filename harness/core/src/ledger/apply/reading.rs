@@ -27,7 +27,7 @@ impl Ledger {
         self.all_its_own.load(Ordering::Relaxed)
     }
 
-    /// Begins to count for `scope`. Returns false if it is already open.
+    /// Opens `scope` and begins to count its resources. Returns false if it is already open.
     pub fn open_scope(&self, scope: ScopeId) -> bool {
         self.open_scope_since(scope, self.now())
     }
@@ -56,8 +56,8 @@ impl Ledger {
         is_opened
     }
 
-    /// Ends the count; live records keep the scope's number. Returns the records freed by the scope
-    /// that existed before it.
+    /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the records
+    /// freed by the scope that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -99,8 +99,8 @@ impl Ledger {
         self.table.figures.meters.end(scope)
     }
 
-    /// Begins a log of every allocation and free in this process, for the peaks, until
-    /// [`Self::end_log`].
+    /// Begins a log of every allocation and free in this process, which ends with
+    /// [`Self::end_log`]. The peaks are computed from it.
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -108,8 +108,9 @@ impl Ledger {
         self.table.figures.meters.begin_log(scope, live);
     }
 
-    /// Reads the log that began for `scope`, by layer and place, and the graphs that hold more memory than
-    /// they would need if their nodes ran in order; empty if there is none.
+    /// Returns the readings of the log that began for `scope`, by layer and place, and the graphs
+    /// that hold more memory than they would need if their nodes ran in order. Both are empty if
+    /// there is no such log.
     #[must_use]
     pub fn log(&self, scope: ScopeId) -> (Vec<MeterReading>, Vec<GraphUsage>) {
         let _quiet = quiet();
@@ -154,8 +155,8 @@ impl Ledger {
         all.iter().map(|shard| shard.unowned).sum()
     }
 
-    /// Returns the number of the next event that allocates or frees: all earlier events have
-    /// smaller numbers, and no later event has a smaller one.
+    /// Returns the number of the next event that allocates or frees. All earlier events have
+    /// smaller numbers, and no later event has a smaller number.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.table.figures.last() + 1
@@ -185,14 +186,14 @@ impl Ledger {
         found
     }
 
-    /// Records from now on when resources of these scopes are freed. A ledger has no clock, so the
-    /// time comes from the `clock` of the first such call.
+    /// From now on, records when resources of these scopes are freed. A ledger has no clock of its
+    /// own, so the times come from the `clock` that the first call of this function passed.
     pub fn await_release(&self, scopes: &[ScopeId], clock: fn() -> Instant) {
         let _quiet = quiet();
         self.free_log.begin(scopes, clock);
     }
 
-    /// Stops recording the frees of these scopes, and forgets those so far.
+    /// Stops recording the frees of these scopes, and forgets those recorded so far.
     pub fn forget_releases(&self, scopes: &[ScopeId]) {
         let _quiet = quiet();
         self.free_log.end(scopes);
@@ -225,8 +226,8 @@ impl Ledger {
         self.unknown_frees.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch how usage changes. If another watch is active, the curves are as coarse as it
-    /// has made them.
+    /// Begins to watch how usage changes. If another watch is active, the curves are already as
+    /// coarse as that watch has made them.
     #[must_use]
     pub fn watch(&self) -> Watch<'_> {
         let _quiet = quiet();
@@ -238,8 +239,8 @@ impl Ledger {
         Watch(&self.table)
     }
 
-    /// Returns the curve of each figure that changed with the event `since` or later; the watch must
-    /// have begun before it.
+    /// Returns the curve of each figure that changed with the event `since` or later. The watch
+    /// must have begun before that event.
     #[must_use]
     pub fn curves(&self, _watch: &Watch<'_>, since: u64) -> Vec<Curve> {
         let _quiet = quiet();
@@ -254,7 +255,7 @@ impl Ledger {
         gauges.iter().filter_map(curve_of).collect()
     }
 
-    /// Returns all usage since the peaks were last restarted, in order.
+    /// Returns all usage, ordered by key, with the peaks since they were last restarted.
     #[must_use]
     pub fn usage(&self) -> Vec<(UsageKey, Counted)> {
         let _quiet = quiet();
@@ -295,7 +296,7 @@ impl Ledger {
     #[must_use]
     pub fn pools(&self) -> Vec<Record> {
         let had_pools = self.table.figures.has_pools.load(Ordering::Relaxed);
-        // A search visits every record.
+        // The search is avoided if possible, because it visits every record.
         match had_pools && self.live(Kind::Pool) != 0 {
             true => self.select(|record| record.made.kind == Kind::Pool),
             false => Vec::new(),

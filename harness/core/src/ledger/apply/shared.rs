@@ -85,7 +85,7 @@ impl Ledger {
         })
     }
 
-    /// Handles the end of a call that the table does not know.
+    /// Handles the end of a call whose beginning the table does not know.
     #[inline(never)]
     pub(super) fn shared_free_ended(&self, ticket: Ticket, error: CuResult, stack: StackId) {
         let ended = self.change(|shared| {
@@ -121,7 +121,7 @@ impl Ledger {
         }
     }
 
-    /// Restores the resource that a call was to release, if the resource has other owners.
+    /// Restores the resource that a call should have released, if the resource has other owners.
     pub(super) fn put_back_shared(&self, ticket: Ticket) {
         self.change(|shared| {
             let free = shared.in_flight.remove(&ticket)?;
@@ -136,7 +136,7 @@ impl Ledger {
         }
     }
 
-    /// Changes the shared resources and the table together: the lock is held until both agree.
+    /// Changes the shared resources and the table together. The lock is held until both agree.
     pub(super) fn change<T>(&self, change: impl FnOnce(&mut Shared) -> T) -> T {
         let mut shared = self.shared();
         let answer = change(&mut shared);
@@ -152,7 +152,7 @@ impl Ledger {
                         shared.counted.forget(&record.key());
                     }
                 }
-                // It may have ended with its context already.
+                // The record may already have ended with its context.
                 TableChange::Vanished(record) | TableChange::Overwritten(record) => {
                     self.table.take_if(&record.key(), |_| true);
                     if let TableChange::Overwritten(_) = change {

@@ -48,7 +48,7 @@ pub(super) fn creation(kind: Kind, address: u64, bytes: u64) -> Creation {
     }
 }
 
-/// A ledger with an open scope and the verbs of a test.
+/// A ledger with an open scope, and the steps of a test.
 pub(super) struct World(pub(super) Ledger);
 
 impl World {
@@ -92,8 +92,8 @@ impl World {
     }
 }
 
-/// Panics where a figure differs from what the records in the table come to, which are counted the
-/// slow way here. Nothing else may be going on.
+/// Panics if a figure differs from the sum over the records in the table, which are counted one by
+/// one here. No other thread may use the ledger meanwhile.
 #[track_caller]
 pub(super) fn assert_figures(ledger: &Ledger) {
     let mut usage: BTreeMap<UsageKey, u64> = BTreeMap::new();
@@ -145,7 +145,7 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
     world.end_free(world.begin_free(0x1000), 0);
     let before = Instant::now();
     world.0.await_release(&[SCOPE], Instant::now);
-    // Nobody has looked at what is live yet.
+    // The live records have not been read yet.
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
     let released = world.0.released(|record| record.made.bytes < 100);
@@ -184,7 +184,7 @@ fn an_address_that_is_live_and_given_again_tells_of_both() {
     let told = |record: &Record| (record.made.layer, record.made.place, record.made.bytes);
     assert_eq!(told(&record), (layer, one, 1 << 30));
     assert_eq!(told(&by), (layer, other, 64));
-    // Where an allocator says that its addresses are per place, they are two.
+    // If an allocator declares that each place has its own addresses, these are two records.
     for (place, bytes) in [(one, 20), (other, 30)] {
         let made = at(place, bytes, Space::ObservedAt(layer, place));
         world.0.apply(&Event::Created(made));
@@ -238,7 +238,7 @@ fn a_free_while_the_driver_shuts_down_counts_as_done() {
 
 #[test]
 fn of_two_frees_at_once_one_frees_whichever_ends_first() {
-    // The one that took the record out fails, the other one succeeds.
+    // The call that removed the record fails, and the other one succeeds.
     for winner_ends_first in [true, false] {
         let world = World::new();
         world.allocate(0x1000, 100);
@@ -282,7 +282,7 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
     world.0.open_scope(inner);
-    // Meanwhile, by a thread that is nobody's.
+    // Allocated meanwhile by a thread that belongs to no scope.
     world.0.apply(&Event::Created(Creation {
         caller: caller(ScopeId::NONE),
         ..creation(Kind::Linear, 0x2000, 100)
@@ -355,8 +355,9 @@ fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
     assert_eq!(owners, [SCOPE]);
 }
 
-/// Memory from before the harness listened is freed; its address is handed out anew, and what is
-/// there now cannot be freed. The end of the first free comes between.
+/// Memory that was allocated before the harness began to listen is freed. Its address is handed out
+/// again, and a free of the new memory fails. The first free ends while this second free is in
+/// flight.
 #[test]
 fn the_free_of_what_was_there_before_does_not_hide_a_free_that_fails() {
     let world = World::new();
@@ -369,7 +370,8 @@ fn the_free_of_what_was_there_before_does_not_hide_a_free_that_fails() {
     assert_eq!((world.bytes().live, world.0.live_in(SCOPE)), (100, 1));
 }
 
-/// Two threads free one address at once, and a third is given it before either call returns.
+/// Two threads free one address at once, and the driver gives it to a third thread before either
+/// call returns.
 #[test]
 fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
     let world = World::new();
@@ -384,7 +386,7 @@ fn an_address_freed_twice_and_handed_out_anew_keeps_its_new_record() {
     assert_figures(&world.0);
 }
 
-/// A call on another thread has done its work and not yet returned when the driver destroys the
+/// A call on another thread has done its work but has not yet returned when the driver destroys the
 /// context.
 #[test]
 fn nothing_enters_a_context_that_has_ended() {
@@ -479,7 +481,7 @@ fn work_outside_every_open_scope_is_counted() {
 #[test]
 fn threads_that_share_addresses_lose_and_invent_nothing() {
     let world = World::new();
-    // Miri takes a thousand times as long, and chooses the order of threads' steps by itself.
+    // Miri takes a thousand times as long, and chooses the order of the threads' steps itself.
     let rounds = if cfg!(miri) { 15 } else { 2_000 };
     thread::scope(|scope| {
         for thread in 0..4u64 {

@@ -13,7 +13,7 @@ use crate::ledger::{Amount, Kind, Layer, Place};
 /// How many lifetimes a log keeps for each layer at each place, besides those that are live now or
 /// were live at the peak.
 pub(super) const MAX_LIFETIMES: usize = 2048;
-/// How many different buffers are counted of each layer at each place.
+/// How many different buffers are counted for each layer at each place.
 const MAX_BUFFERS: usize = 4096;
 /// The allocations and frees of one layer at one place.
 #[derive(Debug, Default)]
@@ -22,11 +22,12 @@ pub(super) struct Flow {
     made: Amount,
     live: u64,
     peak: u64,
-    /// The event that reached the peak; 0 if the usage has never exceeded that at the beginning.
+    /// The event that reached the peak; 0 if the usage has never exceeded the usage at the
+    /// beginning.
     peak_at: u64,
     /// The number of allocations so far, and at the peak. Events of several threads may be applied
-    /// in an order different from that of their numbers, so these counts determine which records
-    /// were live at the peak.
+    /// in a different order from that of their numbers, so these counts, rather than the numbers,
+    /// determine which records were live at the peak.
     entered: u64,
     entered_at_peak: u64,
     /// The live records, by sequence number.
@@ -42,7 +43,7 @@ pub(super) struct Flow {
 #[derive(Clone, Copy, Debug)]
 struct Held {
     life: Lifetime,
-    /// Its number in the order in which they were applied; 0 if it was there before.
+    /// Its number in the order in which allocations were applied; 0 if it was live before.
     entered: u64,
 }
 
@@ -126,8 +127,8 @@ impl Flow {
         }
     }
 
-    /// Records that were live when the meter of a budget began are unknown here and are not
-    /// metered.
+    /// Removes a record. Records that were live when the meter of a budget began are unknown here
+    /// and are not metered.
     pub(super) fn lose(&mut self, record: &Record, at: u64) {
         let Some(Held { mut life, entered }) = self.held.remove(&record.sequence) else {
             return;

@@ -6,7 +6,7 @@ use crate::ledger::Amount;
 use crate::ledger::event::StackId;
 use crate::ledger::name::{Layer, Place};
 
-/// From its allocation to its free.
+/// The lifetime of an allocation, from its creation to its free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifetime {
     /// Where it was allocated.
@@ -15,7 +15,7 @@ pub struct Lifetime {
     pub bytes: u64,
     /// The event that allocated it; 0 if it was live when the log began.
     pub allocated: u64,
-    /// The event that freed it; 0 if it is live.
+    /// The event that freed it; 0 if it is still live.
     pub freed: u64,
 }
 
@@ -32,17 +32,17 @@ pub struct MeterReading {
     pub total: u64,
     /// The most bytes that were live at once.
     pub peak: u64,
-    /// The event that reached the peak; 0 if it was there at the beginning.
+    /// The event that reached the peak; 0 if the usage was highest at the beginning.
     pub peak_at: u64,
     /// The contents of the peak, largest first.
     pub at_peak: Vec<SiteUsage>,
     /// All allocations by call site, the most bytes first.
     pub by_bytes: Vec<SiteUsage>,
-    /// The same, the most allocations first.
+    /// The same call sites, the most allocations first.
     pub by_count: Vec<SiteUsage>,
-    /// Allocations that followed one another.
+    /// Allocations that could have shared a buffer.
     pub in_turn: Vec<InTurn>,
-    /// Of a log, the lifetimes.
+    /// The lifetimes, if this is the reading of a log.
     pub lifetimes: Vec<Lifetime>,
     /// How many lifetimes were not kept.
     pub lost: u64,
@@ -69,10 +69,11 @@ pub struct GraphUsage {
     /// The place.
     pub place: Place,
     /// The bytes of all addresses that its nodes allocate. The driver gives an allocation the
-    /// addresses of an earlier one if it knows that the earlier one has been freed by then; memory
-    /// with separate addresses is held at the same time.
+    /// addresses of an earlier one if it knows that the earlier one has been freed by then. So
+    /// memory with separate addresses is held at the same time.
     pub bytes: u64,
-    /// The most that is allocated and not freed, in the order in which the nodes were added.
+    /// The most bytes that are allocated and not yet freed at once, if the nodes run in the order
+    /// in which they were added.
     pub in_order: u64,
     /// The nodes that allocate, largest first.
     pub sites: Vec<SiteUsage>,

@@ -3,7 +3,7 @@ use super::{InTurn, Layer, Lifetime, MeterReading, Meters, Place, Record, ScopeI
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space, ThreadNumber};
 use crate::ledger::{Kind, StackId};
 
-/// The allocation of event `at`.
+/// Returns the record that the event `at` allocated.
 fn record(at: u64, scope: u32, stack: u32, bytes: u64) -> Record {
     let made = Creation {
         key: Key::new(Space::DevicePointer, at),
@@ -63,7 +63,7 @@ fn the_peak_is_told_with_what_was_alive_then() {
     let (small, large) = (record(1, 1, 1, 10), record(2, 1, 2, 100));
     meters.took(&small);
     meters.took(&large);
-    // The peak: 110 bytes. What follows does not exceed it.
+    // This is the peak of 110 bytes. The following events do not exceed it.
     meters.gave_back(&small, 3);
     meters.took(&record(4, 1, 3, 5));
     meters.gave_back(&large, 5);
@@ -76,7 +76,7 @@ fn the_peak_is_told_with_what_was_alive_then() {
     assert_eq!(taken.by_bytes, all);
 }
 
-/// Whatever comes and goes, the lines at the peak add up to it, and so do the lifetimes.
+/// The lines at the peak always add up to it, and so do the lifetimes.
 #[test]
 fn what_was_live_at_the_peak_adds_up_to_it() {
     let meters = Meters::default();
@@ -150,7 +150,7 @@ fn allocations_follow_one_another_only_if_none_overlap() {
         for (record, number) in [(first, 4), (second, 5), (in_turn, 6)] {
             meters.gave_back(&record, 10 * round + number);
         }
-        // Each has another size.
+        // Each allocation has a different size.
         let other = record(10 * round + 7, 1, 3, 1 + round);
         meters.took(&other);
         meters.gave_back(&other, 10 * round + 8);
@@ -201,7 +201,7 @@ fn nothing_is_kept_of_scopes_that_nobody_meters() {
     for scope in [13, 11, 10] {
         meters.end(ScopeId(scope));
     }
-    // It is metered by itself, whatever its former parent.
+    // The scope has its own meter, independent of its former parent.
     meters.took(&record(1, 12, 1, 5));
     assert_eq!(only(meters.end(ScopeId(12))).peak, 5);
     let kept = |meters: &Meters| meters.lock().counted_by.len();
@@ -274,7 +274,7 @@ fn a_buffer_could_serve_what_the_program_allocates_and_that_has_bytes() {
     in_turn(5, 100, Kind::Linear, 1);
     let read = only(meters.end(ScopeId(1)));
     let in_turn = read.in_turn.iter().map(|it| (it.stack.0, it.count));
-    // The one that would save most comes first.
+    // The allocations whose reuse would save most come first.
     assert_eq!(in_turn.collect::<Vec<_>>(), [(2, 4), (1, 2)]);
 }
 

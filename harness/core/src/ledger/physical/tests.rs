@@ -9,7 +9,7 @@ use super::{Dropped, Kind, Physical, Record, TableChange};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
 use crate::ledger::{Layer, Place};
 
-/// Few enough that handles are issued again, ranges side by side, and objects mapped twice.
+/// Few enough that handles are reused, ranges are adjacent, and objects are mapped twice.
 const HANDLES: u64 = 4;
 const PAGES: u64 = 6;
 const PAGE: u64 = 0x1000;
@@ -21,7 +21,7 @@ enum Call {
     Map(u64, u64),
     Retain(u64, u64),
     Release(u64, bool),
-    /// From this page on, so many of them.
+    /// The first page, and the number of pages.
     Unmap(u64, u64, bool),
 }
 
@@ -74,7 +74,7 @@ impl Model {
     }
 }
 
-/// The code under test, and the table as its changes make it.
+/// The code under test, and the table that results from its changes.
 #[derive(Debug, Default)]
 struct Tested {
     physical: Physical,
@@ -128,7 +128,7 @@ impl Tested {
         self.follow();
     }
 
-    /// Carries the call out as the driver would answer it, which refuses what makes no sense.
+    /// Carries out the call as the driver would, which refuses invalid calls.
     fn carry_out(&mut self, model: &mut Model, call: &Call) {
         self.moment += 1;
         match *call {

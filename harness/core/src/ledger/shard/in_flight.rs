@@ -1,4 +1,4 @@
-//! The frees of a shard's records that have begun and not ended.
+//! The frees of a shard's records that have begun but not ended.
 
 use super::{Entering, Index, SHARDS, Shard, State};
 use crate::ledger::event::{Caller, Key, Record, Ticket};
@@ -10,8 +10,8 @@ pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
     caller: Caller,
     target: FreeTarget,
-    /// The beginning of the last free of the same address that found no record and succeeded while
-    /// this one was in flight: it freed the resource that was created before.
+    /// When the last free of the same address began that found no record and succeeded while this
+    /// one was in flight. It has freed a resource that was created before it began.
     freed_by: u64,
 }
 
@@ -23,14 +23,14 @@ enum FreeTarget {
     /// A record whose key now belongs to another record: drivers reuse addresses quickly, possibly
     /// before the call that freed them has returned.
     Reused(Box<Record>),
-    /// Something that had no record when it began.
+    /// An address that had no record when the free began.
     Unknown(Key),
 }
 
 /// How a free ended.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ledger) enum FreeEnd {
-    /// It is not in flight here.
+    /// The free is not in flight in this shard.
     Elsewhere,
     /// It freed a record, and nothing else remains to be done.
     Done,
@@ -43,15 +43,15 @@ pub(in crate::ledger) enum FreeEnd {
 pub(in crate::ledger) struct EndedFree {
     pub(in crate::ledger) key: Key,
     pub(in crate::ledger) caller: Caller,
-    /// The record that it freed if it succeeded, `None` for an unknown address; otherwise the
-    /// record that is still live, `None` if another call has freed it.
+    /// If the free succeeded, the record that it freed, or `None` for an unknown address. If it
+    /// failed, the record that is still live, or `None` if another call has freed it.
     pub(in crate::ledger) record: Option<Record>,
 }
 
-/// The number of a shard that no key belongs to: that of a free that began outside the table.
+/// A shard number to which no key belongs, for frees that began outside the table.
 pub(in crate::ledger) const NO_SHARD: usize = SHARDS;
-/// A ticket has the number of its shard in its low bits, of which there are these many, and above them that
-/// of the event with which the free began.
+/// The number of low bits in a ticket that contain the number of its shard. The bits above them
+/// contain the number of the event with which the free began.
 const SHARD_BITS: u32 = NO_SHARD.ilog2() + 1;
 
 /// Returns the ticket of a free that began with the event `sequence` in the shard `number`.
@@ -66,7 +66,7 @@ pub(in crate::ledger) fn began(ticket: Ticket) -> u64 {
     ticket.0 >> SHARD_BITS
 }
 
-/// Returns the number of its shard.
+/// Returns the number of a ticket's shard.
 #[inline]
 pub(in crate::ledger) fn shard_of(ticket: Ticket) -> usize {
     (ticket.0 % (1 << SHARD_BITS)) as usize
@@ -98,8 +98,8 @@ impl Shard {
         });
     }
 
-    /// Ends the free that `is_it` selects. `is_done`: whether nothing else remains to be done if it
-    /// has freed this record.
+    /// Ends the free that `is_it` selects. `is_done` says whether nothing else remains to be done
+    /// if the free has freed this record.
     #[inline]
     pub(in crate::ledger) fn end_free(
         &mut self,
@@ -129,7 +129,7 @@ impl Shard {
         self.end_otherwise(figures, succeeded, free)
     }
 
-    /// Ends a free that failed, or has not freed what is at a known position.
+    /// Ends a free that failed, or that has not freed the record at a known position.
     #[cold]
     fn end_otherwise(&mut self, figures: &Figures, succeeded: bool, free: InFlightFree) -> FreeEnd {
         let key = self.key_of(&free);
@@ -160,8 +160,8 @@ impl Shard {
         }
     }
 
-    /// Gives the record at this position, which a free in flight removed, to that free: its key is
-    /// used again.
+    /// Moves the record at this position, which a free in flight removed, to that free, because its
+    /// key is used again.
     #[cold]
     pub(super) fn reuse(&mut self, index: Index) {
         let record = self.entries[index as usize].record;
@@ -188,8 +188,8 @@ impl Shard {
     }
 
     /// Handles a successful free of an address that was unknown when it began. Two threads may free
-    /// an address at once: the one that removed the record fails, and the other finds no record and
-    /// succeeds. The record is then gone, whichever of them ends first.
+    /// an address at once: the call that removed the record may fail, while the other one finds no
+    /// record and succeeds. The record is then gone, no matter which call ends first.
     #[cold]
     fn freed_unknown(&mut self, figures: &Figures, began: u64, key: Key) {
         let stale = self.get(&key);

@@ -45,7 +45,8 @@ impl ScopeCounts {
         self.last.as_mut().map(|(_, count)| count)
     }
 
-    /// Makes a scope, which is not the last one, the last one; `None` if it is not open.
+    /// Makes a scope other than the last one looked up the last one. Returns `None` if it is not
+    /// open.
     #[inline(never)]
     fn look_up(&mut self, scope: ScopeId) -> Option<()> {
         let count = self.others.remove(&scope)?;

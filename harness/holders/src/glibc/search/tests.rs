@@ -8,7 +8,7 @@ use super::super::memory::{MAX_BYTES_READ, Memory, PAGE};
 use super::*;
 use crate::Target;
 
-/// The address of the statics of these programs.
+/// The address of the statics of the programs in these tests.
 const STATICS: u64 = 0x5555_0000_0000;
 /// The address at which their heap begins.
 const HEAP: u64 = 0x6000_0000_0000;
@@ -37,7 +37,7 @@ fn heap(region: Range<u64>) -> Heap {
     Heap::new(Vec::from([region]))
 }
 
-/// The bytes that a block uses, including its header.
+/// Returns the number of bytes that a block uses, including its header.
 fn size(words: usize) -> u64 {
     (words as u64 * 8 + 8).next_multiple_of(16).max(32)
 }
@@ -63,7 +63,7 @@ impl Program {
         }
     }
 
-    /// Its memory image, as laid out by glibc, and the end of its heap.
+    /// Returns its memory, as laid out by glibc, and the end of its heap.
     fn memory(&self) -> (Synthetic, u64) {
         let mut memory = Synthetic::default();
         for (at, words) in self.statics.iter().enumerate() {
@@ -83,7 +83,7 @@ impl Program {
                 memory.put(address + 8 * index as u64, self.value(*word));
             }
         }
-        // The part that has not been handed out yet.
+        // The part of the heap that has not been handed out yet.
         let top = self.address(self.blocks.len());
         let end = (top + 64).next_multiple_of(4096);
         memory.put(top - 8, (end - (top - 16)) | u64::from(before));
@@ -123,7 +123,7 @@ impl Program {
         search.run(&regions)
     }
 
-    /// Computes naively through how many blocks each target is reached.
+    /// Computes in a naive way through how many blocks each target is reached.
     fn nearest(&self, targets: usize) -> Vec<Option<u32>> {
         let mut found = vec![None; targets];
         let mut met = vec![false; self.blocks.len()];
@@ -151,7 +151,8 @@ impl Program {
 
 fn word(blocks: usize, targets: usize) -> impl Strategy<Value = Word> {
     prop_oneof![
-        // Not a value that a header could have, because blocks are recognised by their headers.
+        // These are not values that a header could have, because blocks are recognised by their
+        // headers.
         3 => (0_u64..32).prop_map(Word::Number),
         1 => (0..blocks, prop_oneof![3 => Just(0), 1 => 0_usize..1000])
             .prop_map(|(block, word)| Word::Block(block, word)),
@@ -168,7 +169,7 @@ fn programs(targets: usize) -> impl Strategy<Value = Program> {
     })
 }
 
-/// The distance at which each was found.
+/// Returns the distance at which each target was found.
 fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
     let hits = outcome.hits.iter();
     hits.map(|hit| hit.map(|hit| hit.blocks)).collect()
@@ -177,7 +178,7 @@ fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
 proptest! {
     #[test]
     fn what_is_found_is_what_the_simplest_means_find(program in programs(3)) {
-        // One finding that nothing leads to, so that the search continues to the end.
+        // Nothing leads to one of the targets, so the search continues to the end.
         let outcome = program.search(4, &Driver::default());
         let mut expected = program.nearest(3);
         expected.push(None);
@@ -220,7 +221,8 @@ fn a_chain_leads_back_to_its_static_and_a_long_one_is_too_far_to_be_named() {
 #[test]
 fn a_number_in_a_block_that_looks_like_a_header_leads_to_no_other_block() {
     let mut program = chain(6);
-    // The second word is a header that ends with the next block, and the first leads past it.
+    // The second word looks like the header of a block that ends where the next block does, and the
+    // first word points past that header.
     let beside = size(2) + 48;
     program.blocks[0].1 = vec![Word::Number(0); 6];
     program.blocks[0].1[0] = Word::Block(0, 2);
@@ -263,7 +265,7 @@ fn the_driver_s_own_blocks_lead_nowhere() {
         ..Driver::default()
     };
     assert_eq!(program.search(1, &known).hits, [None]);
-    // A queue may be a part of its device, and the program knows only its address.
+    // A queue may be part of its device, and the program knows only the queue's address.
     let inside = Driver {
         handles: [Hidden::of(program.address(0) + 8)].into_iter().collect(),
         ..Driver::default()
@@ -280,7 +282,7 @@ fn the_driver_s_own_blocks_lead_nowhere() {
     assert!(program.search(1, &of_a_context).hits[0].is_some());
     program.blocks[1].1.push(Word::Number(CONTEXT));
     assert_eq!(program.search(1, &of_a_context).hits, [None]);
-    // The words beside a context belong to the program.
+    // Words next to the address of a context belong to the program.
     program.blocks[2].1.push(Word::Number(CONTEXT));
     program.blocks[1].1.pop();
     assert!(program.search(1, &of_a_context).hits[0].is_some());
@@ -346,7 +348,7 @@ fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_no
     let outcome = Large::search(reads(2000), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
     assert_eq!(READS.get(), 2000);
-    // Everything is searched that can be searched in that time.
+    // Everything that can be searched in that time is searched.
     let outcome = Large::search(reads(2000), 100);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], true));
     assert!((1500..2000).contains(&READS.get()), "{}", READS.get());
@@ -359,14 +361,14 @@ fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
     assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
 }
 
-/// After any number of reads, what was found is correct, and the result is called complete only if
-/// it is.
+/// No matter after how many reads the search ends, the places found are correct, and the result is
+/// marked as complete only if it is.
 #[test]
 fn whenever_a_search_ends_it_says_nothing_wrong() {
     let mut program = chain(5);
     program.statics.push(vec![Word::Number(7)]);
     for blocks in &mut program.blocks {
-        // The pages of this program.
+        // This makes the program span several pages.
         blocks.1.resize(1000, Word::Number(3));
     }
     let whole = program.search_for(1, &Driver::default(), unlimited());

@@ -14,7 +14,7 @@ fn shared(space: Space, kind: Kind, value: u64, bytes: u64) -> Creation {
     }
 }
 
-/// The verbs of what is counted by references.
+/// The steps of tests with reference-counted resources.
 impl World {
     pub(in crate::ledger::apply) fn begin(&self, event: &Event) -> Ticket {
         self.0.apply(event).expect("a release has a ticket")
@@ -42,7 +42,7 @@ impl World {
         self.0.anomalies_since(Mark::default())
     }
 
-    /// Nothing is live, and every figure says so.
+    /// Whether nothing is live according to every figure.
     pub(in crate::ledger::apply) fn is_empty(&self) -> bool {
         self.records().is_empty()
             && (self.bytes().live, self.0.live_in(SCOPE)) == (0, 0)
@@ -176,7 +176,7 @@ fn an_object_that_is_created_again_while_it_is_held_was_overwritten() {
     let world = World::new();
     world.0.apply(&Event::Created(made));
     let release = world.begin_give_back(object, 1);
-    // The driver uses the handle again before the call returns.
+    // The driver reuses the handle before the call returns.
     world.0.apply(&Event::Created(made));
     world.end_free(release, 0);
     assert_eq!(world.anomalies(), []);

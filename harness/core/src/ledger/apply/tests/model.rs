@@ -1,5 +1,6 @@
-//! Random programs, and a model that keeps what the driver itself would know: each object once,
-//! gone from the moment its release took effect, whatever the callbacks still have to report.
+//! Random programs, and a model that keeps what the driver itself would know. In the model, each
+//! object exists once, and is gone as soon as its release takes effect, no matter which calls still
+//! have to return.
 
 use std::collections::BTreeMap;
 
@@ -18,16 +19,17 @@ use crate::ledger::{Kind, Layer, Ledger, Place};
 const FAILED: u32 = 1;
 const DEINITIALIZED: u32 = 4;
 
-/// What the driver has.
+/// An object that the driver knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Object {
     made: Creation,
-    /// In the order of creation: an address that is issued again is another object.
+    /// Numbers the objects in the order of creation, because an address that is issued again is
+    /// another object.
     number: u64,
     references: u64,
 }
 
-/// A release that began.
+/// A release in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     ticket: Ticket,
@@ -56,7 +58,8 @@ struct Model {
     used: Vec<u32>,
     unowned: u64,
     unknown: u64,
-    /// Whether two calls met on one object: figures may then have been higher for a moment.
+    /// Whether two calls used one object at the same time. Figures may then have been higher for a
+    /// moment.
     met: bool,
     live: BTreeMap<Place, u64>,
     peaks: BTreeMap<Place, u64>,
@@ -95,7 +98,7 @@ impl Model {
         }
     }
 
-    /// Nobody works for a scope that is still to come.
+    /// No thread works for a scope that has not been opened yet.
     fn caller(&self, who: Who) -> Caller {
         let scope = who.scope;
         Caller {
@@ -142,7 +145,8 @@ impl Model {
             }
             Step::Retain(at, count) => {
                 let key = key(KINDS[5].1, at);
-                // While a release of the last reference is under way, this is the program's mistake.
+                // While a release of the last reference is in flight, this would be a mistake of
+                // the program.
                 let is_held = !self.flights.iter().any(|flight| flight.key == key);
                 if let Some(object) = self.objects.get_mut(&key).filter(|_| is_held) {
                     object.references += count;
@@ -172,7 +176,7 @@ impl Model {
         let (kind, space) = KINDS[kind];
         let key = key(space, at);
         if self.objects.contains_key(&key) {
-            // The driver hands out what is free.
+            // The driver hands out only free addresses.
             return;
         }
         self.met |= self.flights.iter().any(|flight| flight.key == key);
@@ -207,7 +211,7 @@ impl Model {
 
     fn begin(&mut self, key: Key, fate: Fate, count: u64, caller: Caller) {
         let is_shared = key.space.is_shared();
-        // Only what is not shared becomes a node.
+        // Only releases of resources that are not shared are captured as nodes.
         let fate = if is_shared && fate == Fate::IsCaptured {
             Fate::Fails
         } else {
@@ -218,13 +222,13 @@ impl Model {
         let has_references = object.is_some_and(|object| object.references >= count);
         let succeeds = matches!(fate, Fate::Succeeds | Fate::ShutsDown);
         if is_shared && succeeds && object.is_some() && !has_references {
-            // The driver refuses to give back more than there is.
+            // The driver refuses to release more references than there are.
             return;
         }
         let meets = self.flights.iter().any(|flight| flight.key == key);
         if is_shared && meets {
-            // A release that fails while another succeeds is a mistake of the program's, and which
-            // of the references are left only the driver could say.
+            // A release that fails while another succeeds is a mistake of the program, and only the
+            // driver could say which of the references are left.
             return;
         }
         self.met |= meets;
@@ -281,7 +285,7 @@ impl Model {
                 Some(object) => self.give_credit(&flight, &object),
             }
         } else if let Some(object) = self.objects.get(&flight.key).copied() {
-            // It is there again, if it was gone.
+            // The object is live again, if it was gone.
             let is_back = !flight.key.space.is_shared() || object.references <= flight.count;
             let is_same = flight
                 .found
@@ -358,7 +362,7 @@ impl Model {
         }
     }
 
-    /// Ends what is under way and compares everything.
+    /// Ends all releases in flight and compares everything.
     fn check(&mut self) {
         while !self.flights.is_empty() {
             self.end(0);

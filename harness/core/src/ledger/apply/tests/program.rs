@@ -1,20 +1,22 @@
-//! What a program may do to a ledger, at random.
+//! Random programs: sequences of steps that a program may make.
 
 use proptest::prelude::*;
 
 use crate::ledger::event::Space;
 use crate::ledger::{Kind, Layer};
 
-/// Few enough that addresses are issued again and calls meet on one object.
+/// Few enough that addresses are reused and several calls use one object at the same time.
 const ADDRESSES: u64 = 5;
 pub(super) const CONTEXTS: u32 = 3;
-/// Scopes have their numbers once.
+/// A scope's number is never reused.
 pub(super) const SCOPES: u32 = 4;
-/// More than any machine has, and still countable when all that a program makes is as large: a
-/// figure of 2⁶³ or more is taken for one that is below nothing while threads are at work.
+/// More bytes than any machine has, but small enough that the sum can be counted if all allocations
+/// of a program are this large. While threads are running, a figure of 2⁶³ or more is taken for a
+/// negative one.
 const HUGE: u64 = 1 << 56;
 
-/// What is made: of each manner of ending with a context, with and without bytes, shared or not.
+/// The resources that are created: those that end with a context and those that do not, with and
+/// without bytes, shared or not.
 pub(super) const KINDS: [(Kind, Space); 7] = [
     (Kind::Linear, Space::DevicePointer),
     (Kind::StreamOrdered, Space::DevicePointer),
@@ -25,16 +27,17 @@ pub(super) const KINDS: [(Kind, Space); 7] = [
     (Kind::Block, Space::Observed(Layer::DRIVER)),
 ];
 
-/// One thing that it does.
+/// One step of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// Address, kind, bytes, context; who.
+    /// The address, kind, bytes and context, and the caller.
     Create(u64, usize, u64, u32, Who),
     CreationFails(usize, u64, Who),
     Retain(u64, u64),
-    /// Begins a release of what is there, or of nothing: its fate, how many references.
+    /// Begins a release of whatever has the address, if anything does. The parameters are the
+    /// address, the kind, the fate of the release, the number of references, and the caller.
     Begin(u64, usize, Fate, u64, Who),
-    /// Ends one that began.
+    /// Ends a release that is in flight.
     End(usize),
     EndContext(u32),
     Open(u32),
@@ -42,7 +45,7 @@ pub(super) enum Step {
     RestartPeaks,
 }
 
-/// Who does it.
+/// The caller of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Who {
     pub(super) thread: u32,

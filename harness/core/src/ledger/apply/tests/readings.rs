@@ -1,4 +1,4 @@
-//! What can be asked of a ledger, and who hears of its events.
+//! Tests of a ledger's readings and of its listeners.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use crate::ledger::event::{Caller, ContextEnd, ContextUid, Creation, Event, Key,
 use crate::ledger::{Anomaly, Kind, Layer, Ledger, Mark, Place, Record, StackId};
 
 const INNER: ScopeId = ScopeId(2);
-/// The line that allocates, and the one that fails to free.
+/// The call site that allocates, and that fails to free.
 const LINE: StackId = StackId(7);
 
 fn by(scope: ScopeId) -> Caller {
@@ -48,7 +48,7 @@ fn a_listener_hears_every_event_once_with_the_ledger_s_answer() {
         list.lock().unwrap().push((live, ticket.is_some()));
     }));
     assert!(ledger.has_listener());
-    // A second one is not heard.
+    // A second listener has no effect.
     ledger.listen(Box::new(|_, _, _| panic!("there is a listener")));
     free(&ledger, super::key(0x1000), by(SCOPE), 0);
     assert_eq!(*heard.lock().unwrap(), [(0, true), (0, false)]);
@@ -79,7 +79,7 @@ fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
     assert!(!ledger.open_part(INNER, SCOPE), "it is open");
     assert!(ledger.is_open(INNER) && !ledger.is_open(ScopeId(3)));
     allocate(&ledger, 0x3000, 30, by(INNER));
-    // Of the scope around it, and of before both.
+    // Frees of a record of the outer scope, and of a record from before both scopes.
     free(&ledger, super::key(0x2000), by(INNER), 0);
     free(&ledger, super::key(0x1000), by(INNER), 0);
     let [used] = &ledger.metered(SCOPE)[..] else {
@@ -88,7 +88,7 @@ fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
     assert_eq!((used.made, used.total, used.peak), (2, 50, 50));
     let freed_earlier = ledger.close_scope(INNER);
     assert_eq!((freed_earlier.count, freed_earlier.bytes), (1, 100));
-    // A part of nothing begins with itself.
+    // A child of a scope that is not open begins when it is opened.
     assert!(ledger.open_part(ScopeId(4), ScopeId(5)));
     allocate(&ledger, 0x4000, 8, by(ScopeId(6)));
     free(&ledger, super::key(0x4000), by(ScopeId(4)), 0);
@@ -158,7 +158,7 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
         free(&world.0, super::key(address), by(SCOPE), 0);
     }
     let unknown = world.0.freed_unknown(SCOPE);
-    // One of the ten thousand is another scope's.
+    // One of the ten thousand frees that are kept belongs to another scope.
     assert_eq!(
         (unknown.len(), unknown[0].key, unknown[0].by),
         (9_999, super::key(10), by(SCOPE))
@@ -210,7 +210,7 @@ fn a_curve_has_what_happened_while_it_was_watched() {
         ]
     );
     drop(watch);
-    // What happens while nobody watches is not kept.
+    // Events are not logged while no watch is active.
     allocate(&world.0, 0x4000, 8, by(SCOPE));
     let watch = world.0.watch();
     assert!(world.0.curves(&watch, 0).is_empty());
@@ -248,7 +248,7 @@ fn of_a_whole_program_everything_that_ends_with_a_context_is_told() {
             ledger.own_all();
             assert!(ledger.is_all_its_own());
         }
-        // Of no scope, and of one that is not open.
+        // Allocations of no scope, and of a scope that is not open.
         allocate(&ledger, 0x1000, 8, by(ScopeId::NONE));
         allocate(&ledger, 0x2000, 8, by(ScopeId(9)));
         ledger.apply(&Event::ContextDestroyed {
@@ -295,7 +295,7 @@ fn what_ends_with_a_context_is_what_the_table_of_kinds_says() {
     assert_eq!(world.live().len(), 1);
 }
 
-/// The key of a Vulkan object: several live ones may have the same handle.
+/// The key of a Vulkan object. Several live objects may have the same handle.
 fn object(value: u64) -> Key {
     let (kind, context, copy) = (Kind::Buffer, ContextUid(1), 0);
     Key::new(
@@ -338,7 +338,7 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
     free(&world.0, object(0x55), by(SCOPE), 0);
     free(&world.0, object(0x55), by(SCOPE), 0);
     assert_eq!((bound(), world.0.unknown_releases()), (vec![], 0));
-    // Memory is counted by its bytes, which binding does not change.
+    // Memory has a size of its own, which binding does not change.
     allocate(&world.0, 0x1000, 8, by(SCOPE));
     bind(super::key(0x1000), 0x66, 64);
     assert_eq!(world.live(), [(0x1000, 8)]);
@@ -358,7 +358,7 @@ fn a_free_in_flight_is_known_until_it_ends() {
 
 #[test]
 fn more_frees_than_can_end_without_a_lock_all_end() {
-    // Enough for any of the shards to have many.
+    // Enough that each shard has many of them.
     const FREES: u64 = 1000;
     for (error, left) in [(0, 0), (FAILED, FREES)] {
         let world = World::new();

@@ -1,4 +1,4 @@
-//! What several threads do is one ledger's.
+//! Tests of one ledger that is used by several threads.
 
 use super::*;
 use crate::ledger::event::ThreadNumber;
@@ -33,11 +33,11 @@ fn the_peak_is_what_was_live_at_once_whoever_took_it() {
     let world = World::new();
     for thread in 0..40 {
         world.allocate_on(thread, 0x1000, 100);
-        // Given back by the same thread, and by others.
+        // Freed by the same thread, and by others.
         world.free_on(thread + [0, 16, 1][thread as usize % 3], 0x1000);
     }
     assert_eq!(world.bytes(), Counted { live: 0, peak: 100 });
-    // Elsewhere in the table, and no more than there was.
+    // At other places in the table, but no more bytes than before.
     for thread in 0..4 {
         world.allocate_on(thread, u64::from(thread), 25);
     }
@@ -98,7 +98,8 @@ fn a_moment_separates_what_every_thread_did_before_from_what_comes_after() {
 #[test]
 fn what_is_made_at_an_address_is_younger_than_its_last_release() {
     let world = World::new();
-    // A thread that is far ahead of the one that gets the address from it.
+    // The first thread has caused many more events than the thread that gets the address
+    // afterwards.
     for address in 0..100 {
         world.allocate_on(1, address, 8);
     }

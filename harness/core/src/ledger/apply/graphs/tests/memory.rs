@@ -35,7 +35,7 @@ impl World {
         self.0.apply(&Event::GraphFrees { graph, address });
     }
 
-    /// A graph with the memory of one node, and what is executable of it.
+    /// A graph with the memory of one node, and an executable graph created from it.
     fn with_memory(auto_free: bool) -> Self {
         let world = Self::with_graph();
         world.allocates(GRAPH, ADDRESS);
@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    /// As [`with_memory`](Self::with_memory), with a second graph that frees it.
+    /// Like [`with_memory`](Self::with_memory), with a second graph that frees the memory.
     fn with_another_that_frees() -> Self {
         let world = Self::with_memory(false);
         world.make(graph(2));
@@ -76,7 +76,7 @@ impl World {
     }
 }
 
-/// So many that a search for each would not end.
+/// There are so many nodes that a linear search for each would take too long.
 #[test]
 fn a_graph_may_allocate_and_free_any_number_of_times() {
     const PAIRS: u64 = 200_000;
@@ -132,7 +132,7 @@ fn neither_the_graph_nor_the_executable_nor_a_context_takes_the_memory_along() {
 #[test]
 fn memory_that_its_own_graph_frees_is_never_left() {
     let world = World::with_graph();
-    // The driver may give one address to one node after another.
+    // The driver may give the same address to several nodes in turn.
     for _ in 0..2 {
         world.allocates(GRAPH, ADDRESS);
         world.frees(GRAPH, ADDRESS);
@@ -277,7 +277,8 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
     assert_eq!((made.kind, made.place, made.pool), (Kind::Graph, place, 0));
 }
 
-/// What a log has kept of graphs, as bytes and what would be enough.
+/// Returns the graphs that a log has kept: the bytes that each holds, and the bytes that would be
+/// enough.
 fn logged(world: &World) -> Vec<(u64, u64)> {
     let (_, graphs) = world.0.log(SCOPE);
     graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
@@ -289,7 +290,7 @@ fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiate
     assert!(!world.0.knows_graph_memory());
     world.allocates(GRAPH, ADDRESS);
     world.0.begin_log(SCOPE);
-    // What was added before the log is not known.
+    // Nodes that were added before the log began are not known.
     world.copy(GRAPH, exec(1), false);
     assert_eq!(logged(&world), []);
     let add = |number: u64, apart: u64| {
@@ -305,7 +306,7 @@ fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiate
     world.copy(graph(2), exec(2), false);
     world.copy(graph(2), exec(4), false);
     assert_eq!(logged(&world), [(2 * SIZE, SIZE)], "once");
-    // One address for both, and addresses that overlap.
+    // Graphs whose two nodes have the same address, or addresses that overlap.
     add(5, 0);
     world.copy(graph(5), exec(5), false);
     assert_eq!(logged(&world).len(), 1);
@@ -333,7 +334,7 @@ fn memory_of_a_launch_is_of_no_stream_and_of_the_launching_scope() {
     world.launch(exec(3));
     let of_graphs = world.0.select(|record| record.made.kind == Kind::Graph);
     assert_eq!(of_graphs.iter().map(|it| it.made.stream).max(), Some(0));
-    // What another scope's launch frees is its to tell, unless the launch failed.
+    // Memory that another scope's launch frees counts for that scope, unless the launch failed.
     for (error, count) in [(FAILED, 0), (0, 1)] {
         let later = ScopeId(7);
         assert!(world.0.open_scope(later));
@@ -371,7 +372,7 @@ fn a_launch_does_not_end_the_free_of_another_call() {
     let world = World::with_another_that_frees();
     world.launch(EXEC);
     let free = world.begin_destroy(pointer(ADDRESS));
-    // Nothing is there for its node to free.
+    // There is nothing for the graph's free node to free.
     world.launch(exec(2));
     world.end_free(free, FAILED);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);

@@ -1,4 +1,4 @@
-//! Physical memory: what its handles and its maps hold.
+//! Tests of physical memory, which its handles and mappings hold.
 
 use super::super::super::tests::{FAILED, SCOPE, World, caller};
 use super::shared;
@@ -14,7 +14,7 @@ fn handle(value: u64) -> Key {
     Key::new(space, value)
 }
 
-/// The verbs of virtual memory management.
+/// The steps of tests with virtual memory management.
 impl World {
     fn create(&self, handle: u64) {
         let made = shared(Space::PhysicalHandle, Kind::Physical, handle, SIZE);
@@ -51,7 +51,8 @@ impl World {
         self.give_back(handle(value), 1);
     }
 
-    /// What holds each live object, oldest first: references and maps.
+    /// Returns the numbers of references and mappings that hold each live object, the oldest object
+    /// first.
     fn held(&self) -> Vec<(u64, u64)> {
         let holdings = self.0.holdings();
         let holding = |record: &Record| holdings[&record.key()];
@@ -252,7 +253,7 @@ fn a_handle_issued_again_before_its_release_returns_keeps_its_new_object() {
 
 #[test]
 fn of_two_unmaps_or_releases_at_once_one_counts_whichever_ends_first() {
-    // The one that took the hold out fails, the other one succeeds.
+    // The call that removed the hold fails, and the other one succeeds.
     for winner_ends_first in [true, false] {
         for unmaps in [true, false] {
             let world = World::new();
@@ -351,14 +352,14 @@ fn a_multicast_object_is_counted_and_goes_as_memory_does() {
 #[test]
 fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
     let world = World::new();
-    // Miri takes a thousand times as long, and chooses the order of threads' steps by itself.
+    // Miri takes a thousand times as long, and chooses the order of the threads' steps itself.
     let rounds = if cfg!(miri) { 5 } else { 500 };
     std::thread::scope(|threads| {
         for thread in 0..4 {
             let world = &world;
             threads.spawn(move || {
                 for round in 0..rounds {
-                    // The handle is all threads' in turn, as the driver's are.
+                    // All threads use the same handles in turn, as with those of the driver.
                     let (value, address) = (thread * 1000 + round % 3, ADDRESS + thread * SIZE);
                     world.create(value);
                     world.map(address, value);
@@ -393,7 +394,7 @@ fn a_handle_that_another_object_has_now_lost_its_own_unseen() {
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
     world.create(HANDLE + 1);
-    // Just behind the range nothing is mapped.
+    // Nothing is mapped just after the end of the range.
     for (address, held) in [(ADDRESS + SIZE, 2), (ADDRESS + SIZE - 1, 1)] {
         let handle = HANDLE + 1;
         world.0.apply(&Event::HandleRetained { handle, address });
