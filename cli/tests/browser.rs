@@ -1,22 +1,36 @@
 //! A page in headless Chromium: its console, its keyboard and links, and its appearance.
 //!
+//! Chromium is controlled through its [own protocol][cdp], as JSON on a pipe. A library for it
+//! would take longer to build than all other dependencies of these tests.
+//!
 //! Without Chromium these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
 //! continuous integration. `AXE_CORE` is the path of `axe.min.js`.
+//!
+//! [cdp]: https://chromedevtools.github.io/devtools-protocol/
 
+use std::cell::{Cell, RefCell};
 use std::env;
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
-use headless_chrome::browser::tab::point::Point;
-use headless_chrome::protocol::cdp::types::Event;
-use headless_chrome::protocol::cdp::{Emulation, Page};
-use headless_chrome::{Browser, LaunchOptions, Tab};
-use serde_json::Value;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::{Value, json};
+
+/// Chromium reads commands from file descriptor 3 and writes its answers to 4.
+const ON_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 
 /// Arguments that Chromium needs in containers, and that keep it from using the network.
-const ARGUMENTS: [&str; 8] = [
+const ARGUMENTS: [&str; 12] = [
+    "--headless",
+    "--remote-debugging-pipe",
+    "--no-sandbox",
+    "--window-size=1280,900",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
@@ -27,9 +41,17 @@ const ARGUMENTS: [&str; 8] = [
     "--allow-file-access-from-files",
 ];
 
+/// How long Chromium has for an answer, on any machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// The browser of one test.
 pub(crate) struct Chromium {
-    browser: Browser,
+    child: Child,
+    commands: RefCell<ChildStdin>,
+    messages: Receiver<Value>,
+    /// The events that have arrived and that nobody has waited for.
+    events: RefCell<Vec<Value>>,
+    last_id: Cell<u64>,
     _profile: tempfile::TempDir,
 }
 
@@ -39,7 +61,7 @@ fn is_required() -> bool {
 }
 
 impl Chromium {
-    /// `None` if Chromium is not installed and not required.
+    /// None if Chromium is not installed and not required.
     #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {
@@ -51,68 +73,126 @@ impl Chromium {
             return None;
         };
         let profile = tempfile::tempdir().expect("a directory");
-        let options = LaunchOptions {
-            path: Some(path),
-            sandbox: false,
-            user_data_dir: Some(profile.path().to_owned()),
-            window_size: Some((1280, 900)),
-            idle_browser_timeout: Duration::from_secs(300),
-            args: ARGUMENTS.iter().map(AsRef::as_ref).collect(),
-            ..LaunchOptions::default()
-        };
-        let browser = Browser::new(options).expect("chromium starts");
+        let mut child = Command::new("sh")
+            .args(["-c", ON_PIPES])
+            .arg(path)
+            .args(ARGUMENTS)
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("chromium starts");
+        let answers = BufReader::new(child.stdout.take().expect("a pipe"));
+        let (sender, messages) = mpsc::channel();
+        thread::spawn(move || {
+            for message in answers.split(0).map_while(Result::ok) {
+                let message = serde_json::from_slice(&message).expect("JSON from chromium");
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
         Some(Self {
-            browser,
+            commands: RefCell::new(child.stdin.take().expect("a pipe")),
+            child,
+            messages,
+            events: RefCell::default(),
+            last_id: Cell::default(),
             _profile: profile,
         })
     }
 
     /// Opens a page at `#hash`.
-    pub(crate) fn open(&self, page: &Path, hash: &str) -> View {
-        let tab = self.browser.new_tab().expect("a tab");
-        tab.set_default_timeout(Duration::from_secs(120));
-        let said = Arc::new(Mutex::new(Vec::new()));
-        let console = Arc::clone(&said);
-        let listener = move |event: &Event| {
-            let entry = match event {
-                Event::LogEntryAdded(event) => event.params.entry.text.clone(),
-                Event::RuntimeConsoleAPICalled(event) => format!("{:?}", event.params.args),
-                Event::RuntimeExceptionThrown(event) => event.params.exception_details.text.clone(),
-                _ => return,
-            };
-            console.lock().expect("nobody panicked").push(entry);
+    pub(crate) fn open(&self, page: &Path, hash: &str) -> View<'_> {
+        let tab = self.call(None, "Target.createTarget", json!({ "url": "about:blank" }));
+        let attach = json!({ "targetId": tab["targetId"], "flatten": true });
+        let session = self.call(None, "Target.attachToTarget", attach);
+        let session = session["sessionId"].as_str().expect("a session").to_owned();
+        let view = View {
+            browser: self,
+            session,
         };
-        tab.add_event_listener(Arc::new(listener)).expect("a tab");
-        tab.enable_log().expect("a log");
-        tab.enable_runtime().expect("a console");
-        let view = View { tab, said };
-        view.go(page, hash);
+        for domain in ["Log", "Runtime", "Page"] {
+            view.call(&format!("{domain}.enable"), json!({}));
+        }
+        let address = format!("file://{}#{hash}", page.display());
+        view.call("Page.navigate", json!({ "url": address }));
+        view.wait_for("Page.loadEventFired");
         view
+    }
+
+    /// Sends a command and returns its result.
+    #[track_caller]
+    fn call(&self, session: Option<&str>, method: &str, parameters: Value) -> Value {
+        let id = self.last_id.get() + 1;
+        self.last_id.set(id);
+        let mut command = json!({ "id": id, "method": method, "params": parameters });
+        if let Some(session) = session {
+            command["sessionId"] = session.into();
+        }
+        let mut commands = self.commands.borrow_mut();
+        write!(commands, "{command}\0").expect("chromium runs");
+        loop {
+            let mut message = self.receive();
+            if message["id"] == id {
+                assert_eq!(message["error"], Value::Null, "{method}");
+                return message["result"].take();
+            }
+            self.events.borrow_mut().push(message);
+        }
+    }
+
+    #[track_caller]
+    fn receive(&self) -> Value {
+        let message = self.messages.recv_timeout(PATIENCE);
+        message.expect("chromium answers")
+    }
+}
+
+impl Drop for Chromium {
+    fn drop(&mut self) {
+        // It writes to its profile until it ends.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 /// An open page.
-pub(crate) struct View {
-    tab: Arc<Tab>,
-    said: Arc<Mutex<Vec<String>>>,
+pub(crate) struct View<'browser> {
+    browser: &'browser Chromium,
+    session: String,
 }
 
-impl View {
-    fn go(&self, page: &Path, hash: &str) {
-        let address = format!("file://{}#{hash}", page.display());
-        self.tab.navigate_to(&address).expect("an address");
-        self.tab.wait_until_navigated().expect("the page loads");
+impl View<'_> {
+    #[track_caller]
+    fn call(&self, method: &str, parameters: Value) -> Value {
+        self.browser.call(Some(&self.session), method, parameters)
+    }
+
+    fn is_event(&self, event: &Value, method: &str) -> bool {
+        event["method"] == method && event["sessionId"] == self.session.as_str()
+    }
+
+    fn wait_for(&self, method: &str) {
+        let mut events = self.browser.events.borrow_mut();
+        while !events.iter().any(|event| self.is_event(event, method)) {
+            events.push(self.browser.receive());
+        }
     }
 
     /// The value of an expression in the page; promises are awaited.
     #[track_caller]
     pub(crate) fn value(&self, expression: &str) -> Value {
-        let json = format!("Promise.resolve({expression}).then(JSON.stringify)");
-        let object = self.tab.evaluate(&json, true).expect("an expression");
-        match object.value {
-            Some(Value::String(text)) => serde_json::from_str(&text).expect("JSON"),
-            other => panic!("{expression}: {other:?}"),
-        }
+        let parameters = json!({
+            "expression": expression,
+            "awaitPromise": true,
+            "returnByValue": true,
+            "userGesture": true,
+        });
+        let mut answer = self.call("Runtime.evaluate", parameters);
+        let exception = &answer["exceptionDetails"];
+        assert_eq!(*exception, Value::Null, "{expression}");
+        answer["result"]["value"].take()
     }
 
     /// The text in which the page says how much it shows.
@@ -137,52 +217,74 @@ impl View {
 
     /// Presses a key in the focused element.
     pub(crate) fn press(&self, key: &str) {
-        self.tab.press_key(key).expect("a key");
+        let (code, text) = match key {
+            "Enter" => (13, "\r"),
+            "Escape" => (27, ""),
+            "Home" => (36, ""),
+            "ArrowRight" => (39, ""),
+            character => (0, character),
+        };
+        for kind in ["keyDown", "keyUp"] {
+            let text = if kind == "keyDown" { text } else { "" };
+            let parameters = json!({
+                "type": kind,
+                "key": key,
+                "windowsVirtualKeyCode": code,
+                "text": text,
+            });
+            self.call("Input.dispatchKeyEvent", parameters);
+        }
     }
 
     /// Types a text in the focused element.
     pub(crate) fn type_in(&self, text: &str) {
-        self.tab.type_str(text).expect("text");
+        self.call("Input.insertText", json!({ "text": text }));
     }
 
     /// Clicks on an element.
+    #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
-        let element = self.tab.find_element(selector).expect("an element");
-        element.click().expect("a click");
+        let middle = self.value(&format!(
+            "(() => {{ const it = document.querySelector({selector:?}); \
+             it.scrollIntoView({{ block: 'center' }}); \
+             const {{ x, y, width, height }} = it.getBoundingClientRect(); \
+             return [x + width / 2, y + height / 2]; }})()"
+        ));
+        let [x, y] = [0, 1].map(|at| middle[at].as_f64().expect("a coordinate"));
+        self.click_at(x, y);
     }
 
     /// Clicks at this point of the window.
     pub(crate) fn click_at(&self, x: f64, y: f64) {
-        self.tab.click_point(Point { x, y }).expect("a click");
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let button = if kind == "mouseMoved" { "none" } else { "left" };
+            let parameters = json!({
+                "type": kind,
+                "x": x,
+                "y": y,
+                "button": button,
+                "clickCount": u8::from(button == "left"),
+            });
+            self.call("Input.dispatchMouseEvent", parameters);
+        }
     }
 
-    /// Changes the width of the window, in pixels.
+    /// Changes the size of the window, in pixels.
     pub(crate) fn resize(&self, width: u32, height: u32) {
-        self.tab
-            .call_method(Emulation::SetDeviceMetricsOverride {
-                width,
-                height,
-                device_scale_factor: 1.0,
-                mobile: false,
-                scale: None,
-                screen_width: None,
-                screen_height: None,
-                position_x: None,
-                position_y: None,
-                dont_set_visible_size: None,
-                screen_orientation: None,
-                viewport: None,
-                display_feature: None,
-                device_posture: None,
-            })
-            .expect("a size");
+        let parameters = json!({
+            "width": width,
+            "height": height,
+            "deviceScaleFactor": 1,
+            "mobile": false,
+        });
+        self.call("Emulation.setDeviceMetricsOverride", parameters);
     }
 
     /// A screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
     pub(crate) fn screenshot(&self, name: &str) -> Vec<u8> {
-        let format = Page::CaptureScreenshotFormatOption::Png;
-        let image = self.tab.capture_screenshot(format, None, None, true);
-        let image = image.expect("a picture");
+        let image = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let image = image["data"].as_str().expect("a picture");
+        let image = BASE64_STANDARD.decode(image).expect("base64");
         if let Some(directory) = env::var_os("SCREENSHOTS") {
             let file = PathBuf::from(directory).join(format!("{name}.png"));
             fs::write(file, &image).expect("a directory for screenshots");
@@ -197,7 +299,7 @@ impl View {
             return None;
         };
         let axe = fs::read_to_string(axe).expect("axe-core");
-        self.tab.evaluate(&axe, false).expect("axe-core loads");
+        self.value(&format!("{axe}; null"));
         let violations = self.value(
             "axe.run().then(({ violations }) => violations.map(({ id, nodes }) => \
              `${id}: ${nodes.slice(0, 3).map(({ html, failureSummary }) => \
@@ -208,7 +310,16 @@ impl View {
 
     /// All messages of the console.
     pub(crate) fn console(&self) -> Vec<String> {
-        self.said.lock().expect("nobody panicked").clone()
+        const MESSAGES: [&str; 3] = [
+            "Log.entryAdded",
+            "Runtime.consoleAPICalled",
+            "Runtime.exceptionThrown",
+        ];
+        let events = self.browser.events.borrow();
+        let messages = events
+            .iter()
+            .filter(|event| MESSAGES.iter().any(|method| self.is_event(event, method)));
+        messages.map(|event| event["params"].to_string()).collect()
     }
 }
 
