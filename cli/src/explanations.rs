@@ -91,6 +91,11 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
          failure, use GPU_LEAK_CHECK=require or `cargo gpu-leak test --strict`.",
     ),
     explanation(
+        "unexpected",
+        "The test has the option `expect`, and it left more or less than this option says.",
+        "Find out what has changed. If the new amount is intended, change the option.",
+    ),
+    explanation(
         "aborted",
         "The process ended inside the test, because of exit, abort, a signal or a timeout.",
         "Run this test by itself, in a debugger if necessary. With #[gpu_leak_check(isolate)], the \
@@ -193,6 +198,11 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "Report each free before the address is handed out again, and give different addresses to \
          all instances of an allocator that share a Source. If each device has its own address \
          space, report through a PlacedSource, whose frees name the device.",
+    ),
+    explanation(
+        "expectation",
+        "The test left more or less than its option `expect` says.",
+        "Find out what has changed. If the new amount is intended, change the option.",
     ),
     explanation(
         "unfinished",

@@ -23,6 +23,8 @@ pub(crate) struct Overview<'run> {
     pub(crate) groups: Vec<Group<'run>>,
     /// The names of the checks that did not end.
     pub(crate) aborted: Vec<&'run str>,
+    /// The checks whose tests left something else than expected.
+    pub(crate) unexpected: Vec<&'run Report>,
     /// The checks that could not measure.
     pub(crate) unmeasured: Vec<&'run Report>,
     /// The highest peak of each layer of each device.
@@ -110,6 +112,10 @@ impl<'run> Overview<'run> {
             summary,
             groups,
             aborted,
+            unexpected: run
+                .reports()
+                .filter(|report| report.status == CheckStatus::Unexpected)
+                .collect(),
             unmeasured: run
                 .reports()
                 .filter(|report| report.status.is_unmeasured())
@@ -124,6 +130,7 @@ impl<'run> Overview<'run> {
     /// Whether anything fails. A finding that its test's policy only warns about does not.
     pub(crate) fn has_findings(&self) -> bool {
         !self.aborted.is_empty()
+            || !self.unexpected.is_empty()
             || self
                 .groups
                 .iter()

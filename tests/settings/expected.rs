@@ -1,9 +1,9 @@
 //! A test that must leak exactly this much.
 
 use gpu_leak_check::gpu_leak_check;
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome};
 
-use super::shelf::take;
+use super::shelf::{borrow, take};
 use super::{headline, run};
 
 #[test]
@@ -36,6 +36,28 @@ fn less_and_more_than_expected_fail_with_both_figures() {
         headline(&run("expected::leaks_though_none_was_expected")),
         "gpu leak check: expected to leave 0 objects, and left 1 object"
     );
+}
+
+#[test]
+fn a_leak_that_is_expected_and_missing_is_no_clean_check() {
+    let checked = run("expected::leaks_nothing");
+    assert_eq!(
+        headline(&checked),
+        "gpu leak check: expected to leave 1 object, and left 0 objects"
+    );
+    let report = checked.report();
+    assert_eq!(report.status, CheckStatus::Unexpected, "{report:?}");
+    assert_eq!(report.outcome, Some(Outcome::Fail), "{report:?}");
+    assert!(!checked.child.status.success(), "{}", checked.story());
+    let counted = "1 checked: 1 unexpected (expectation)";
+    assert!(checked.story().contains(counted), "{}", checked.story());
+}
+
+#[gpu_leak_check(expect(count = 1))]
+#[ignore = "fails"]
+#[test]
+fn leaks_nothing() {
+    borrow(512);
 }
 
 #[gpu_leak_check(expect(count = 2, bytes = 1024))]

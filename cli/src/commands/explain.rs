@@ -89,6 +89,7 @@ mod tests {
         let others = [
             CheckStatus::Inconclusive,
             CheckStatus::NotMeasured,
+            CheckStatus::Unexpected,
             CheckStatus::Aborted,
             CheckStatus::Clean,
         ];

@@ -33,6 +33,16 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::Outcome<Ve
         let text = format!("{}: the process ended inside the test", escape::name(test));
         command("error", &[], "gpu leak check: aborted", &text)
     }));
+    errors.extend(overview.unexpected.iter().map(|report| {
+        let properties = [
+            format!("file={}", property(&report.file)),
+            format!("line={}", report.line),
+        ];
+        let title = format!("gpu leak check: {}", report.status.name());
+        let what = report.reason.as_ref().map_or("", |reason| &reason.what);
+        let text = format!("{}: {}", escape::name(&report.test), escape::sentence(what));
+        command("error", &properties, &title, &text)
+    }));
     let warnings = of(Outcome::Warn).map(|group| annotation("warning", group));
     let mut warnings: Vec<String> = warnings.collect();
     if let Some(first) = overview.unmeasured.first() {

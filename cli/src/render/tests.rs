@@ -5,8 +5,9 @@ mod junit;
 mod pytorch;
 
 use clap::ValueEnum;
+use gpu_leak_check::report::Code;
 use gpu_leak_check::report::check_report::{
-    Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Report,
+    Budget, CheckStatus, Finding, FindingKind, Limit, Outcome, Reason, Report,
 };
 use insta::assert_snapshot;
 
@@ -234,4 +235,33 @@ fn the_last_attempt_decides_and_a_flaky_test_is_named() {
     let junit = shown(&run, Format::Junit, 0);
     assert!(junit.contains("<flakyFailure "), "{junit}");
     assert!(junit.contains("failures=\"0\""), "{junit}");
+}
+
+#[test]
+fn an_expected_leak_that_is_missing_fails_in_every_format() {
+    let what = "expected to leave 1 object, and left 0 objects";
+    let run = sample::run(vec![Report {
+        reason: Some(Reason {
+            code: Code::Expectation,
+            what: what.to_owned(),
+            remedy: "change the option".to_owned(),
+        }),
+        outcome: Some(Outcome::Fail),
+        ..sample::report("leaks", CheckStatus::Unexpected)
+    }]);
+    assert!(Overview::of(&run).has_findings());
+    for (format, mark) in [
+        (Format::Text, "1 checked: 1 unexpected (expectation)"),
+        (Format::Markdown, "1 unexpected"),
+        (
+            Format::Github,
+            "::error file=tests/train.rs,line=28,title=gpu leak check%3A unexpected::leaks: expected",
+        ),
+        (Format::Junit, "<failure message="),
+        (Format::Junit, what),
+        (Format::Html, what),
+    ] {
+        let shown = shown(&run, format, 100);
+        assert!(shown.contains(mark), "{format:?}: {shown}");
+    }
 }

@@ -37,6 +37,8 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
     match report.status {
         CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
         CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
+        // `on_leak` is about leaks, of which there may be none here.
+        CheckStatus::Unexpected => Outcome::Fail,
         CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);

@@ -302,12 +302,9 @@ impl<'gate> Session<'gate> {
             true => Outcome::Pass,
             false => outcome::weigh(&report, &self.policy, self.input.untraced.as_ref()),
         };
-        let is_as_expected = end.as_expected(self.should_panic);
-        // A test that is expected to leak fails if it does not.
-        let unmet = result.unmet.clone().filter(|_| is_as_expected);
-        report.outcome = Some(unmet.as_ref().map_or(outcome, |_| Outcome::Fail));
-        let failed = unmet.or_else(|| (outcome == Outcome::Fail).then(|| headline(&report)));
-        let failed = failed.filter(|_| is_as_expected && self.is_filed);
+        report.outcome = Some(outcome);
+        let fails = outcome == Outcome::Fail && end.as_expected(self.should_panic) && self.is_filed;
+        let failed = fails.then(|| headline(&report));
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
         if let Some(scope) = self.scopes.last() {

@@ -39,7 +39,7 @@ pub struct Report {
     /// The nested check whose failure ended the test: the status is that check's.
     #[serde(default)]
     pub failed_inside: Option<String>,
-    /// Why, for `inconclusive` and `not-measured`.
+    /// Why, for `inconclusive`, `not-measured` and `unexpected`.
     pub reason: Option<Reason>,
     /// Worst first, then those of the program's own code, then largest.
     pub findings: Vec<Finding>,

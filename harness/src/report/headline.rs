@@ -50,6 +50,10 @@ pub fn headline(report: &Report) -> String {
             let why = escape::sentence(why.unwrap_or("the reason is unknown"));
             format!("{status}: {why}")
         }
+        CheckStatus::Unexpected => {
+            let what = report.reason.as_ref().map_or("", |reason| &reason.what);
+            format!("gpu leak check: {}", escape::sentence(what))
+        }
         CheckStatus::Aborted => format!("{status}: the process ended inside the test"),
         // For example `clean`.
         _ => status,

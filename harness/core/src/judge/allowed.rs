@@ -57,8 +57,7 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
 /// Compares the leaks of a test with its expected leaks. Expected leaks are allowed.
 ///
 /// # Errors
-/// If they differ, returns the failing test's message, which names the expected and the actual
-/// leaks.
+/// If they differ, returns a sentence with the expected and the actual leaks.
 pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String> {
     let leaked = || {
         let all = found.iter().map(|found| &found.finding);
@@ -69,7 +68,7 @@ pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String
     let met = |expected: Option<u64>, left| expected.is_none_or(|expected| expected == left);
     if !(met(expect.count, count) && met(expect.bytes, bytes)) {
         return Err(format!(
-            "gpu leak check: expected to leave {}, and left {}",
+            "expected to leave {}, and left {}",
             amount(expect.count, expect.bytes),
             amount(expect.count.map(|_| count), expect.bytes.map(|_| bytes))
         ));

@@ -62,7 +62,7 @@ use self::diff::diff;
 use self::finding::Found;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
-use crate::report::{CheckStatus, Finding, PassageKind, Reason};
+use crate::report::{CheckStatus, Code, Finding, PassageKind, Reason};
 use crate::units::amount;
 
 /// The result of a check.
@@ -70,7 +70,7 @@ use crate::units::amount;
 pub struct CheckResult {
     /// The worst finding's kind, or why there is none.
     pub status: CheckStatus,
-    /// The reason for `inconclusive` or `not-measured`.
+    /// The reason for `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
     /// The findings, sorted: the worst kinds first, within a kind those of the program's own code
     /// first, and of these the largest first.
@@ -82,8 +82,6 @@ pub struct CheckResult {
     /// A sentence about a budget that had no effect because no allocation was reported in its
     /// layer.
     pub unbound: Option<String>,
-    /// How the leak differs from what the test expects.
-    pub unmet: Option<String>,
 }
 
 /// Judges one check.
@@ -173,9 +171,20 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     kept_alive::mark_consequences(&mut found);
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();
-    let (status, reason) = status::status(input, &diff, &findings, &mut notes);
-    // If some calls were missed, a record that looks live may have been freed.
-    let is_measured = !matches!(status, CheckStatus::Inconclusive | CheckStatus::NotMeasured);
+    let (mut status, mut reason) = status::status(input, &diff, &findings, &mut notes);
+    // If some calls were missed, a record that looks live may have been freed. If the body failed,
+    // it may not have reached the expected leak.
+    if let Some(what) = unmet
+        && !status.is_unmeasured()
+        && input.first().as_expected
+    {
+        status = CheckStatus::Unexpected;
+        reason = Some(Reason::new(
+            Code::Expectation,
+            what,
+            "find out what has changed, or change the option `expect`",
+        ));
+    }
     CheckResult {
         status,
         reason,
@@ -183,7 +192,6 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         records,
         notes,
         unbound,
-        unmet: unmet.filter(|_| is_measured),
     }
 }
 

@@ -60,6 +60,8 @@ codes! {
     NotRepeatable = "not-repeatable",
     /// A freed address was live at two places, and the free did not name the place.
     AmbiguousFree = "ambiguous-free",
+    /// The test left something else than its option `expect` says.
+    Expectation = "expectation",
     /// The check was abandoned before it was complete.
     Unfinished = "unfinished",
     /// The process ended inside the check.

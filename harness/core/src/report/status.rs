@@ -58,6 +58,8 @@ pub enum CheckStatus {
     /// Nothing could be measured.
     #[default]
     NotMeasured,
+    /// The test left something else than it is expected to leave.
+    Unexpected,
     /// The process ended inside the test.
     Aborted,
     /// Everything was freed.
@@ -74,7 +76,7 @@ impl CheckStatus {
     pub const fn is_failure(self) -> bool {
         match self {
             Self::Found(kind) => kind.is_failure(),
-            Self::Aborted => true,
+            Self::Unexpected | Self::Aborted => true,
             Self::Inconclusive | Self::NotMeasured | Self::Clean => false,
         }
     }
@@ -86,6 +88,7 @@ impl CheckStatus {
             Self::Found(kind) => kind.name(),
             Self::Inconclusive => "inconclusive",
             Self::NotMeasured => "not-measured",
+            Self::Unexpected => "unexpected",
             Self::Aborted => "aborted",
             Self::Clean => "clean",
         }
@@ -97,10 +100,11 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: first the kinds that fail a test, then those that could not be judged,
+    /// Returns its rank: first what fails a test, then those that could not be judged,
     /// then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
+            Self::Unexpected => (0, None),
             Self::Found(kind) if kind.is_failure() => (0, Some(kind)),
             Self::Inconclusive => (1, None),
             Self::NotMeasured => (2, None),
@@ -156,9 +160,10 @@ mod tests {
             CheckStatus::NotMeasured,
             CheckStatus::Aborted,
         ];
-        let mut all: Vec<_> = found(true).chain(blind).chain(found(false)).collect();
-        all.push(CheckStatus::Clean);
-        all
+        let unexpected = [CheckStatus::Unexpected].into_iter();
+        let all = unexpected.chain(found(true)).chain(blind);
+        let all = all.chain(found(false)).chain([CheckStatus::Clean]);
+        all.collect()
     }
 
     #[test]

@@ -178,7 +178,6 @@ impl Body {
             records,
             notes,
             unbound,
-            unmet,
         } = judge(&self.input);
         let mut said = status.name().to_owned();
         if let Some(reason) = reason {
@@ -196,10 +195,8 @@ impl Body {
         for note in notes {
             let _ = write!(said, "\nnote: {note}");
         }
-        for (what, sentence) in [("unbound", unbound), ("unmet", unmet)] {
-            if let Some(sentence) = sentence {
-                let _ = write!(said, "\n{what}: {sentence}");
-            }
+        if let Some(sentence) = unbound {
+            let _ = write!(said, "\nunbound: {sentence}");
         }
         said
     }

@@ -103,11 +103,11 @@ fn what_is_unmet_is_not_told_where_not_everything_was_seen() {
         bytes: None,
     });
     check.tells(
-        "
-        clean
-        unmet: gpu leak check: expected to leave 1 object, and left 0 objects
-    ",
+        "unexpected because of expectation: expected to leave 1 object, and left 0 objects; find out what has changed, or change the option `expect`",
     );
+    check.input.runs[0].as_expected = false;
+    check.tells("clean");
+    check.input.runs[0].as_expected = true;
     check.input.untraced = Some(untraced(false));
     check.tells("not-measured because of no-gpu: nothing was seen; look");
 }
