@@ -95,12 +95,17 @@ pub(crate) fn is_first_thread() -> bool {
     if let Some(known) = IS_FIRST.get() {
         return known;
     }
-    // `PID/task/TID`: both are equal for the initial thread.
-    let this = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-    let mut parts = this.iter();
-    let is_first = parts.next() == parts.next_back();
+    let is_first = read_whether_first().unwrap_or(true);
     IS_FIRST.set(Some(is_first));
     is_first
+}
+
+/// Reads whether this is the initial thread; `None` without `/proc`.
+fn read_whether_first() -> Option<bool> {
+    // `PID/task/TID`: both are equal for the initial thread.
+    let this = std::fs::read_link("/proc/thread-self").ok()?;
+    let mut parts = this.iter();
+    Some(parts.next() == parts.next_back())
 }
 
 /// Returns the name of a thread, even after its end: its own name, or `thread 7`.
@@ -134,10 +139,8 @@ const CUT: char = '…';
 /// [`CUT`] if there may be more. It can be read on any thread and at any moment, unlike the [full
 /// name](full_name).
 fn system_name() -> Option<Box<str>> {
-    let this = std::fs::read_link("/proc/thread-self").ok()?;
-    // `PID/task/TID`: the initial thread has the program's name, which is not informative.
-    let mut parts = this.iter();
-    if parts.next() == parts.next_back() {
+    // The initial thread has the program's name, which is not informative.
+    if read_whether_first()? {
         return Some("main".into());
     }
     let name = std::fs::read_to_string("/proc/thread-self/comm").ok()?;
