@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device has no room for a request, or its limit does not allow it.
+    /// The device is out of memory, or its limit does not allow the request.
     OutOfMemory(Box<OutOfMemory>),
     /// Incompatible shapes.
     Shape {

@@ -62,7 +62,7 @@ impl Drop for Block {
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,
-    /// Whether what it hands out is memory of the layer below, as its reserve.
+    /// Whether the allocated bytes are also reported as reserved.
     reserves: bool,
     allocated: AtomicU64,
 }

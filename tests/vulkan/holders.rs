@@ -8,8 +8,8 @@ use gpu_leak_vulkan_tests::{gpu, run_with};
 
 use super::objects::{command_pool, image, messenger};
 
-/// What a program keeps, beside its device and the physical one: a queue, which drivers keep in their
-/// devices.
+/// A queue, which programs keep in addition to the device and the physical device. Drivers store it
+/// inside the device.
 static QUEUE: OnceLock<vk::Queue> = OnceLock::new();
 
 #[gpu_leak_check]

@@ -168,8 +168,8 @@ impl Summary {
     /// gpu-leak-check: 12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)
     ///   leaked: optim::adam_frees_everything
     ///   no GPU: this process loaded no CUDA driver; run it on a machine with a GPU
-    /// 3 allocations, 1.00 MiB by threads outside every check: `Scope` assigns their allocations to
-    /// a test, …
+    /// 3 allocations, 1.00 MiB by threads outside every check: use `Scope` to assign their
+    /// allocations to a test, …
     /// ```
     #[must_use]
     pub fn text(&self) -> Option<String> {
@@ -234,12 +234,12 @@ impl Summary {
             // These threads may belong to unchecked tests, or work for a checked one.
             let advice = match self.unchecked.is_empty() {
                 true => {
-                    ": `Scope` assigns their allocations to a test, and `isolate` runs the test \
-                     in its own process"
+                    ": use `Scope` to assign their allocations to a test, or `isolate` to run the \
+                     test in its own process"
                 }
                 false => {
-                    " while a check ran: if these threads work for the checked test, `Scope` \
-                     assigns their allocations to it, or `isolate` runs that test in its own process"
+                    " while a check ran: if these threads work for the checked test, use `Scope` to \
+                     assign their allocations to it, or `isolate` to run that test in its own process"
                 }
             };
             lines.push(format!(

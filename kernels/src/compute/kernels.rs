@@ -59,7 +59,7 @@ pub(crate) enum SoftmaxKind {
     LogSoftmax,
 }
 
-/// One parameter of an optimiser step. All operands are contiguous and of one length.
+/// One parameter of an optimiser step. All operands are contiguous and have the same length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SgdParameter<'a> {
     pub(crate) value: Operand<'a>,
@@ -78,7 +78,7 @@ pub(crate) struct SgdStep {
     pub(crate) weight_decay: f32,
 }
 
-/// One parameter of an Adam step. All operands are contiguous and of one length.
+/// One parameter of an Adam step. All operands are contiguous and have the same length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamParameter<'a> {
     pub(crate) value: Operand<'a>,

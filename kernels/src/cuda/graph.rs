@@ -151,8 +151,8 @@ impl ExecutableGraph {
     /// Runs it on the device's own stream.
     pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
         self.0.context.bind_to_thread()?;
-        // SAFETY: graph and stream are alive, and the owner of this keeps the memory that the graph
-        // uses in place and its kernels loaded.
+        // SAFETY: the graph and the stream are alive. The owner of this graph keeps its kernels
+        // loaded, and neither frees nor moves the memory that it uses.
         Ok(unsafe { result::graph::launch(self.0.handle, stream.cu_stream()) }?)
     }
 }

@@ -42,7 +42,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room for them.
+    /// Returns an error if the device is out of memory for them.
     #[inline]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         Self::on(device, bytes, device.stream_id())
@@ -52,7 +52,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room for them, the stream is another device's, or this
+    /// Returns an error if the device is out of memory for them, the stream is another device's, or this
     /// thread is in a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;

@@ -22,7 +22,7 @@ impl Linear {
     ///
     /// # Errors
     ///
-    /// Returns an error if there are no inputs or the device has no room.
+    /// Returns an error if there are no inputs or the device is out of memory.
     pub fn new(inputs: usize, outputs: usize, device: &Device) -> Result<Self> {
         if inputs == 0 {
             return Err(Error::Argument {

@@ -9,8 +9,8 @@ pub trait Module {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape, type or device of the input does not match, or the device has
-    /// no room.
+    /// Returns an error if the shape, type or device of the input does not match, or the device
+    /// is out of memory.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
     /// Handles to the parameters that it learns, in the order of its modules.

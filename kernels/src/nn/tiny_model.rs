@@ -30,7 +30,7 @@ impl TinyModel {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room.
+    /// Returns an error if the device is out of memory.
     pub fn new(device: &Device) -> Result<Self> {
         const HIDDEN: usize = 200;
         Ok(Self {

@@ -19,7 +19,7 @@ pub trait Optimizer {
     ///
     /// # Errors
     ///
-    /// Returns an error if parameters are on different devices or the device has no room for the state.
+    /// Returns an error if parameters are on different devices or the device is out of memory.
     fn step(&mut self) -> Result<()>;
 
     /// Drops every gradient, so that its memory is free until the next backward pass.

@@ -50,7 +50,7 @@ impl Planted {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room or fails.
+    /// Returns an error if the device is out of memory or fails.
     pub fn run(&self, device: &Device) -> Result<()> {
         (self.run)(device)
     }

@@ -46,7 +46,7 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room or fails.
+    /// Returns an error if the device is out of memory or fails.
     pub fn run(&self, device: &Device) -> Result<Vec<Row>> {
         memory::empty_cache(device)?;
         memory::reset_peak(device);

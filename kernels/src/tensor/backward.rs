@@ -23,7 +23,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the tensor is not of `f32`, or was made by a recorded operation or in
+    /// Returns an error if the element type is not `f32`, or if the tensor was made by a recorded operation or in
     /// inference mode.
     pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
         self.array().expect_dtype("requires_grad_", DType::F32)?;

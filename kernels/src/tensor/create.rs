@@ -12,7 +12,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room, or the shape is too large.
+    /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn zeros(shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
         Self::zeros_of(DType::F32, shape, device)
     }
@@ -21,7 +21,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room, or the shape is too large.
+    /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn zeros_of(dtype: DType, shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
         Array::zeros(dtype, shape.as_ref(), device).map(Self::new)
     }
@@ -30,7 +30,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room, or the shape is too large.
+    /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn full(shape: impl AsRef<[usize]>, value: f32, device: &Device) -> Result<Self> {
         Array::full(shape.as_ref(), value, device).map(Self::new)
     }
@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has a different number of elements, or the device has no room.
+    /// Returns an error if the shape has a different number of elements, or the device is out of memory.
     pub fn from_vec<T: Element>(
         values: Vec<T>,
         shape: impl AsRef<[usize]>,
@@ -53,7 +53,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room, or the shape is too large.
+    /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn rand(shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
         Self::draw("rand", Distribution::Uniform, shape.as_ref(), device)
     }
@@ -62,7 +62,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room, or the shape is too large.
+    /// Returns an error if the device is out of memory, or the shape is too large.
     pub fn randn(shape: impl AsRef<[usize]>, device: &Device) -> Result<Self> {
         Self::draw("randn", Distribution::Normal, shape.as_ref(), device)
     }
@@ -71,7 +71,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room.
+    /// Returns an error if the device is out of memory.
     pub fn randn_like(&self) -> Result<Self> {
         self.array().expect_dtype("randn_like", DType::F32)?;
         Self::draw(

@@ -146,7 +146,7 @@ impl HostTensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room for it or the transfer fails.
+    /// Returns an error if the device is out of memory for it or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Tensor> {
         let copy = match &self.values {
             Values::F32(values) => Array::from_slice(values, self.shape, device),

@@ -14,7 +14,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn mse_loss(&self, target: &Self) -> Result<Self> {
         let out = self.array().mse_loss(target.array())?;
         record(out, [self, target], |_, _| {
@@ -34,7 +34,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn cross_entropy(&self, classes: &Self) -> Result<Self> {
         let CrossEntropy {
             loss,

@@ -10,7 +10,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
         let out = self.array().matmul(other.array())?;
         record(out, [self, other], |_, needs| {
@@ -27,7 +27,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn linear(&self, weight: &Self, bias: &Self) -> Result<Self> {
         self.linear_with(weight, bias, false)
     }
@@ -36,7 +36,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn linear_relu(&self, weight: &Self, bias: &Self) -> Result<Self> {
         self.linear_with(weight, bias, true)
     }

@@ -11,7 +11,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn add(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("add", Binary::Add, other.array())?;
         record(out, [self, other], |_, _| {
@@ -26,7 +26,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn sub(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("sub", Binary::Sub, other.array())?;
         record(out, [self, other], |_, _| {
@@ -41,7 +41,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if shapes, types or devices do not match, or the device has no room.
+    /// Returns an error if shapes, types or devices do not match, or the device is out of memory.
     pub fn mul(&self, other: &Self) -> Result<Self> {
         let out = self.array().binary("mul", Binary::Mul, other.array())?;
         record(out, [self, other], |_, needs| {
@@ -57,7 +57,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn add_scalar(&self, value: f32) -> Result<Self> {
         let out = self.array().unary("add_scalar", Unary::AddScalar(value))?;
         record(out, [self], |_, _| Ok(rules::ScaleBackward { factor: 1.0 }))
@@ -67,7 +67,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn mul_scalar(&self, value: f32) -> Result<Self> {
         let out = self.array().unary("mul_scalar", Unary::MulScalar(value))?;
         record(out, [self], |_, _| {
@@ -79,7 +79,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn sin(&self) -> Result<Self> {
         let out = self.array().unary("sin", Unary::Sin)?;
         record(out, [self], |_, _| {
@@ -93,7 +93,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn relu(&self) -> Result<Self> {
         let out = self.array().unary("relu", Unary::Relu)?;
         record(out, [self], |out, _| {

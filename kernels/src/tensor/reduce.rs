@@ -10,7 +10,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn sum(&self) -> Result<Self> {
         let out = self.array().sum_all("sum", 1.0)?;
         record(out, [self], |_, _| {
@@ -25,7 +25,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is not of `f32` or the device has no room.
+    /// Returns an error if the element type is not `f32` or the device is out of memory.
     pub fn mean(&self) -> Result<Self> {
         let factor = 1.0 / self.numel() as f32;
         let out = self.array().sum_all("mean", factor)?;
@@ -41,7 +41,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, the tensor's element type is not `f32`, or
+    /// the device is out of memory.
     pub fn sum_dim(&self, dim: usize) -> Result<Self> {
         let out = self.array().sum_dim("sum_dim", dim)?;
         record(out, [self], |_, _| {

@@ -11,7 +11,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, the tensor's element type is not `f32`, or
+    /// the device is out of memory.
     pub fn softmax(&self, dim: usize) -> Result<Self> {
         self.softmax_of_kind("softmax", SoftmaxKind::Softmax, dim)
     }
@@ -20,7 +21,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the dimension does not exist, it is not of `f32` or the device has no room.
+    /// Returns an error if the dimension does not exist, the tensor's element type is not `f32`, or
+    /// the device is out of memory.
     pub fn log_softmax(&self, dim: usize) -> Result<Self> {
         self.softmax_of_kind("log_softmax", SoftmaxKind::LogSoftmax, dim)
     }

@@ -13,7 +13,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room or the transfer fails.
+    /// Returns an error if the device is out of memory or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Self> {
         if self.device() == device {
             return Ok(self.clone());
@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it has more elements or none, is not of `f32`, or the transfer fails.
+    /// Returns an error if it does not have exactly one element, its element type is not `f32`, or the transfer fails.
     pub fn item(&self) -> Result<f32> {
         self.array().item()
     }

@@ -105,7 +105,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device has no room for the copy.
+    /// Returns an error if the device is out of memory.
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());

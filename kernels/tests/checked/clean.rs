@@ -1,4 +1,4 @@
-//! Every program is clean, run once on the embedded device and a hundred times on a GPU.
+//! Every program is clean, whether run once on the embedded device or a hundred times on a GPU.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::programs::Program;

@@ -13,7 +13,7 @@ pub(crate) fn plain() -> sys::CUstream {
 }
 
 pub(crate) fn with_priority() -> sys::CUstream {
-    // SAFETY: a context is current; 0 is a priority of every device.
+    // SAFETY: a context is current; every device supports the priority 0.
     unsafe { made(|out| sys::cuStreamCreateWithPriority(out, NON_BLOCKING, 0)) } // leak: stream_with_priority
 }
 

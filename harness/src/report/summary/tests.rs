@@ -95,13 +95,13 @@ fn allocations_beside_unchecked_tests_are_offered_a_scope_only_if_they_work_for_
     summary.add_unowned(14, 1024);
     let alone = summary.text().unwrap();
     assert!(
-        alone.contains("`Scope` assigns their allocations to a test"),
+        alone.contains("use `Scope` to assign their allocations to a test"),
         "{alone}"
     );
     summary.add_unchecked("tests::is_not_checked");
     let beside = summary.text().unwrap();
     assert!(
-        beside.contains("if these threads work for the checked test, `Scope`"),
+        beside.contains("if these threads work for the checked test, use `Scope`"),
         "{beside}"
     );
     assert!(
@@ -201,7 +201,7 @@ fn what_nobody_owns_is_summed_up() {
     assert_eq!(
         summary.text().unwrap(),
         "gpu-leak-check: 1 checked: 1 clean\n  3 allocations, 1.00 MiB by threads outside every \
-         check: `Scope` assigns their allocations to a test, and `isolate` runs the test in its \
-         own process",
+         check: use `Scope` to assign their allocations to a test, or `isolate` to run the test in \
+         its own process",
     );
 }

@@ -80,7 +80,7 @@ impl Told<'_> {
         });
     }
 
-    /// An object to which memory is bound, in a context that gives handles their meaning.
+    /// An object with memory bound to it, whose handle is valid only in its context.
     fn object(&self) {
         let space = Space::Object {
             kind: Kind::Buffer,
