@@ -26,8 +26,7 @@ use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
 use super::sources;
-use crate::api::before_initialisation;
-use crate::api::cuda::{self, Reach};
+use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
 use crate::config::{self, CheckSettings};
 use crate::device::exit;
@@ -113,7 +112,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     ledger::live().own_all();
     // Errors in the run's settings are reported with the suppressions.
     let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
-    if cuda::reach() != Reach::EveryLookup {
+    if api::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
             reason: Some(blind::unheard()),

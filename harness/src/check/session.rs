@@ -23,7 +23,7 @@ use super::settle_with::settle_after;
 use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
 use super::{settled, sources};
-use crate::api::cuda::MissedBefore;
+use crate::api::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, CheckSettings, Mode, Policy};
