@@ -21,11 +21,11 @@ use super::blind;
 use super::holders;
 use super::outcome;
 use super::process::listen::listen;
+use super::readings;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
-use super::sources;
 use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
 use crate::config::{self, CheckSettings};
@@ -338,7 +338,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
         holdings: ledger.holdings().into_iter().collect(),
-        end: sources::read_counters(&[]),
+        end: readings::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
         peaks,
