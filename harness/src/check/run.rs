@@ -75,7 +75,8 @@ pub(crate) struct Beginning {
     mark: Mark,
 }
 
-/// How a body has ended.
+/// What the judgement needs of how a body ended, after the `body::End` has been compared with what
+/// the test expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Whether it ended as expected.
