@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gpu_leak_check::__command::{RunSettings, allow_entries, run_settings};
-use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome as Verdict, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, FindingKind, Outcome, Report};
 use gpu_leak_check::report::escape;
 
 use crate::arguments::{Deny, Judging};
 use crate::entries::{expired, known_configuration, slack, unmatched_in_file};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
 use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
@@ -34,7 +34,7 @@ impl Denied {
         judging: &Judging,
         directories: &[PathBuf],
         is_part: bool,
-    ) -> Outcome<Self> {
+    ) -> ExitResult<Self> {
         let run = overview.run;
         let settings = settings()?;
         let mut denied = Self::default();
@@ -58,14 +58,14 @@ impl Denied {
 
     /// The denied condition if no check measured anything. There is none unless the run requires a
     /// GPU or denies unmeasured checks.
-    pub(crate) fn without_checks(judging: &Judging) -> Outcome<Self> {
+    pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
         Ok(denied)
     }
 
     /// Adds the condition that nothing was measured, if it is denied and not listed already.
-    pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> Outcome<()> {
+    pub(crate) fn add_without_checks(&mut self, judging: &Judging) -> ExitResult<()> {
         let settings = settings()?;
         let is_denied = settings.require || judging.denied(settings).contains(&Deny::Unmeasured);
         if is_denied && self.unmeasured.is_empty() {
@@ -76,7 +76,7 @@ impl Denied {
     }
 
     /// Prints notes about the whole suite that are not denied.
-    pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> Outcome<()> {
+    pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> ExitResult<()> {
         let Some((path, shown)) = known_configuration(overview) else {
             return Ok(());
         };
@@ -117,7 +117,7 @@ impl Denied {
         let mut unmeasured = overview.unmeasured.iter();
         match self.exit() {
             Exit::Clean if is_blind => Exit::Unmeasured,
-            Exit::Clean if unmeasured.any(|report| outcome(report) == Verdict::Fail) => {
+            Exit::Clean if unmeasured.any(|report| outcome(report) == Outcome::Fail) => {
                 Exit::Unmeasured
             }
             exit => exit,
@@ -144,7 +144,7 @@ impl Judging {
 }
 
 /// The settings of runs that are started here.
-pub(crate) fn settings() -> Outcome<RunSettings> {
+pub(crate) fn settings() -> ExitResult<RunSettings> {
     let file = workspace::configuration();
     let file = file.as_ref();
     run_settings(file.map(|(path, shown)| (&**path, &**shown))).map_err(Failure::usage)
@@ -207,7 +207,7 @@ fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
     directories: &[PathBuf],
-) -> Outcome<Vec<String>> {
+) -> ExitResult<Vec<String>> {
     let older = match against {
         Some(directory) => directory.to_owned(),
         None => run_before(directories)?,
@@ -229,7 +229,7 @@ fn added(run: &Run, older: &Run) -> Vec<String> {
 }
 
 /// The newest run of the workspace that is not one of `directories`.
-fn run_before(directories: &[PathBuf]) -> Outcome<PathBuf> {
+fn run_before(directories: &[PathBuf]) -> ExitResult<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let these: Vec<_> = directories.iter().map(absolute).collect();
     let runs = run::newest_first(&workspace::runs()?);
@@ -258,7 +258,7 @@ fn warned(run: &Run) -> Vec<String> {
 /// Settings without effect: entries of the configuration file that allow no finding of the run,
 /// overrides that match none of its tests, and budgets for layers that were never reported. An
 /// incomplete run cannot show this about the file.
-fn unmatched(overview: &Overview<'_>, is_part: bool) -> Outcome<Vec<String>> {
+fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> {
     let run = overview.run;
     let budgets = run.reports().filter_map(|report| {
         let unbound = report.unbound.as_ref()?;

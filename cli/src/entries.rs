@@ -9,7 +9,7 @@ use gpu_leak_check::report::check_report::{AllowedBy, Finding, Report};
 use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, quantity, size};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::output::test_names;
 use crate::overview::Overview;
 use crate::run::Run;
@@ -46,7 +46,7 @@ pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, S
 
 /// The entries and overrides of the configuration file that match nothing in a run of the whole
 /// suite.
-pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> Outcome<Vec<String>> {
+pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResult<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
     let used: Vec<_> = entries_in_use(run)

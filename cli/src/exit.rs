@@ -41,7 +41,7 @@ pub(crate) fn code_of(status: ExitStatus) -> u8 {
 }
 
 /// The result of a step, or the error that ends the command.
-pub(crate) type Outcome<T> = Result<T, Failure>;
+pub(crate) type ExitResult<T> = Result<T, Failure>;
 
 /// An error that ends the command: one sentence with the place and the remedy.
 #[derive(Debug)]

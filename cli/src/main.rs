@@ -49,7 +49,7 @@ use crate::arguments::{Arguments, Command};
 use crate::commands::{
     allow, cargo_passthrough, diff, doctor, every_test, exec, explain, own_options, report,
 };
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, ExitResult};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse_from(own_options::split(env::args_os()));
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 /// Runs the subcommand and returns the exit code.
-fn run_command(command: Command) -> Outcome<u8> {
+fn run_command(command: Command) -> ExitResult<u8> {
     let exit = match command {
         Command::Test(asked) => {
             return cargo_passthrough::run("test", &asked.passing, asked.every_test);

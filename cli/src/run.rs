@@ -15,7 +15,7 @@ use gpu_leak_check::report::run_file::{
 };
 use gpu_leak_check::report::{Code, device_title, escape};
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::output::test_names;
 use crate::workspace::{self, Workspace};
 
@@ -65,7 +65,7 @@ impl Process {
 impl Run {
     /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run;
     /// a directory without files is an error.
-    pub(crate) fn read(directories: &[PathBuf]) -> Outcome<Self> {
+    pub(crate) fn read(directories: &[PathBuf]) -> ExitResult<Self> {
         let mut files = Vec::new();
         for directory in directories {
             files.extend(files_of(directory)?);
@@ -318,7 +318,7 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
 }
 
 /// `chosen`, or the newest run of this workspace if `chosen` is empty.
-pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());
     }
@@ -357,7 +357,7 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
 
 /// `path` itself, or the files of the run in that directory. A directory with a single run in it,
 /// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
-fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
+fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     let named = match path.exists() {
         true => None,
         false => Some(named_run(path)?),
@@ -388,7 +388,7 @@ fn files_of(path: &Path) -> Outcome<Vec<PathBuf>> {
 }
 
 /// The directory of the run of this name among those of the workspace.
-fn named_run(name: &Path) -> Outcome<PathBuf> {
+fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
     let runs = workspace::runs()?;

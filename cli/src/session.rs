@@ -10,7 +10,7 @@ use std::process::Command;
 use gpu_leak_check::__command::begin_named;
 
 use crate::arguments::Output;
-use crate::exit::{Failure, Outcome, code_of};
+use crate::exit::{ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::{WIDTH, print_bytes, say, width_of_stdout};
 use crate::overview::Overview;
@@ -34,7 +34,12 @@ impl Session {
     /// A new run of the subcommand `kind`, whose directory will be in `runs`. Its name is `name`,
     /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With `peaks`, its
     /// checks report the contents of each peak.
-    pub(crate) fn new(kind: &str, runs: PathBuf, name: Option<&str>, peaks: bool) -> Outcome<Self> {
+    pub(crate) fn new(
+        kind: &str,
+        runs: PathBuf,
+        name: Option<&str>,
+        peaks: bool,
+    ) -> ExitResult<Self> {
         let variable = env::var("GPU_LEAK_CHECK_RUN").unwrap_or_default();
         // A run that is started inside another one, such as by a test, is a separate run.
         let is_outer = env::var(OUTER).is_ok_and(|outer| outer == variable);
@@ -61,7 +66,7 @@ impl Session {
         mut command: Command,
         takes_snapshots: bool,
         not_started: impl FnOnce(&io::Error) -> String,
-    ) -> Outcome<u8> {
+    ) -> ExitResult<u8> {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
             .env(OUTER, &self.name)
@@ -75,7 +80,7 @@ impl Session {
     }
 
     /// The records that the processes of this run wrote; `None` if no process had a check.
-    pub(crate) fn read(&self) -> Outcome<Option<Run>> {
+    pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {
             true => Run::read(&[directory]).map(Some),
@@ -89,7 +94,7 @@ pub(crate) fn sum_up(
     overview: &Overview<'_>,
     hints: impl IntoIterator<Item = String>,
     outputs: &[Output],
-) -> Outcome<()> {
+) -> ExitResult<()> {
     say("");
     write(Format::Text, None, overview)?;
     hints.into_iter().for_each(say);
@@ -97,7 +102,7 @@ pub(crate) fn sum_up(
 }
 
 /// Writes the files that `--report` requests.
-pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Outcome<()> {
+pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> ExitResult<()> {
     for output in outputs {
         write(output.format, Some(&output.file), overview)?;
     }
@@ -105,7 +110,11 @@ pub(crate) fn write_all(overview: &Overview<'_>, outputs: &[Output]) -> Outcome<
 }
 
 /// Writes one format to `file`, or to standard output.
-pub(crate) fn write(format: Format, file: Option<&Path>, overview: &Overview<'_>) -> Outcome<()> {
+pub(crate) fn write(
+    format: Format,
+    file: Option<&Path>,
+    overview: &Overview<'_>,
+) -> ExitResult<()> {
     if file.is_none() && format.is_binary() && io::stdout().is_terminal() {
         return Err(Failure::usage(
             "the snapshot format is binary: write it to a file with --out, or redirect standard \

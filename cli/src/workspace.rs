@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Deserialize;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// The name of the configuration file.
 pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
@@ -22,7 +22,7 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     /// The workspace of the working directory.
-    pub(crate) fn here() -> Outcome<Self> {
+    pub(crate) fn here() -> ExitResult<Self> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
             .output()
@@ -73,7 +73,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// Where runs that are started here are written: in the workspace, if there is one.
-pub(crate) fn runs() -> Outcome<PathBuf> {
+pub(crate) fn runs() -> ExitResult<PathBuf> {
     if let Ok(workspace) = Workspace::here() {
         return Ok(workspace.runs());
     }

@@ -1,6 +1,6 @@
 //! The interface for this project's own benchmarks: the harness without a test. Outside SemVer.
 
-use crate::api::{self, cuda};
+use crate::api;
 use crate::ledger::StackId;
 use crate::report::check_report::{CheckStatus, Report};
 use crate::report::text::{self, Rendering};
@@ -9,7 +9,7 @@ use crate::{Scope, capture, device, observe};
 /// Does what the first check of a process does: starts to accept reports from sources.
 pub fn start() {
     observe::listen();
-    let _ = cuda::begin_check();
+    let _ = api::begin_check();
 }
 
 /// Stops reporting driver calls, so that only the fixed cost of a wrapped call remains.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::api::cuda::{self, Reach};
+use crate::api::{self, Reach};
 use crate::check::blind;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub use crate::check::movements::{Did, Movements, Step, Taken, movements};
@@ -128,7 +128,7 @@ pub fn machine() -> Machine {
         driver: driver.and_then(|driver| driver.cuda_version().map_err(error_name)),
         heard: match blind::missing() {
             Some(reason) => Err(reason),
-            None if cuda::reach() == Reach::EveryLookup => Ok(()),
+            None if api::reach() == Reach::EveryLookup => Ok(()),
             None => Err(blind::unheard()),
         },
     }

@@ -1,7 +1,7 @@
-//! The names in findings: places, layers and kinds of resources.
+//! The ledger of this process, and the names in findings: places, layers and kinds of resources.
 //!
-//! They come from the ledger, the table of live resources, which is a pure function of a stream of
-//! events. The ledger knows nothing of CUDA and calls nothing outside the process.
+//! The ledger is the table of live resources, a pure function of a stream of events. It knows
+//! nothing of CUDA and calls nothing outside the process.
 
 use std::sync::LazyLock;
 

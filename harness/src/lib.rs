@@ -25,6 +25,7 @@ pub mod case;
 mod check;
 mod config;
 mod device;
+mod exec_settings;
 mod files;
 pub mod ledger;
 pub mod observe;

@@ -84,7 +84,9 @@ impl Args {
                     input.parse::<Token![,]>()?;
                 }
             }
-            if let Some(mistakes) = mistakes.or_else(|| conflicts::check(&args, &seen)) {
+            if let Some(mistakes) =
+                mistakes.or_else(|| conflicts::check(|name| args.value(name), &seen))
+            {
                 return Err(mistakes);
             }
             if let Some(inherited) = inherited {

@@ -2,7 +2,6 @@
 
 use proc_macro2::{Ident, Span};
 
-use crate::args::Args;
 use crate::value::Value;
 
 macro_rules! names {
@@ -10,8 +9,12 @@ macro_rules! names {
 }
 
 /// Returns the error for each contradicting pair of options in one attribute, at the later option.
-pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
-    let is_on = |name: &str| args.value(name).is_some_and(|value| is_on(name, value));
+/// `value` returns the value of an option that is set.
+pub(crate) fn check<'a>(
+    value: impl Fn(&str) -> Option<&'a Value>,
+    written: &[Ident],
+) -> Option<syn::Error> {
+    let is_on = |name: &str| value(name).is_some_and(|value| is_on(name, value));
     let errors = gpu_leak_check_options::conflicts(is_on).map(|conflict| {
         let is_in_it = |name: &&Ident| conflict.options.iter().any(|option| *name == option);
         let at = written.iter().rfind(is_in_it);
@@ -24,21 +27,17 @@ pub(crate) fn check(args: &Args, written: &[Ident]) -> Option<syn::Error> {
 }
 
 /// Returns an error if a test has a layer but no budget, counting the options of its module.
-pub(crate) fn check_layer(args: &Args) -> syn::Result<()> {
-    match args.value("layer") {
-        Some(Value::Text(layer)) if !has_budget(args) => {
+pub(crate) fn check_layer<'a>(value: impl Fn(&str) -> Option<&'a Value>) -> syn::Result<()> {
+    // The options to which `layer` applies.
+    let budgets = gpu_leak_check_options::budgets!(names);
+    match value("layer") {
+        Some(Value::Text(layer)) if budgets.iter().all(|budget| value(budget).is_none()) => {
             let what = "`layer` selects the allocator that a budget applies to, but there is no \
                         budget: add one, such as `max_allocated = \"64 MiB\"`, or remove `layer`";
             Err(syn::Error::new(layer.span(), what))
         }
         _ => Ok(()),
     }
-}
-
-/// Whether there is an option to which `layer` applies.
-fn has_budget(args: &Args) -> bool {
-    let budgets = gpu_leak_check_options::budgets!(names);
-    budgets.iter().any(|budget| args.has(budget))
 }
 
 /// Whether an option is set to something other than its default.

@@ -64,7 +64,7 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         }
     }
     let args = Args::parse(tokens.clone())?;
-    conflicts::check_layer(&args)?;
+    conflicts::check_layer(|name| args.value(name))?;
     let paths = Paths::new(args.library.as_ref());
     // If the attribute that makes the test was above this one, libtest has read `#[should_panic]`
     // and judges the panic itself.
@@ -73,7 +73,8 @@ fn expand(tokens: TokenStream, mut function: ItemFn) -> syn::Result<TokenStream>
         requeued.should_panic = Some(should_panic);
     }
     requeued.has_test |= function.attrs.iter().any(attributes::makes_test);
-    if let Some(again) = requeued.behind_others(&tokens, &function, &paths) {
+    let is_finished = input::check(&function).is_ok();
+    if let Some(again) = requeued.behind_others(&tokens, &function, is_finished, &paths) {
         return Ok(again);
     }
     if inherit::is_all(&tokens) && !requeued.has_test {

@@ -10,7 +10,6 @@ use syn::punctuated::Punctuated;
 use syn::{Attribute, Ident, ItemFn, LitStr, Token, parenthesized};
 
 use crate::attributes;
-use crate::input;
 use crate::paths::Paths;
 use crate::should_panic::ShouldPanic;
 
@@ -87,15 +86,15 @@ impl Requeued {
     ///
     /// A plain `#[test]` is not one of these macros. It is kept, because a build without libtest
     /// deletes the item that it is on. On a function that is not a finished test, `test` must be
-    /// the name of another macro.
+    /// the name of another macro. `is_finished` tells whether the function can already be a test.
     pub(crate) fn behind_others(
         &mut self,
         args: &TokenStream,
         function: &ItemFn,
+        is_finished: bool,
         paths: &Paths,
     ) -> Option<TokenStream> {
-        let finished = input::check(function).is_ok();
-        let stays = |attribute: &&Attribute| finished && attributes::is_plain_test(attribute);
+        let stays = |attribute: &&Attribute| is_finished && attributes::is_plain_test(attribute);
         let others: Vec<String> = function
             .attrs
             .iter()

@@ -16,12 +16,12 @@ use gpu_leak_check::units::quantity;
 use self::configuration::Configuration;
 use self::sites::{exceeded, site_of};
 use crate::arguments::Allow;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
 use crate::overview::{Group, Overview};
 use crate::run::{self, Run};
 
-pub(crate) fn run(asked: &Allow) -> Outcome<Exit> {
+pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     let run = Run::read(&run::chosen_or_newest(&asked.from)?)?;
     let overview = Overview::of(&run);
     let others: Vec<_> = overview

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::every_test;
 use crate::arguments::Passing;
 use crate::deny::{Denied, settings};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, ExitResult, Failure};
 use crate::output::say;
 use crate::overview::Overview;
 use crate::run::Run;
@@ -16,7 +16,7 @@ use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
 /// process, that many at a time. The exit code is cargo's, unless that is 0.
-pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Outcome<u8> {
+pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
     let runs = Workspace::here()?.runs();
     let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
     let every_test = match name {
@@ -65,7 +65,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Out
 
 /// The exit for a run in which nothing was checked: not a success, unless the settings switch
 /// judging off.
-fn exit_without_checks(denied: &Denied) -> Outcome<Exit> {
+fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
         return Ok(denied.exit());
     }
@@ -127,7 +127,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
 }
 
 /// Explains why there is nothing to summarise, and returns the exit code.
-fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> Outcome<u8> {
+fn without_checks(name: &str, asked: &Passing, code: u8, every_test: bool) -> ExitResult<u8> {
     let why = match (code, name) {
         (0, _) if every_test => {
             "no check ran: none of the tests that ran uses a GPU or an allocator that reports its \

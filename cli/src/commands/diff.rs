@@ -7,7 +7,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count_change, size_change};
 
 use crate::arguments::Diff;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, ExitResult};
 use crate::output::{print, say, test_names, width_of_stdout, wrapped};
 use crate::overview::{Group, Identity, identity, merged};
 use crate::run::Run;
@@ -32,7 +32,7 @@ pub(super) const STATUSES: [(DiffStatus, &str); 5] = [
     (DiffStatus::Fixed, "fixed"),
 ];
 
-pub(crate) fn run(asked: &Diff) -> Outcome<Exit> {
+pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     let old = Run::read(std::slice::from_ref(&asked.old))?;
     let new = Run::read(std::slice::from_ref(&asked.new))?;
     for problem in old.problems.iter().chain(&new.problems) {

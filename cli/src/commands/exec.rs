@@ -12,7 +12,7 @@ use gpu_leak_check::report::check_report::{CheckStatus, Finding, Report};
 use gpu_leak_check::report::{escape, help};
 
 use crate::arguments::Exec;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, ExitResult, Failure};
 use crate::launch;
 use crate::output::say;
 use crate::overview::Overview;
@@ -30,7 +30,7 @@ const EXACT: [(&str, &str); 3] = [
 ];
 
 /// Runs the program and summarises its leaks. The exit code is the program's, unless that is 0.
-pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
+pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     check_settings()?;
     let session = Session::new(
         "exec",
@@ -76,7 +76,7 @@ pub(crate) fn run(asked: &Exec) -> Outcome<u8> {
 
 /// Rejects an invalid file or variable before the program runs: the file's suppressions may be
 /// needed.
-fn check_settings() -> Outcome<()> {
+fn check_settings() -> ExitResult<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
     }

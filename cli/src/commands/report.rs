@@ -2,12 +2,12 @@
 
 use crate::arguments::Report;
 use crate::deny::Denied;
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::overview::Overview;
 use crate::run::{self, Run};
 use crate::session;
 
-pub(crate) fn run(asked: &Report) -> Outcome<u8> {
+pub(crate) fn run(asked: &Report) -> ExitResult<u8> {
     let directories = run::chosen_or_newest(&asked.runs)?;
     let run = Run::read(&directories)?;
     let overview = Overview::of(&run);

@@ -10,13 +10,13 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// The signals that this process catches instead of being ended by them.
 pub(super) struct Signals(iterator::Signals);
 
 impl Signals {
-    pub(super) fn catch() -> Outcome<Self> {
+    pub(super) fn catch() -> ExitResult<Self> {
         iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2])
             .map(Self)
             .map_err(|why| Failure::usage(format!("cannot install signal handlers: {why}")))

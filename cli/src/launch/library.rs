@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::Builder;
 
 use super::{PRELOAD, empty_library};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// Both libraries are empty on systems where they cannot be preloaded: see `build.rs`.
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
@@ -39,7 +39,7 @@ const HARNESS_NAME: &str = "libgpu_leak_inject.so";
 const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
 /// The path of the library to preload, after both were written to a directory of this user.
-pub(super) fn path() -> Outcome<PathBuf> {
+pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
             "unmodified programs can be watched only on Linux",

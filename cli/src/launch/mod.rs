@@ -16,7 +16,7 @@ use std::process::{Command, ExitStatus};
 use gpu_leak_check::__inject::{Settings, VARIABLE};
 use gpu_leak_check::report::escape;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// The variable that tells the dynamic loader which libraries to preload.
 const PRELOAD: &str = "LD_PRELOAD";
@@ -26,9 +26,9 @@ const PRELOAD: &str = "LD_PRELOAD";
 mod library {
     use std::path::PathBuf;
 
-    use crate::exit::{Failure, Outcome};
+    use crate::exit::{ExitResult, Failure};
 
-    pub(super) fn path() -> Outcome<PathBuf> {
+    pub(super) fn path() -> ExitResult<PathBuf> {
         Err(Failure::usage(
             "programs can be watched only on Linux: run this command on a Linux machine with an \
              NVIDIA driver",
@@ -37,7 +37,7 @@ mod library {
 }
 
 /// `program` with its arguments, to be started with the library preloaded.
-pub(crate) fn watched(program: &[OsString], settings: &Settings) -> Outcome<Command> {
+pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<Command> {
     let mut command = Command::new(&program[0]);
     command
         .args(&program[1..])
@@ -47,7 +47,7 @@ pub(crate) fn watched(program: &[OsString], settings: &Settings) -> Outcome<Comm
 }
 
 /// The libraries to preload: the user's own, which may have to come first, and ours.
-fn preload_list() -> Outcome<OsString> {
+fn preload_list() -> ExitResult<OsString> {
     let library = library::path()?;
     if library.to_string_lossy().contains([' ', ':']) {
         return Err(Failure::usage(format!(
@@ -69,7 +69,7 @@ fn preload_list() -> Outcome<OsString> {
 pub(crate) fn run(
     mut command: Command,
     not_started: impl FnOnce(&io::Error) -> String,
-) -> Outcome<ExitStatus> {
+) -> ExitResult<ExitStatus> {
     // Handlers are installed before the program starts, so that no signal is lost in between.
     #[cfg(unix)]
     let signals = forwarding::Signals::catch()?;

@@ -3,7 +3,7 @@
 use gpu_leak_check::report::escape;
 
 use super::{Rendering, position};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::overview::{Group, Overview};
 
 const HEADER: [&str; 14] = [
@@ -23,7 +23,7 @@ const HEADER: [&str; 14] = [
     "outcome",
 ];
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
     let failed = |why: csv::Error| Failure::unwritten("CSV", why);
     let mut writer = csv::Writer::from_writer(Vec::new());
     writer.write_record(HEADER).map_err(failed)?;

@@ -3,10 +3,10 @@
 use inferno::flamegraph::{self, Direction, Options};
 
 use super::{Rendering, folded};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::overview::Overview;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
     let folded = folded::folded_stacks(overview.run);
     let mut options = Options::default();
     options.title = "GPU memory left behind, by call stack".to_owned();

@@ -9,11 +9,11 @@ use gpu_leak_check::report::check_report::{Finding, Frame};
 use gpu_leak_check::report::escape;
 
 use super::Rendering;
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::overview::Overview;
 use crate::run::Run;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
     Ok(folded_stacks(overview.run).into_bytes())
 }
 

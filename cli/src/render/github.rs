@@ -22,7 +22,7 @@ const MAX_SHOWN: usize = 10;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 5;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> exit::ExitResult<Vec<u8>> {
     let of = |outcome: Outcome| {
         let groups = overview.groups.iter();
         groups.filter(move |group| group.outcome == outcome)

@@ -10,13 +10,13 @@
 
 use std::time::Duration;
 
-use gpu_leak_check::report::check_report::{CheckStatus, Outcome as TestOutcome, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 use gpu_leak_check::report::text;
 use gpu_leak_check::report::{Sources, Style, escape, headline};
 use quick_junit::{NonSuccessKind, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 
 use super::Rendering;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::overview::{Overview, outcome};
 use crate::run::Process;
 
@@ -25,7 +25,7 @@ const NAME: &str = "gpu-leak-check";
 /// The message of a check that did not end.
 const ABORTED: &str = "gpu leak check: aborted: the process ended inside the test";
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
     let run = overview.run;
     let mut junit = quick_junit::Report::new(NAME);
     let mut binaries: Vec<&str> = run.processes.iter().map(|it| it.binary.as_str()).collect();
@@ -115,10 +115,10 @@ fn description(report: &Report, how: &Rendering) -> XmlString {
 /// if its process ended or it could not be judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
     match outcome(report) {
-        TestOutcome::Pass | TestOutcome::Warn => None,
-        TestOutcome::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
-        TestOutcome::Fail if report.status.is_unmeasured() => Some(NonSuccessKind::Error),
-        TestOutcome::Fail => Some(NonSuccessKind::Failure),
+        Outcome::Pass | Outcome::Warn => None,
+        Outcome::Fail if report.status == CheckStatus::Aborted => Some(NonSuccessKind::Error),
+        Outcome::Fail if report.status.is_unmeasured() => Some(NonSuccessKind::Error),
+        Outcome::Fail => Some(NonSuccessKind::Failure),
     }
 }
 
@@ -141,7 +141,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     // The time that the check itself took: the test runner reports that of the body.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
-    if passes && outcome(report) == TestOutcome::Warn {
+    if passes && outcome(report) == Outcome::Warn {
         case.set_system_out(description(report, how));
     }
     case

@@ -6,7 +6,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::{count, size};
 
 use super::{Rendering, kind};
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::output::test_names;
 use crate::overview::Overview;
 
@@ -17,7 +17,7 @@ const MAX_SIZE: usize = 1024 * 1024 - 1024;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 3;
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
     let mut out = String::from("## GPU leak check\n\n");
     let summary = overview.summary.text();
     for line in summary.as_deref().unwrap_or("no check ran").lines() {

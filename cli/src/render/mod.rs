@@ -18,9 +18,9 @@ mod text;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use gpu_leak_check::report::check_report::{Finding, Outcome as TestOutcome};
+use gpu_leak_check::report::check_report::{Finding, Outcome};
 
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::overview::{Group, Overview};
 
 /// A format, as it is named on the command line.
@@ -48,7 +48,7 @@ pub(crate) enum Format {
 
 impl Format {
     /// The function that writes the format; text ends with a line feed.
-    fn renderer(self) -> fn(&Overview<'_>, &Rendering) -> Outcome<Vec<u8>> {
+    fn renderer(self) -> fn(&Overview<'_>, &Rendering) -> ExitResult<Vec<u8>> {
         match self {
             Self::Text => text::render,
             Self::Junit => junit::render,
@@ -78,7 +78,11 @@ pub(crate) struct Rendering {
 }
 
 /// The run in one format.
-pub(crate) fn render(format: Format, overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+pub(crate) fn render(
+    format: Format,
+    overview: &Overview<'_>,
+    how: &Rendering,
+) -> ExitResult<Vec<u8>> {
     format.renderer()(overview, how)
 }
 
@@ -100,7 +104,7 @@ fn kind(group: &Group<'_>) -> String {
     let name = finding.kind.name();
     if finding.is_unconfirmed() {
         format!("{name} (not confirmed)")
-    } else if finding.is_failure() && group.outcome == TestOutcome::Warn {
+    } else if finding.is_failure() && group.outcome == Outcome::Warn {
         format!("{name} (only warned)")
     } else {
         name.to_owned()

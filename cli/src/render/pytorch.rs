@@ -18,7 +18,7 @@ use gpu_leak_check::report::escape;
 use serde::Serialize;
 
 use super::Rendering;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::overview::Overview;
 
 /// Equal blocks of one finding are separate blocks up to this count.
@@ -125,7 +125,7 @@ impl Block {
     }
 }
 
-pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u8>> {
     let run = overview.run;
     let mut snapshot = Snapshot::default();
     let recorded: Result<Vec<_>, _> = run.recordings.iter().map(|it| movements(it)).collect();

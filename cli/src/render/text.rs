@@ -5,7 +5,7 @@ use gpu_leak_check::report::{at_its_line, details, escape, peak_lines};
 use gpu_leak_check::units::{quantity, size};
 
 use super::{Rendering, title};
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::output::{test_names, wrapped};
 use crate::overview::{Group, Overview, Peak};
 
@@ -18,7 +18,7 @@ const MAX_PEAKS: usize = 12;
 /// The width of labels.
 const LABEL: usize = 15;
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
     let width = how.width;
     let mut lines = Vec::new();
     match overview.summary.text() {

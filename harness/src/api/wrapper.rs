@@ -115,26 +115,19 @@ macro_rules! watched {
     };
 }
 
-/// The entries of a table for a function of the driver that looks up others.
+/// The entries for a function of the driver that looks up others: the wrapper and the slot of each
+/// target.
 macro_rules! look_up {
     ($name:literal, $wrapper:ident, $slots:ident, [$($target:literal)*]) => {
-        [$(WatchedFunction::new(
-            $name,
-            look_up::$wrapper::<$target> as *const (),
-            &look_up::$slots[$target],
-        )),*]
+        [$(WatchedFunction::new($name, $wrapper::<$target> as *const (), &$slots[$target])),*]
     };
 }
 
 /// Defines the slots of a table, by target and function, and `FUNCTIONS`: its entries for look-ups.
 /// As many functions with the same name can be distinguished as there are targets; each has its own
-/// wrapper. The last two entries are for the driver's functions that look up others.
+/// wrapper.
 macro_rules! table {
-    (
-        $targets:ident = $numbers:tt;
-        $($name:ident)*;
-        $($look_up:literal = $wrapper:ident, $slots:ident;)*
-    ) => {
+    ($targets:ident = $numbers:tt; $($name:ident)*) => {
         #[expect(non_camel_case_types, reason = "the names match the driver's functions")]
         #[derive(Clone, Copy)]
         enum FunctionId { $($name,)* }
@@ -144,12 +137,10 @@ macro_rules! table {
         static SLOTS: [[Slot; COUNT]; $targets] =
             [const { [const { Slot::empty() }; COUNT] }; $targets];
 
-        static BY_TARGET: [[WatchedFunction; $targets]; COUNT + 2] = [
-            $($crate::api::wrapper::watched!($name, $numbers),)*
-            $($crate::api::wrapper::look_up!($look_up, $wrapper, $slots, $numbers),)*
-        ];
+        static BY_TARGET: [[WatchedFunction; $targets]; COUNT] =
+            [$($crate::api::wrapper::watched!($name, $numbers)),*];
 
-        pub(super) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
+        pub(in crate::api) static FUNCTIONS: &[WatchedFunction] = BY_TARGET.as_flattened();
     };
 }
 pub(super) use {look_up, table, watched};

@@ -15,9 +15,9 @@ use super::subject::subject_of;
 use super::turn::concurrency;
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
-use crate::__inject;
 use crate::case::Case;
 use crate::config::{self, CheckSettings, Mode, TestFacts, WithoutGpu};
+use crate::exec_settings;
 use crate::ledger::ScopeId;
 
 static GATE: Gate = Gate::new();
@@ -63,7 +63,7 @@ fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
         }
         // A library that the command preloaded judges this process as a whole.
-        let is_crowded = __inject::is_here();
+        let is_crowded = exec_settings::is_here();
         if !nested && (is_crowded || (settings.test.isolate && !concurrency::is_isolated())) {
             return isolate::run(case);
         }

@@ -21,18 +21,17 @@ use super::blind;
 use super::holders;
 use super::outcome;
 use super::process::listen::listen;
+use super::readings;
 use super::run::PeakLog;
 use super::scopes::open::{open_process, process};
 use super::scopes::tree::Lineage;
 use super::session::Session;
-use super::sources;
-use crate::__inject::Settings;
-use crate::api::before_initialisation;
-use crate::api::cuda::{self, Reach};
+use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
 use crate::config::{self, CheckSettings};
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
+use crate::exec_settings::Settings;
 use crate::judge::{Amount, ENOUGH_SNAPSHOTS, LiveRecord, Ownership, RunInput, Subject};
 use crate::ledger::{self, Anomaly, Mark, Record, ScopeId};
 use crate::options::Options;
@@ -113,7 +112,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     ledger::live().own_all();
     // Errors in the run's settings are reported with the suppressions.
     let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
-    if cuda::reach() != Reach::EveryLookup {
+    if api::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
             reason: Some(blind::unheard()),
@@ -339,7 +338,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
         as_expected: true,
         allocations: stacks.filter_map(counted).collect(),
         holdings: ledger.holdings().into_iter().collect(),
-        end: sources::read_counters(&[]),
+        end: readings::read_counters(&[]),
         saw_events: true,
         live: records.into_iter().map(owned).collect(),
         peaks,

@@ -1,8 +1,7 @@
 //! Determines the calls that a check could not see, and the test that broke a context. A check that
 //! could not see everything is never clean.
 
-use crate::api::cuda::{self, Interception, Missed, MissedBefore, Reach};
-use crate::api::vulkan;
+use crate::api::{self, Interception, Missed, MissedBefore, Reach, vulkan};
 use crate::device::{contexts, dl};
 use crate::judge::Untraced;
 use crate::report::check_report::{Code, Reason};
@@ -30,7 +29,7 @@ pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untrac
         "run the check with fewer Vulkan devices or layers, or tell the authors of gpu-leak-check",
         "libraries that bypass the harness were bound to Vulkan while the check ran",
     );
-    match cuda::hearing(before) {
+    match api::cuda_interception(before) {
         Interception::Whole | Interception::Unused if vulkan.is_some() => {
             untraced(true, vulkan?, true)
         }
@@ -85,7 +84,7 @@ fn other_api() -> Option<Reason> {
 
 /// Returns why the driver's calls are not intercepted at all.
 pub(crate) fn unheard() -> Reason {
-    let (what, remedy) = match cuda::reach() {
+    let (what, remedy) = match api::reach() {
         Reach::Nothing => (
             "this build cannot intercept calls to the CUDA driver: on musl, with a static C \
              library, and under a sanitizer or Miri, the harness does not replace the linker's \

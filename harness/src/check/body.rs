@@ -13,7 +13,7 @@ use super::scopes::token::Token;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 
-/// How a body ended.
+/// How a body ended: with what it returned, or with its panic. A run keeps only an `Ended` of it.
 #[derive(Debug)]
 pub(crate) enum End {
     /// It returned success.

@@ -2,7 +2,7 @@
 
 use super::blind;
 use super::naming;
-use super::sources;
+use super::readings;
 use crate::judge::{self, CheckInput, LayerName, LiveRecord, RunInput};
 use crate::ledger::{self, Layer, Place, Record};
 use crate::probe;
@@ -49,7 +49,7 @@ pub fn memory_allocated(place: Place) -> u64 {
 #[must_use]
 pub fn memory_reserved(place: Place) -> u64 {
     let inside: u64 = probes_at(place).map(|probe| probe.reserved(place)).sum();
-    let layers = sources::read().layers;
+    let layers = readings::read().layers;
     let pools = layers
         .iter()
         .filter(|layer| layer.place == place && matches!(layer.name, LayerName::Pool(_)));
@@ -70,7 +70,7 @@ pub fn memory_reserved(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn max_memory_allocated(place: Place) -> u64 {
-    let layers = sources::read().layers;
+    let layers = readings::read().layers;
     let at_place = || layers.iter().filter(|layer| layer.place == place);
     let is_probed = |name: &LayerName| matches!(name, LayerName::Probe(_));
     let has_probe = at_place().any(|layer| is_probed(&layer.name));
@@ -87,7 +87,7 @@ pub fn max_memory_allocated(place: Place) -> u64 {
 /// ```
 #[must_use]
 pub fn memory_summary() -> String {
-    let usage = sources::read();
+    let usage = readings::read();
     let input = input_of(RunInput {
         baseline: usage.clone(),
         end: usage,
@@ -111,7 +111,7 @@ fn probes_at(place: Place) -> impl Iterator<Item = &'static dyn probe::Probe> {
 /// probe.
 fn live(is_meant: impl Fn(&Record) -> bool) -> Vec<Record> {
     let ledger = ledger::live();
-    let segments = sources::segments();
+    let segments = readings::segments();
     let holdings = ledger.holdings().into_iter().collect();
     let mut records = ledger.select(is_meant);
     records.retain(|record| segments.owner(record, &holdings).is_none());

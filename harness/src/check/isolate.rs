@@ -22,10 +22,10 @@ use super::outcome;
 use super::process::exit_summary;
 use super::subject::subject_of;
 use super::turn::child;
-use crate::__inject;
 use crate::capture::record;
 use crate::case::Case;
 use crate::device::exit;
+use crate::exec_settings;
 use crate::judge::Amount;
 use crate::report::check_report::{CheckStatus, Code, Outcome, Reason, Report};
 use crate::report::{Sink, Summary, headline};
@@ -104,7 +104,7 @@ fn command(case: &Case, word: &str) -> io::Result<Command> {
     child::tell(&mut command, case.name(), word);
     command
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
-        .env_remove(__inject::VARIABLE)
+        .env_remove(exec_settings::VARIABLE)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());

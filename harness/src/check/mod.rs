@@ -25,7 +25,7 @@
 //! run                            one run of a body, between its baseline and its end
 //! collect                        what a run has left: records with their owners, anomalies, what was freed
 //! naming subject                 the names of things in a report; what a check is called
-//! sources                        reads every figure
+//! readings                       reads every figure
 //! body settle_with               a body, on its own thread or on the current one; what it does at its end, before
 //!                                anything is read
 //! turn                           which check may run now (the gate), and what else may be running
@@ -57,6 +57,7 @@ mod naming;
 pub(crate) mod outcome;
 mod process;
 mod program;
+mod readings;
 mod recording;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod replay;
@@ -67,7 +68,6 @@ mod scopes;
 mod session;
 mod settle_with;
 mod settled;
-mod sources;
 mod subject;
 mod turn;
 

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashSet;
 
 use super::collect::{OfRun, freed_before, freed_by_stack, freed_inside};
+use super::readings;
 use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
-use super::sources;
 use super::turn::concurrency::{ProcessAtBegin, met_a_check};
 use super::turn::gate::Turn;
 use crate::call_site::is_cudas_own;
@@ -75,7 +75,8 @@ pub(crate) struct Beginning {
     mark: Mark,
 }
 
-/// How a body has ended.
+/// What the judgement needs of how a body ended, after the `body::End` has been compared with what
+/// the test expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Whether it ended as expected.
@@ -104,22 +105,22 @@ impl Run {
     ) -> Self {
         let ledger = ledger::live();
         let outer = current();
-        let broken = sources::synchronise(ScopeId::NONE);
+        let broken = readings::synchronise(ScopeId::NONE);
         if outer.is_none() {
-            sources::empty_caches();
+            readings::empty_caches();
             if !met_a_check(turn) {
                 ledger.restart_peaks();
             }
         }
         if budget.max_reserved.is_some() {
-            sources::restart_most_reserved();
+            readings::restart_most_reserved();
         }
         let others = ProcessAtBegin::now(turn);
         let baseline = match others.is_alone() {
-            true => sources::read(),
-            false => sources::read_beside_others(None),
+            true => readings::read(),
+            false => readings::read_beside_others(None),
         };
-        let segments = sources::segments();
+        let segments = readings::segments();
         let open = Open::new(confirms);
         for scope in earlier.0 {
             tree::hand_on(*scope, open.scope());
@@ -195,8 +196,8 @@ impl Run {
     fn body_ended(&self) -> BodyEnd {
         capture::take_stacks_of_frees(false);
         let reserved = match self.budget.max_reserved {
-            Some(_) => sources::read_most_reserved(),
-            None => sources::read_probed(),
+            Some(_) => readings::read_most_reserved(),
+            None => readings::read_probed(),
         };
         let ledger = ledger::live();
         ledger.between_events(|| {
@@ -216,9 +217,9 @@ impl Run {
 
     /// Waits for the devices, empties the caches and reads everything.
     fn look(&self, body: &BodyEnd, turn: Option<&Turn<'_>>, end: &Ended) -> RunInput {
-        let broken = sources::synchronise(self.scope());
+        let broken = readings::synchronise(self.scope());
         if broken.is_empty() {
-            sources::empty_caches();
+            readings::empty_caches();
         }
         let broken = broken.into_iter().next();
         let others = self.others.until_now(turn);
@@ -240,8 +241,8 @@ impl Run {
         end: &Ended,
     ) -> RunInput {
         let usage = match others.may_have_moved_sums() {
-            true => sources::read_beside_others(Some(&self.baseline)),
-            false => sources::read(),
+            true => readings::read_beside_others(Some(&self.baseline)),
+            false => readings::read(),
         };
         let ledger = ledger::live();
         let lineage = Lineage::of(self.scope());
@@ -253,7 +254,7 @@ impl Run {
             baseline: self.baseline.clone(),
             end: usage,
             over_budget: body.over_budget.clone(),
-            probed: sources::probed(),
+            probed: readings::probed(),
             failed_inside: lineage.failed_sums(end.failure),
             others,
             broken_before: self.broken_before,
@@ -266,7 +267,7 @@ impl Run {
         };
         if self.may_have_left(&lineage) || is_more_reserved(&input) {
             input.segments_before = self.segments.clone();
-            input.segments = sources::segments();
+            input.segments = readings::segments();
             input.holdings = ledger.holdings().into_iter().collect();
             let of_run = OfRun {
                 lineage: &lineage,

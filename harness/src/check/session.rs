@@ -22,8 +22,8 @@ use super::scopes::tree;
 use super::settle_with::settle_after;
 use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
-use super::{settled, sources};
-use crate::api::cuda::MissedBefore;
+use super::{readings, settled};
+use crate::api::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
 use crate::config::{self, CheckSettings, Mode, Policy};
@@ -202,7 +202,7 @@ impl<'gate> Session<'gate> {
 
     /// Makes the warm-up runs of the body, which are not judged.
     async fn warm_up(&mut self, body: &mut impl AsyncFnMut(ScopeId) -> End) -> Result<(), End> {
-        let is_well = |scope| sources::synchronise(scope).is_empty();
+        let is_well = |scope| readings::synchronise(scope).is_empty();
         for _ in 0..self.warmup {
             let was_well = is_well(ScopeId::NONE);
             let open = Open::new(false);

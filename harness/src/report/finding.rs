@@ -13,7 +13,7 @@ use super::escape;
 use super::excerpt::{Excerpt, Shown};
 use super::held_by::{ended_in, held_by};
 use super::places::in_file;
-use super::text::Rendering;
+use super::style::Rendering;
 use crate::ledger::Place;
 use crate::units::{count, exact_size, quantity, with_size};
 

@@ -21,6 +21,7 @@ mod places;
 mod run_directory;
 pub mod run_file;
 mod sink;
+mod sources;
 mod style;
 mod summary;
 pub(crate) mod symbols;
@@ -29,10 +30,10 @@ pub mod text;
 #[doc(hidden)]
 pub mod workspace;
 
-pub use excerpt::Sources;
 pub use gpu_leak_core::report::Code;
 pub use headline::headline;
 pub use help::help;
+pub use sources::Sources;
 pub use style::Style;
 
 // Used by the command and by the tests of this crate.

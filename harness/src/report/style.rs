@@ -1,4 +1,4 @@
-//! Colours for terminals.
+//! How a report is rendered: its colours, and its sources.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,6 +7,27 @@ use std::io::IsTerminal;
 use anstyle::{AnsiColor, Effects};
 
 use super::check_report::{CheckStatus, FindingKind};
+use super::sources::Sources;
+
+/// How a report is rendered.
+#[derive(Clone, Debug)]
+pub struct Rendering {
+    /// Whether and how to colour.
+    pub style: Style,
+    /// How source lines are found.
+    pub sources: Sources,
+}
+
+impl Rendering {
+    /// Returns the rendering for this process's standard error and its own sources.
+    #[must_use]
+    pub fn for_stderr() -> Self {
+        Self {
+            style: Style::for_stderr(),
+            sources: Sources::of_this_process(),
+        }
+    }
+}
 
 /// Whether to colour the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

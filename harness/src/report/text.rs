@@ -4,9 +4,9 @@ use std::fmt::{self, Write};
 
 use super::check_report::{CheckStatus, DeviceTable, Finding, Report};
 use super::escape;
-use super::excerpt::Sources;
 use super::peak::peak_lines;
 use super::places::with_one_file_once;
+pub use super::style::Rendering;
 use super::style::Style;
 use super::{finding, headline, help, table};
 use crate::units::{exact_size, quantity, total};
@@ -15,26 +15,6 @@ use crate::units::{exact_size, quantity, total};
 const MAX_FINDINGS: usize = 10;
 /// Waiting for other checks is shown from this many milliseconds on.
 const LONG_WAIT: u64 = 1000;
-
-/// How a report is rendered.
-#[derive(Clone, Debug)]
-pub struct Rendering {
-    /// Whether and how to colour.
-    pub style: Style,
-    /// How source lines are found.
-    pub sources: Sources,
-}
-
-impl Rendering {
-    /// Returns the rendering for this process's standard error and its own sources.
-    #[must_use]
-    pub fn for_stderr() -> Self {
-        Self {
-            style: Style::for_stderr(),
-            sources: Sources::of_this_process(),
-        }
-    }
-}
 
 /// Renders `report` to a string.
 ///

@@ -11,7 +11,7 @@ use toml_edit::{ArrayOfTables, DocumentMut, Item};
 use super::merge::{Merged, merge, raise_bounds};
 use super::sites::{exceeded, leaking_sites};
 use super::{diff, is_in_words};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::output::{print, say};
 use crate::run::Run;
 use crate::workspace::{self, CONFIG};
@@ -27,7 +27,7 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
-    pub(super) fn read() -> Outcome<Self> {
+    pub(super) fn read() -> ExitResult<Self> {
         let (path, shown) = workspace::configuration()
             .unwrap_or_else(|| (workspace::root().join(CONFIG), CONFIG.to_owned()));
         let (text, entries) = if path.exists() {
@@ -47,7 +47,11 @@ impl Configuration {
     }
 
     /// The file with higher limits where `run` exceeds them, and with entries for its other leaks.
-    pub(super) fn with_leaks_of(&self, run: &Run, reason: &str) -> Outcome<(DocumentMut, Merged)> {
+    pub(super) fn with_leaks_of(
+        &self,
+        run: &Run,
+        reason: &str,
+    ) -> ExitResult<(DocumentMut, Merged)> {
         let wrong = |why: String| Failure::usage(format!("{}: {why}", self.path.display()));
         let mut document = self.document()?;
         let raised = self.raise_exceeded(&mut document, run);
@@ -57,7 +61,7 @@ impl Configuration {
         Ok((document, merged))
     }
 
-    fn document(&self) -> Outcome<DocumentMut> {
+    fn document(&self) -> ExitResult<DocumentMut> {
         let document = self.text.parse();
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
@@ -82,7 +86,7 @@ impl Configuration {
     }
 
     /// Prints the entries to add, and says which lines of the file to change.
-    pub(super) fn print_changes(&self, run: &Run, reason: &str) -> Outcome<()> {
+    pub(super) fn print_changes(&self, run: &Run, reason: &str) -> ExitResult<()> {
         let (mut kept, _) = self.with_leaks_of(run, reason)?;
         // The new entries follow the existing ones.
         let before = self.entries.len();
@@ -115,7 +119,7 @@ impl Configuration {
     }
 
     /// Writes the file, and shows what changes.
-    pub(super) fn write(&self, document: &DocumentMut) -> Outcome<()> {
+    pub(super) fn write(&self, document: &DocumentMut) -> ExitResult<()> {
         let written = document.to_string();
         // Each entry begins with an empty line, which is not needed at the beginning of a file.
         let written = if self.text.is_empty() {

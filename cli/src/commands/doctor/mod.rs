@@ -12,7 +12,7 @@ use gpu_leak_check::report::escape;
 use gpu_leak_check::units::quantity;
 
 use crate::arguments::Doctor;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, ExitResult};
 use crate::output::{print, width_of_stdout, wrapped};
 use crate::workspace::configuration;
 
@@ -30,9 +30,9 @@ const LABEL: usize = 16;
 /// There is no driver that could be watched on other systems.
 #[cfg(not(unix))]
 mod self_test {
-    use crate::exit::{Exit, Failure, Outcome};
+    use crate::exit::{Exit, ExitResult, Failure};
 
-    pub(super) fn run() -> Outcome<Exit> {
+    pub(super) fn run() -> ExitResult<Exit> {
         Err(Failure::unmeasured("the self-test runs only on Linux"))
     }
 
@@ -41,7 +41,7 @@ mod self_test {
     }
 }
 
-pub(crate) fn run(asked: &Doctor) -> Outcome<Exit> {
+pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
     if asked.plant {
         return Ok(self_test::plant());
     }

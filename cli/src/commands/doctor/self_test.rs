@@ -12,12 +12,12 @@ use gpu_leak_check::report::{escape, headline};
 use gpu_leak_check::units::quantity;
 
 use super::plant::{Cuda, Observed, Plant, Vulkan};
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, ExitResult, Failure};
 use crate::launch;
 use crate::output::print;
 
 /// Runs the plants in a child process. The result is how the command ends.
-pub(super) fn run() -> Outcome<Exit> {
+pub(super) fn run() -> ExitResult<Exit> {
     let this = env::current_exe().unwrap_or_default();
     let mut plants = Command::new(this);
     plants

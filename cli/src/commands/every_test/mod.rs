@@ -28,7 +28,7 @@ use gpu_leak_check::units::quantity;
 use self::test_program::{TestProgram, TestResult};
 use self::test_reports::TestReports;
 use crate::arguments::{EveryTest, RUNNER};
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 use crate::output::{print, say};
 use crate::{progress, workspace};
 
@@ -42,7 +42,7 @@ const FAILED: u8 = 101;
 /// # Errors
 ///
 /// Returns an error if the path of this command is not UTF-8, as cargo's configuration requires.
-pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
+pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
     let command = env::current_exe()
         .ok()
         .and_then(|path| path.into_os_string().into_string().ok())
@@ -59,7 +59,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> Outcome<()> {
 }
 
 /// The runner: runs the tests of a program and returns libtest's exit code.
-pub(crate) fn run(asked: &EveryTest) -> Outcome<u8> {
+pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&asked.program);
     // A documentation test cannot list its tests: it would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {

@@ -10,11 +10,11 @@ use std::process::{self, Command, Output, Stdio};
 
 use gpu_leak_check::__command::{Contents, unheard_allocators};
 use gpu_leak_check::__inject::Settings;
-use gpu_leak_check::report::check_report::{CheckStatus, Outcome as Verdict, Report};
+use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 use gpu_leak_check::report::{Sink, headline};
 
 use super::test_reports::TestReports;
-use crate::exit::{Failure, Outcome, code_of};
+use crate::exit::{ExitResult, Failure, code_of};
 use crate::launch;
 use crate::output::say;
 
@@ -33,7 +33,7 @@ impl<'a> TestProgram<'a> {
     }
 
     /// The names of its tests; `None` if it does not list them as libtest does.
-    pub(super) fn list(&self, more: &[&str]) -> Outcome<Option<BTreeSet<String>>> {
+    pub(super) fn list(&self, more: &[&str]) -> ExitResult<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
             .args(more)
@@ -46,7 +46,7 @@ impl<'a> TestProgram<'a> {
     }
 
     /// Runs the program as cargo would, without the library.
-    pub(super) fn run_unwatched(&self) -> Outcome<u8> {
+    pub(super) fn run_unwatched(&self) -> ExitResult<u8> {
         let status = Command::new(self.path).args(self.arguments).status();
         let status = status.map_err(|why| self.not_started(&why))?;
         Ok(code_of(status))
@@ -71,7 +71,7 @@ impl<'a> TestProgram<'a> {
                 reason.what, reason.remedy
             ));
         }
-        report.outcome == Some(Verdict::Fail)
+        report.outcome == Some(Outcome::Fail)
     }
 
     /// The command that runs one test again. cargo tells the runner the package; the target is
@@ -247,7 +247,7 @@ impl TestResult {
     /// determined.
     pub(super) fn is_denied(&self) -> bool {
         let outcome = self.report.as_ref().and_then(|report| report.outcome);
-        outcome == Some(Verdict::Fail)
+        outcome == Some(Outcome::Fail)
     }
 
     pub(super) fn outcome(&self) -> String {

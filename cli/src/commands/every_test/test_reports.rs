@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use gpu_leak_check::report::check_report::Report;
 use gpu_leak_check::report::run_file;
 
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// The directory of the current run, which the command that called cargo has put in the
 /// environment.
@@ -20,7 +20,7 @@ pub(super) struct TestReports {
 }
 
 impl TestReports {
-    pub(super) fn of_this_run() -> Outcome<Self> {
+    pub(super) fn of_this_run() -> ExitResult<Self> {
         let variable = |name: &str| {
             let absent = || format!("{name} is not set: only cargo should call this subcommand");
             env::var_os(name).ok_or_else(|| Failure::usage(absent()))

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::checks::Test;
 use super::findings::FindingEntry;
-use crate::exit::{Failure, Outcome};
+use crate::exit::{ExitResult, Failure};
 
 /// How many entries of a list are markup. `report.js` adds as many at a time.
 const IN_MARKUP: usize = 100;
@@ -85,7 +85,7 @@ struct RestOfLists {
 pub(super) fn rest(
     findings: &LongList<FindingEntry>,
     tests: &LongList<Test>,
-) -> Outcome<Option<String>> {
+) -> ExitResult<Option<String>> {
     let mut numbers = HashMap::new();
     let mut rest = RestOfLists::default();
     let mut lines_of = |status: &str, markup: &str, lines: &mut Vec<String>| -> Vec<usize> {

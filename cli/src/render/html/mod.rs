@@ -22,7 +22,7 @@ use self::checks::Test;
 use self::findings::{FindingEntry, class, entry};
 use self::long_list::{LongList, not_written};
 use super::Rendering;
-use crate::exit::Outcome;
+use crate::exit::ExitResult;
 use crate::overview::{Overview, Peak};
 
 const STYLE: &str = include_str!("../../../templates/report.css");
@@ -59,7 +59,7 @@ struct Filter {
     tests: usize,
 }
 
-pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> Outcome<Vec<u8>> {
+pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
     // The remarks do not contain the names of tests, which are listed below.
     let summary = overview.summary.remarks();
     let counts = match overview.summary.is_empty() {

@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 
 use super::finding::{Found, confirmation, location, of_group, repeats};
 use super::group::{Class, Group, Tally};
-use super::growth::gains_always;
 use super::input::CheckInput;
-use super::usage::Amount;
+use super::usage::{Amount, gains_always};
 use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};

@@ -9,19 +9,13 @@ use std::collections::BTreeMap;
 use super::finding::{Found, location, of_group};
 use super::group::{Class, Group};
 use super::input::CheckInput;
-use super::usage::Amount;
+use super::trend::{Followed, Trend};
+use super::usage::{Amount, gains_always};
 use crate::report::FindingKind;
 
 /// The smallest number of rounds that can show growth. In two rounds, a correct program can grow
 /// twice by chance.
 pub(crate) const FEWEST_ROUNDS: usize = 3;
-
-/// Whether each of these levels is higher than the one before it, in number or in bytes.
-pub(crate) fn gains_always(levels: &[Amount]) -> bool {
-    let mut before = Amount::default();
-    let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));
-    levels.iter().all(&mut gains)
-}
 
 /// Whether any group has grown in every round so far.
 pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
@@ -107,4 +101,41 @@ fn rest_by_class(groups: &[Group]) -> BTreeMap<Class, (Vec<&Group>, Vec<Amount>)
         members.push(group);
     }
     classes
+}
+
+/// Marks the call sites that grew in each of the last snapshots, and the allocators that grew as a
+/// whole although none of their call sites did. The latter are one finding, at the call site with
+/// the largest share.
+pub(crate) fn mark(trend: &Trend, found: &mut Vec<Found>) {
+    let (sites, allocators): (Vec<_>, Vec<_>) = trend
+        .growing()
+        .partition(|line| matches!(line.what, Followed::Site { .. }));
+    for line in sites.into_iter().chain(allocators) {
+        let is_part = |found: &Found| line.what.includes(&found.finding);
+        let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
+        if found.iter().any(|found| is_part(found) && has_grown(found)) {
+            continue;
+        }
+        let mut own: Vec<Found> = found.extract_if(.., |found| is_part(found)).collect();
+        own.sort_by_key(|found| found.finding.bytes);
+        let Some(mut largest) = own.pop() else {
+            continue;
+        };
+        let finding = &mut largest.finding;
+        finding.kind = FindingKind::Grew;
+        finding.rounds = line.levels.clone();
+        finding.when = None;
+        for rest in &own {
+            finding.count = finding.count.saturating_add(rest.finding.count);
+            finding.bytes = finding.bytes.saturating_add(rest.finding.bytes);
+            finding.each = finding.each.filter(|each| rest.finding.each == Some(*each));
+            largest.records.extend(&rest.records);
+        }
+        if let Followed::Allocator { name, .. } = &line.what {
+            finding.notes.push(format!(
+                "everything that {name} holds; the location shown allocated most of it"
+            ));
+        }
+        found.push(largest);
+    }
 }

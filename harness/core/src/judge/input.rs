@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, UsageOverBudget};
 use super::names::NameTable;
+use super::pairs;
 use super::segments::SegmentMap;
 use super::trend::Trend;
 use super::usage::{Amount, LayerName, LayerUsage, Usage};
@@ -351,28 +352,5 @@ impl CheckInput {
     /// Whether some calls may have been missed, so that a freed resource may look live.
     pub fn was_partly_intercepted(&self) -> bool {
         self.untraced.as_ref().is_some_and(|untraced| untraced.lost)
-    }
-}
-
-/// Serialises a map whose keys are not strings.
-pub(super) mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub(crate) fn serialize<K: Serialize, V: Serialize, S: Serializer>(
-        map: &BTreeMap<K, V>,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
-        out.collect_seq(map)
-    }
-
-    pub(crate) fn deserialize<'de, K, V, D>(input: D) -> Result<BTreeMap<K, V>, D::Error>
-    where
-        K: Deserialize<'de> + Ord,
-        V: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        Vec::deserialize(input).map(BTreeMap::from_iter)
     }
 }

@@ -14,6 +14,7 @@ mod diff;
 mod failed_allocations;
 mod failed_free;
 mod finding;
+mod freed_site;
 mod group;
 mod growth;
 mod input;
@@ -21,6 +22,7 @@ mod kept_alive;
 mod limits;
 mod names;
 mod order;
+mod pairs;
 mod passages;
 mod peaks;
 mod recycled;
@@ -123,7 +125,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     failed_free::note_frees_inside(&mut found, input);
     found.extend(confirm::until_shutdown(&diff.freed_by_shutdown, input));
     if let Some(trend) = &input.trend {
-        trend.mark(&mut found);
+        growth::mark(trend, &mut found);
     }
     allowed::kept_for_the_process(input, &mut found);
     // This comes first, because memory that a library keeps for itself does not cause other leaks.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::pairs;
 use crate::call_site::allocators::{self, Allocator};
 use crate::call_site::{is_cudas_own, site_of};
 use crate::ledger::event::{CuResult, ThreadNumber};
@@ -23,22 +24,22 @@ pub struct DeviceName {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NameTable {
     /// The frames of each stack that a judgement may ask for.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub frames: BTreeMap<StackId, Vec<Frame>>,
     /// The names of CUDA devices.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub devices: BTreeMap<Place, DeviceName>,
     /// How many threads each device runs at once.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub resident_threads: BTreeMap<Place, u64>,
     /// The driver's names of errors.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub errors: BTreeMap<CuResult, String>,
     /// The names of threads.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub threads: BTreeMap<ThreadNumber, String>,
     /// The names that the program has given to objects, by the sequence number of their records.
-    #[serde(with = "super::input::pairs")]
+    #[serde(with = "pairs")]
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::iter::repeat;
 
+use super::freed_site::{FreedSite, line};
 use super::input::{CheckInput, RunInput};
-use super::siblings::{FreedSite, line};
 use crate::ledger::{Anomaly, StackId};
 use crate::report::{Confirmation, Finding, Site, name, without_modules};
 use crate::units::{listed, size};

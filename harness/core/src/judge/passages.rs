@@ -2,7 +2,7 @@
 //! that allocated, but in the function that leads both to the allocation and to the free of its
 //! siblings, or near that free.
 
-use super::siblings::FreedSite;
+use super::freed_site::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame, Passage, Site};
 

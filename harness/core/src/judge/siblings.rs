@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::finding::Found;
-use super::input::{CheckInput, FreedAt};
+use super::freed_site::{FileAndLine, FreedSite, SourceFunction, function, line};
+use super::input::CheckInput;
 use super::{order, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
@@ -22,20 +23,6 @@ use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site
 const MOST_PLACES: usize = 3;
 /// How many companions a finding names.
 const MOST_COMPANIONS: usize = 2;
-
-/// Something that was freed, with the call sites of its allocation and of its free.
-pub(super) struct FreedSite<'a> {
-    pub(super) freed: &'a FreedAt,
-    pub(super) allocated: Site,
-    pub(super) at: Site,
-}
-
-impl FreedSite<'_> {
-    /// Whether it has the same kind and allocator as this finding.
-    fn is_like(&self, finding: &Finding) -> bool {
-        (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
-    }
-}
 
 /// Adds to each leak where its siblings or companions were freed, in the last run with this
 /// information.
@@ -201,17 +188,4 @@ pub fn shown_up_to(finding: &Site, freed: &Site) -> Site {
         shown.frames.truncate(callers + common + 1);
     }
     shown
-}
-
-/// A line of a file.
-type FileAndLine<'a> = (&'a str, u32);
-/// A function and its file.
-type SourceFunction<'a> = (&'a str, Option<&'a str>);
-
-pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
-    Some((frame.file.as_deref()?, frame.line?))
-}
-
-fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
-    Some((frame.function.as_deref()?, frame.file.as_deref()))
 }

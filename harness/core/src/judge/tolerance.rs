@@ -1,7 +1,11 @@
-//! The tolerance: bytes that may stay, subtracted once from the confirmed leaks.
+//! The tolerance: bytes of a layer that may stay at a place.
 //!
-//! A tolerance applies per device and layer, and to each run separately. One-time set-up is covered
-//! separately as well. Handles have no bytes, so no tolerance covers them.
+//! If the findings of a layer and place add up to at most the tolerance in every run, all of them
+//! are removed; otherwise all of them are reported, and nothing is subtracted. One-time set-up is
+//! added up separately. Handles have no bytes, so no tolerance covers them.
+//!
+//! Two other rules use the same option: `sums.rs`, for a sum that others could have moved, and
+//! `reserve.rs`, for the reserve of an allocator whose blocks are not reported.
 
 use std::collections::BTreeMap;
 
@@ -10,58 +14,60 @@ use crate::ledger::{Layer, Place};
 use crate::report::{Finding, FindingKind};
 use crate::units::exact_size;
 
+/// The kinds of findings that fail a test.
+const STAYS: &[FindingKind] = &[FindingKind::Leaked, FindingKind::Grew];
+/// One-time set-up, which fails no test.
+const ONCE: &[FindingKind] = &[FindingKind::FirstUse];
+
 /// Removes the findings of each layer and place whose sum is at most `tolerance` bytes in every
 /// run. Returns notes about them and about the others.
 pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();
     }
-    let stays = |kind| matches!(kind, FindingKind::Leaked | FindingKind::Grew);
-    let mut notes = Vec::new();
     let limit = exact_size(tolerance);
-    for ((layer, place), bytes) in cover(tolerance, found, stays) {
-        let stayed = exact_size(bytes);
-        notes.push(match bytes <= tolerance {
-            true => format!("{stayed} remained allocated, within the tolerance of {limit}"),
-            false => format!(
-                "{stayed} of {layer} memory on {place} remained allocated, more than the \
-                 tolerance of {limit}"
-            ),
-        });
-    }
-    // One-time set-up fails no test, so no note is needed if it exceeds the tolerance.
-    let once = cover(tolerance, found, |kind| kind == FindingKind::FirstUse);
-    for bytes in once.into_values().filter(|bytes| *bytes <= tolerance) {
-        let stayed = exact_size(bytes);
-        notes.push(format!(
-            "{stayed} remained allocated, within the tolerance of {limit}"
-        ));
+    let mut notes = Vec::new();
+    for kinds in [STAYS, ONCE] {
+        let sums = largest_sums(found, kinds);
+        found.retain(|it| !is_meant(&it.finding, kinds) || sums[&key(&it.finding)] > tolerance);
+        for ((layer, place), bytes) in sums {
+            let stayed = exact_size(bytes);
+            if bytes <= tolerance {
+                notes.push(format!(
+                    "{stayed} remained allocated, within the tolerance of {limit}"
+                ));
+            } else if kinds == STAYS {
+                notes.push(format!(
+                    "{stayed} of {layer} memory on {place} remained allocated, more than the \
+                     tolerance of {limit}"
+                ));
+            }
+        }
     }
     notes
 }
 
-/// Covers the findings of the kinds for which `is_meant` holds, and returns their sums.
-fn cover(
-    tolerance: u64,
-    found: &mut Vec<Found>,
-    is_meant: impl Fn(FindingKind) -> bool,
-) -> BTreeMap<(Layer, Place), u64> {
-    let is_covered = |finding: &Finding| is_meant(finding.kind) && finding.bytes != 0;
+/// Returns the bytes of these kinds of findings by layer and place, in the run where they are most.
+fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Place), u64> {
     let runs = found.iter().map(|found| found.charged.len()).max();
-    let mut totals: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
+    let mut largest: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
     for run in 0..runs.unwrap_or(0) {
         let mut of_run: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
-        for found in found.iter().filter(|found| is_covered(&found.finding)) {
-            let total = of_run.entry(key(&found.finding)).or_default();
-            *total = total.saturating_add(found.charged_in(run));
+        for found in found.iter().filter(|it| is_meant(&it.finding, kinds)) {
+            let sum = of_run.entry(key(&found.finding)).or_default();
+            *sum = sum.saturating_add(found.charged_in(run));
         }
         for (key, bytes) in of_run {
-            let most = totals.entry(key).or_default();
+            let most = largest.entry(key).or_default();
             *most = bytes.max(*most);
         }
     }
-    found.retain(|found| !is_covered(&found.finding) || totals[&key(&found.finding)] > tolerance);
-    totals
+    largest
+}
+
+/// Whether a finding is of one of these kinds and about bytes.
+fn is_meant(finding: &Finding, kinds: &[FindingKind]) -> bool {
+    kinds.contains(&finding.kind) && finding.bytes != 0
 }
 
 fn key(finding: &Finding) -> (Layer, Place) {

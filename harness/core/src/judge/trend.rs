@@ -3,9 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::Found;
-use super::growth::gains_always;
-use super::usage::Amount;
+use super::usage::{Amount, gains_always};
 use crate::call_site::allocators;
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
@@ -24,16 +22,16 @@ pub struct Trend {
 
 /// A followed subject and its recent levels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Line {
-    what: Followed,
+pub(super) struct Line {
+    pub(super) what: Followed,
     /// Its levels at the last snapshots, the oldest first.
-    levels: Vec<Amount>,
+    pub(super) levels: Vec<Amount>,
 }
 
 /// The subject of a trend: a call site, or all segments of a caching allocator, which may allocate
 /// its next segment from any call site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Followed {
+pub(super) enum Followed {
     Site {
         layer: Layer,
         place: Place,
@@ -66,7 +64,7 @@ impl Followed {
     }
 
     /// Whether `finding` is part of this subject.
-    fn includes(&self, finding: &Finding) -> bool {
+    pub(super) fn includes(&self, finding: &Finding) -> bool {
         match self {
             Self::Site { .. } => Self::site(finding) == *self,
             Self::Allocator { .. } => Self::allocator(finding).as_ref() == Some(self),
@@ -80,12 +78,6 @@ fn allocator(finding: &Finding) -> Option<&'static str> {
         return None;
     }
     allocators::of(&finding.site.frames).map(|allocator| allocator.name)
-}
-
-impl Line {
-    fn grows(&self) -> bool {
-        self.levels.len() == ENOUGH && gains_always(&self.levels)
-    }
 }
 
 impl Trend {
@@ -117,43 +109,10 @@ impl Trend {
         }));
     }
 
-    /// Marks the call sites that grew in each of the last snapshots, and the allocators that grew
-    /// as a whole although none of their call sites did. The latter are one finding, at the call
-    /// site with the largest share.
-    pub(crate) fn mark(&self, found: &mut Vec<Found>) {
-        let (sites, allocators): (Vec<_>, Vec<_>) = self
-            .lines
-            .iter()
-            .filter(|line| line.grows())
-            .partition(|line| matches!(line.what, Followed::Site { .. }));
-        for line in sites.into_iter().chain(allocators) {
-            let is_part = |found: &Found| line.what.includes(&found.finding);
-            let has_grown = |found: &Found| found.finding.kind == FindingKind::Grew;
-            if found.iter().any(|found| is_part(found) && has_grown(found)) {
-                continue;
-            }
-            let mut own: Vec<Found> = found.extract_if(.., |found| is_part(found)).collect();
-            own.sort_by_key(|found| found.finding.bytes);
-            let Some(mut largest) = own.pop() else {
-                continue;
-            };
-            let finding = &mut largest.finding;
-            finding.kind = FindingKind::Grew;
-            finding.rounds = line.levels.clone();
-            finding.when = None;
-            for rest in &own {
-                finding.count = finding.count.saturating_add(rest.finding.count);
-                finding.bytes = finding.bytes.saturating_add(rest.finding.bytes);
-                finding.each = finding.each.filter(|each| rest.finding.each == Some(*each));
-                largest.records.extend(&rest.records);
-            }
-            if let Followed::Allocator { name, .. } = &line.what {
-                finding.notes.push(format!(
-                    "everything that {name} holds; the location shown allocated most of it"
-                ));
-            }
-            found.push(largest);
-        }
+    /// Returns what grew in each of the last snapshots.
+    pub(super) fn growing(&self) -> impl Iterator<Item = &Line> {
+        let grows = |line: &&Line| line.levels.len() == ENOUGH && gains_always(&line.levels);
+        self.lines.iter().filter(grows)
     }
 }
 
@@ -161,6 +120,7 @@ impl Trend {
 mod tests {
     use super::{ENOUGH, Trend};
     use crate::judge::finding::{Found, of_sum};
+    use crate::judge::growth::mark;
     use crate::ledger::{Layer, Place};
     use crate::report::{Finding, FindingKind};
 
@@ -180,7 +140,7 @@ mod tests {
             trend.add(&now.into_iter().collect::<Vec<_>>());
         }
         let mut found = vec![Found::sum(held(*counts.last()?))];
-        trend.mark(&mut found);
+        mark(&trend, &mut found);
         let grown = found
             .iter()
             .find(|it| it.finding.kind == FindingKind::Grew)?;

@@ -161,3 +161,10 @@ impl Usage {
         of_layers.chain(handles.map(|(place, _)| *place)).collect()
     }
 }
+
+/// Whether each of these levels is higher than the one before it, in number or in bytes.
+pub(crate) fn gains_always(levels: &[Amount]) -> bool {
+    let mut before = Amount::default();
+    let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));
+    levels.iter().all(&mut gains)
+}

@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 use super::event::{Creation, Key, StackId};
 use super::meter::{GraphUsage, SiteUsage};
 use super::name::Place;
-use super::scopes::Amount;
+use super::usage::Amount;
 
 /// Graphs, executable graphs, and streams whose capture does not have a graph handle yet.
 #[derive(Debug, Default)]

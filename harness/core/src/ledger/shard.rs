@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 pub(super) use self::in_flight::{
-    EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of, ticket,
+    EndedFree, FreeEnd, InFlightFree, NO_SHARD, began, shard_of_ticket, ticket,
 };
 use self::scope_counts::ScopeCounts;
 use super::event::{Caller, Creation, Key, Record, ScopeId, Space, StackId};

@@ -11,7 +11,9 @@ use crate::sync::{Lock, LockGuard};
 
 use super::event::{Caller, Creation, Key, Record, ScopeId, Ticket};
 use super::figures::{Figures, Padded};
-use super::shard::{Entering, FreeEnd, InFlightFree, NO_SHARD, SHARDS, Shard, shard_of, ticket};
+use super::shard::{
+    Entering, FreeEnd, InFlightFree, NO_SHARD, SHARDS, Shard, shard_of_ticket, ticket,
+};
 use super::usage::{Counted, UsageKey};
 
 /// All live records, by key.
@@ -174,7 +176,7 @@ impl Table {
         succeeded: bool,
         is_done: impl Fn(&Record, Caller) -> bool,
     ) -> FreeEnd {
-        let Some(shard) = self.shards.get(shard_of(ticket)) else {
+        let Some(shard) = self.shards.get(shard_of_ticket(ticket)) else {
             return FreeEnd::Elsewhere;
         };
         let is_it = |_: &Shard, free: &InFlightFree| free.ticket == ticket;

@@ -43,6 +43,54 @@ pub struct Counted {
     pub peak: u64,
 }
 
+/// A number of resources and their bytes: live ones, or those from a call site that were live after
+/// a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Amount {
+    /// How many.
+    pub count: u64,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Amount {
+    /// Adds one resource of `bytes`.
+    pub fn add(&mut self, bytes: u64) {
+        self.count += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+    }
+
+    /// Returns the sum of both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            bytes: self.bytes.saturating_add(other.bytes),
+        }
+    }
+
+    /// Returns this minus `other`.
+    #[must_use]
+    pub const fn minus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(other.count),
+            bytes: self.bytes.saturating_sub(other.bytes),
+        }
+    }
+
+    /// Whether both are 0.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.count == 0 && self.bytes == 0
+    }
+
+    /// Whether this is more than `other`, in number or in bytes.
+    #[must_use]
+    pub const fn exceeds(self, other: Self) -> bool {
+        self.count > other.count || self.bytes > other.bytes
+    }
+}
+
 /// One figure, which is changed by all threads. Its alignment gives it exclusive use of its cache
 /// line and of the adjacent line that processors prefetch. It wraps, because a recording may
 /// contain any size.

@@ -39,7 +39,7 @@ use super::foreign::{
     IpcHandle, Node, Out, Properties, of_levels,
 };
 use super::intercept::intercept;
-use super::{look_up, state};
+use super::state;
 #[cfg(test)]
 use crate::api::wrapper::with_zeros;
 use crate::api::wrapper::{is_listening, name, table};
@@ -76,9 +76,7 @@ macro_rules! functions {
     ($($($name:ident[$since:literal])|+ = |$($parameter:ident: $type:ty),*| $does:expr),* $(,)?) => {
         table! {
             DRIVERS = [0 1];
-            $($($name)+)*;
-            c"cuGetProcAddress" = first, FIRST;
-            c"cuGetProcAddress_v2" = second, SECOND;
+            $($($name)+)*
         }
 
         /// All names, in the order of the rows.

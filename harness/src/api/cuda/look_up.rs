@@ -8,23 +8,33 @@
 use std::ffi::{CStr, c_char};
 use std::mem;
 
-use gpu_leak_interpose::{Slot, wrapper_by_address};
+use gpu_leak_interpose::{Slot, WatchedFunction, wrapper_by_address};
 
 use super::functions::{DRIVERS, KNOWN_UP_TO, VARIANTS, Variant, is_per_thread};
+use crate::api::wrapper::look_up;
 use crate::ledger::event::CuResult;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
 /// The slots by driver, for each version of the function.
-pub(super) static FIRST: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
-pub(super) static SECOND: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
+static FIRST: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
+static SECOND: [Slot; DRIVERS] = [const { Slot::empty() }; DRIVERS];
+
+static BY_DRIVER: [[WatchedFunction; DRIVERS]; 2] = [
+    look_up!(c"cuGetProcAddress", first, FIRST, [0 1]),
+    look_up!(c"cuGetProcAddress_v2", second, SECOND, [0 1]),
+];
+
+/// The entries for these functions, which are not in the table of functions, because a look-up
+/// needs that table.
+pub(in crate::api) static LOOK_UPS: &[WatchedFunction] = BY_DRIVER.as_flattened();
 
 type First = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64) -> CuResult;
 type Second = unsafe extern "C" fn(*const c_char, *mut *const (), i32, u64, *mut u32) -> CuResult;
 
 /// The wrapper of `cuGetProcAddress`.
-pub(super) unsafe extern "C" fn first<const DRIVER: usize>(
+unsafe extern "C" fn first<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
     version: i32,
@@ -40,7 +50,7 @@ pub(super) unsafe extern "C" fn first<const DRIVER: usize>(
 }
 
 /// The wrapper of `cuGetProcAddress_v2`.
-pub(super) unsafe extern "C" fn second<const DRIVER: usize>(
+unsafe extern "C" fn second<const DRIVER: usize>(
     name: *const c_char,
     answer: *mut *const (),
     version: i32,

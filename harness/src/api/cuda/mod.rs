@@ -19,7 +19,7 @@ mod state;
 #[cfg(all(test, target_os = "linux"))]
 mod tests;
 
-pub(crate) use gpu_leak_interpose::Reach;
-pub(crate) use state::{
-    Interception, Missed, MissedBefore, begin_check, hearing, is_intercepted, reach,
-};
+pub(super) use functions::FUNCTIONS;
+pub(super) use look_up::LOOK_UPS;
+pub(super) use state::is_initialised;
+pub(crate) use state::is_intercepted;

@@ -23,7 +23,6 @@ use gpu_leak_interpose::{Slot, WatchedFunction};
 
 use super::call::{Bindings, Created, VulkanCall, creates, creates_by, destroys, frees};
 use super::intercept::{VkResult, intercept};
-use super::look_up;
 use super::structures::{
     AllocateMemory, BindMemory, CommandBuffers, DescriptorSets, ObjectName, PipelineBinaries,
 };
@@ -48,9 +47,7 @@ macro_rules! functions {
     ) => {
         table! {
             TARGETS = [0 1 2 3];
-            $($create $($destroy)?)* $($end)* $($name)*;
-            c"vkGetInstanceProcAddr" = of_instance, OF_INSTANCE;
-            c"vkGetDeviceProcAddr" = of_device, OF_DEVICE;
+            $($create $($destroy)?)* $($end)* $($name)*
         }
 
         #[expect(non_snake_case, reason = "the names match the driver's functions, because they appear in stacks")]

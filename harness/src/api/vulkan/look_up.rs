@@ -8,12 +8,13 @@
 use std::ffi::{CStr, c_char};
 use std::mem;
 
-use gpu_leak_interpose::{Slot, wrapper_by_address};
+use gpu_leak_interpose::{Slot, WatchedFunction, wrapper_by_address};
 #[cfg(feature = "holders")]
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use super::functions::TARGETS;
 use super::owners::GetAddress;
+use crate::api::wrapper::look_up;
 #[cfg(feature = "holders")]
 use crate::device::exit;
 #[cfg(feature = "holders")]
@@ -30,11 +31,19 @@ pub(crate) fn found() -> FxHashSet<u64> {
 }
 
 /// The slots by target.
-pub(super) static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
-pub(super) static OF_DEVICE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
+static OF_INSTANCE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
+static OF_DEVICE: [Slot; TARGETS] = [const { Slot::empty() }; TARGETS];
+
+static BY_TARGET: [[WatchedFunction; TARGETS]; 2] = [
+    look_up!(c"vkGetInstanceProcAddr", of_instance, OF_INSTANCE, [0 1 2 3]),
+    look_up!(c"vkGetDeviceProcAddr", of_device, OF_DEVICE, [0 1 2 3]),
+];
+
+/// The entries for these functions.
+pub(in crate::api) static LOOK_UPS: &[WatchedFunction] = BY_TARGET.as_flattened();
 
 /// The wrapper of `vkGetInstanceProcAddr`.
-pub(super) unsafe extern "C" fn of_instance<const TARGET: usize>(
+unsafe extern "C" fn of_instance<const TARGET: usize>(
     instance: u64,
     name: *const c_char,
 ) -> *const () {
@@ -43,10 +52,7 @@ pub(super) unsafe extern "C" fn of_instance<const TARGET: usize>(
 }
 
 /// The wrapper of `vkGetDeviceProcAddr`.
-pub(super) unsafe extern "C" fn of_device<const TARGET: usize>(
-    device: u64,
-    name: *const c_char,
-) -> *const () {
+unsafe extern "C" fn of_device<const TARGET: usize>(device: u64, name: *const c_char) -> *const () {
     // SAFETY: the caller's own call.
     unsafe { forward(&OF_DEVICE[TARGET], device, name) }
 }

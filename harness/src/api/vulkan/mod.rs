@@ -53,10 +53,12 @@ mod structures;
 #[cfg(test)]
 mod tests;
 
+pub(super) use functions::FUNCTIONS;
 pub(crate) use labels::label_of;
+pub(super) use look_up::LOOK_UPS;
 #[cfg(feature = "holders")]
 pub(crate) use look_up::found as functions_found;
 pub(crate) use owners::device_name;
 #[cfg(feature = "holders")]
 pub(crate) use owners::handles;
-pub(crate) use state::{is_intercepted, is_named_so, register, result_name};
+pub(crate) use state::{is_intercepted, is_named_so, result_name};

@@ -2,24 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gpu_leak_interpose::Registration;
-
-use super::functions::FUNCTIONS;
 use crate::api::wrapper::broken;
 use crate::device::dl;
 use crate::ledger::event::CuResult;
 
-/// The loader looks up the same names in layers and drivers, and calls those functions when its own
-/// are called. Each call counts only once, where the program makes it.
-static REGISTRATION: Registration = Registration::new(FUNCTIONS, None).only_for_others();
-
 /// Whether an instance was created.
 static IS_USED: AtomicBool = AtomicBool::new(false);
-
-/// Registers the table.
-pub(crate) fn register() {
-    gpu_leak_interpose::register(&REGISTRATION);
-}
 
 /// Records that the program has created an instance, for which the loader has opened the drivers.
 ///

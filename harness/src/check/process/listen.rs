@@ -1,6 +1,6 @@
 //! Makes a process listen: to the driver, to other sources, and for a recording.
 
-use crate::api::cuda::{self, MissedBefore};
+use crate::api::{self, MissedBefore};
 use crate::capture::{self, record};
 use crate::check::scopes::hooks;
 use crate::device::start::BeforeFirstThread;
@@ -24,7 +24,7 @@ pub(crate) fn listen(manifest_dir: Option<&str>, file: &str) -> MissedBefore {
     gpu_leak_interpose::mark_threads(|| capture::exact_stack().0.into());
     observe::listen();
     hooks::install();
-    let before = cuda::begin_check();
+    let before = api::begin_check();
     record::identify();
     before
 }

@@ -1,6 +1,4 @@
-use std::fs;
-
-use super::{Language, Marked, Sources, WIDEST};
+use super::{Language, Marked, WIDEST};
 
 fn marked(line: &str, column: u32) -> (String, String) {
     let shown = Marked::new(line, Some(column), Language::Compiled);
@@ -71,66 +69,4 @@ fn a_word_longer_than_the_line_may_be_is_marked_as_far_as_it_is_shown() {
     let (text, mark) = marked(&"x".repeat(10_000), 1);
     assert_eq!(text.chars().count(), WIDEST);
     assert_eq!(mark.len(), WIDEST);
-}
-
-#[test]
-fn only_lines_that_are_there_are_read() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.rs"), b"one\ntwo \r\n\xff").unwrap();
-    let sources = Sources::below(directory.path());
-    let line = |file, number| {
-        let mut lines = sources.around(file, number..=number).into_iter();
-        lines.find(|(at, _)| *at == number).map(|(_, text)| text)
-    };
-    assert_eq!(line("a.rs", 2).as_deref(), Some("two"));
-    for (file, number) in [
-        ("a.rs", 0),
-        ("a.rs", 9),
-        ("b.rs", 1),
-        ("", 1),
-        ("/dev/zero", 1),
-    ] {
-        assert_eq!(line(file, number), None, "{file}:{number}");
-    }
-}
-
-#[test]
-fn a_file_that_changed_after_the_build_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.rs"), "one").unwrap();
-    let mut sources = Sources::below(directory.path());
-    assert!(!sources.is_edited("a.rs"));
-    sources.built = Some(std::time::SystemTime::UNIX_EPOCH);
-    assert!(sources.is_edited("a.rs"));
-}
-
-#[test]
-fn the_code_around_a_passage_ends_with_its_function_and_leaves_out_what_says_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let text = "fn before() {}\nimpl A {\nfn work() {\nlet a = 1;\nif a == 1 {\n// Why.\nreturn;\n}\n}\n\
-                fn after() {}\n";
-    fs::write(directory.path().join("a.rs"), text).unwrap();
-    let sources = Sources::below(directory.path());
-    let around = |lines| sources.around("a.rs", lines).into_iter().map(|it| it.0);
-    assert_eq!(around(5..=5).collect::<Vec<_>>(), [4, 5, 7]);
-    assert_eq!(around(3..=3).collect::<Vec<_>>(), [3, 4, 5, 7]);
-    assert_eq!(around(4..=7).collect::<Vec<_>>(), [3, 4, 5, 7]);
-    assert_eq!(around(99..=99).collect::<Vec<_>>(), [0_u32; 0]);
-}
-
-#[test]
-fn of_a_run_file_no_file_is_shown_but_sources_below_the_workspace() {
-    let outside = tempfile::tempdir().unwrap();
-    let root = outside.path().join("w");
-    fs::create_dir(&root).unwrap();
-    let secret = outside.path().join("secret.rs");
-    fs::write(&secret, "secret\n").unwrap();
-    fs::write(root.join(".env"), "secret\n").unwrap();
-    fs::write(root.join("a.rs"), "shown\nas well\n").unwrap();
-    let sources = Sources::below(&root);
-    for hidden in ["../secret.rs", secret.to_str().unwrap(), ".env"] {
-        assert!(sources.lines(hidden, 1..=1).is_empty(), "{hidden}");
-        assert!(sources.around(hidden, 1..=1).is_empty(), "{hidden}");
-    }
-    assert_eq!(sources.lines("a.rs", 1..=5), ["shown", "as well"]);
 }

@@ -68,7 +68,7 @@ pub(in crate::ledger) fn began(ticket: Ticket) -> u64 {
 
 /// Returns the number of a ticket's shard.
 #[inline]
-pub(in crate::ledger) fn shard_of(ticket: Ticket) -> usize {
+pub(in crate::ledger) fn shard_of_ticket(ticket: Ticket) -> usize {
     (ticket.0 % (1 << SHARD_BITS)) as usize
 }
 

@@ -1,7 +1,7 @@
 //! Whether the driver's calls are intercepted, and for how long.
 
 use super::{allocate, free, live, watched_context, with_driver};
-use crate::api::cuda::{Interception, MissedBefore, hearing};
+use crate::api::{Interception, MissedBefore, cuda_interception};
 use crate::device::{contexts, exit, pools};
 use crate::ledger;
 use gpu_leak_interpose::real_symbol;
@@ -24,7 +24,10 @@ fn a_forked_child_is_left_alone() {
         // SAFETY: `child` is a child of this process and `status` is writable.
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert_eq!(libc::WEXITSTATUS(status), 7);
-        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::Whole
+        );
     });
 }
 
@@ -32,18 +35,21 @@ fn a_forked_child_is_left_alone() {
 fn a_driver_that_nobody_has_initialised_is_not_used() {
     with_driver("", || {
         assert_eq!(
-            hearing(&MissedBefore::default()),
+            cuda_interception(&MissedBefore::default()),
             Interception::Unused,
             "it is not there"
         );
         assert_eq!(contexts::missing(), None);
         assert_eq!(
-            hearing(&MissedBefore::default()),
+            cuda_interception(&MissedBefore::default()),
             Interception::Unused,
             "the harness has initialised it"
         );
         watched_context();
-        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::Whole
+        );
     });
 }
 
@@ -60,7 +66,10 @@ fn a_driver_that_was_initialised_unheard_is_not_heard() {
         };
         // SAFETY: it has no conditions.
         assert_eq!(unsafe { initialise(0) }, 0);
-        assert_eq!(hearing(&MissedBefore::default()), Interception::None);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::None
+        );
     });
 }
 
@@ -71,6 +80,9 @@ fn a_panic_of_the_harness_in_a_call_reaches_nobody_and_ends_the_trust_in_it() {
         ledger::live().listen(Box::new(|_, _, _| panic!("a defect of the harness")));
         let pointer = allocate(64);
         assert_eq!(free(pointer), 0);
-        assert_eq!(hearing(&MissedBefore::default()), Interception::Broken);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::Broken
+        );
     });
 }

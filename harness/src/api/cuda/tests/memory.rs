@@ -1,7 +1,7 @@
 //! What is allocated and freed, by calls that succeed and calls that fail.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
-use crate::api::cuda::{Interception, MissedBefore, hearing};
+use crate::api::{Interception, MissedBefore, cuda_interception};
 use crate::capture::thread::thread_name;
 use crate::device::{pools, synchronise};
 use crate::ledger::{self, Anomaly, Kind, Place};
@@ -53,7 +53,10 @@ fn every_way_of_taking_memory_is_seen_with_its_bytes_and_its_place() {
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
         assert_eq!(ledger::live().unknown_releases(), 0);
-        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::Whole
+        );
     });
 }
 

@@ -1,7 +1,7 @@
 //! Virtual memory management: ranges of addresses, physical memory, and the mappings between them.
 
 use super::{anomalies, live, summary, watched_context, with_driver};
-use crate::api::cuda::{Interception, MissedBefore, hearing};
+use crate::api::{Interception, MissedBefore, cuda_interception};
 use crate::ledger::{self, Kind, Place};
 
 const SIZE: usize = 0x20_0000;
@@ -48,7 +48,10 @@ fn create_map_and_release_leaves_the_map_to_hold_the_memory() {
         assert_eq!(summary(), []);
         assert_eq!(anomalies(), []);
         assert_eq!(ledger::live().unknown_releases(), 0);
-        assert_eq!(hearing(&MissedBefore::default()), Interception::Whole);
+        assert_eq!(
+            cuda_interception(&MissedBefore::default()),
+            Interception::Whole
+        );
     });
 }
 

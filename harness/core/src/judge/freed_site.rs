@@ -1,0 +1,33 @@
+//! What was freed, by the lines and functions that led to its allocation and to its free.
+
+use super::input::FreedAt;
+use crate::report::{Finding, Frame, Site};
+
+/// Something that was freed, with the call sites of its allocation and of its free.
+pub(super) struct FreedSite<'a> {
+    pub(super) freed: &'a FreedAt,
+    pub(super) allocated: Site,
+    pub(super) at: Site,
+}
+
+impl FreedSite<'_> {
+    /// Whether it has the same kind and allocator as this finding.
+    pub(super) fn is_like(&self, finding: &Finding) -> bool {
+        (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
+    }
+}
+
+/// A line of a file.
+pub(super) type FileAndLine<'a> = (&'a str, u32);
+/// A function and its file.
+pub(super) type SourceFunction<'a> = (&'a str, Option<&'a str>);
+
+/// Returns the line of this frame, if it is known.
+pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
+    Some((frame.file.as_deref()?, frame.line?))
+}
+
+/// Returns the function of this frame, if it is known.
+pub(super) fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
+    Some((frame.function.as_deref()?, frame.file.as_deref()))
+}

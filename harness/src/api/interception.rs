@@ -1,0 +1,118 @@
+//! Which calls to the drivers were intercepted in a check, and which were missed.
+
+use gpu_leak_interpose::{
+    UnheardCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, unheard_calls,
+};
+
+use super::start::{Reach, reach};
+use super::{cuda, vulkan, wrapper};
+use crate::device::{contexts, driver, exit};
+
+/// How much of the program's use of CUDA's driver is intercepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Interception {
+    /// The driver has not been initialised.
+    Unused,
+    /// All calls so far.
+    Whole,
+    /// All but these.
+    Partly(Missed),
+    /// The harness failed in a call.
+    Broken,
+    /// None: the driver's initialisation was not intercepted.
+    None,
+}
+
+/// Whether the driver was initialised by NVIDIA's driver for Vulkan, which does so for ray tracing,
+/// and no other code can call it: no function of its tables was looked up in this process, and none
+/// was bound.
+fn is_used_by_vulkan_alone() -> bool {
+    let tables = [cuda::FUNCTIONS, cuda::LOOK_UPS].into_iter();
+    vulkan::is_intercepted()
+        && reach() == Reach::EveryLookup
+        && !tables.flatten().any(WatchedFunction::is_looked_up)
+        && bindings_past_us(0)
+            .found
+            .iter()
+            .all(|binding| vulkan::is_named_so(&binding.symbol))
+}
+
+/// The calls that had been missed when a check began.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct MissedBefore {
+    /// `None` for a check that asks about bindings since the process began.
+    bindings: Option<usize>,
+    calls: Vec<UnheardCalls>,
+}
+
+/// The calls and bindings that were not intercepted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Missed {
+    /// Functions that were called without a wrapper: variants that the table lacks, or more
+    /// functions of the same name than it can distinguish.
+    pub(crate) functions: Vec<String>,
+    /// Libraries whose bindings to functions bypassed the harness, and which may have called these
+    /// functions.
+    pub(crate) libraries: Vec<String>,
+}
+
+impl MissedBefore {
+    /// Returns the calls missed since the check began, of the functions whose names `is_meant`
+    /// selects.
+    pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
+        let calls = unheard_calls().into_iter();
+        let new = calls.filter(|unheard| !self.calls.contains(unheard));
+        let functions = new.map(|unheard| unheard.name);
+        let since = self.bindings.unwrap_or(usize::MAX);
+        // At exit the loader has already finalised its libraries.
+        let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
+        let past = past.into_iter().flatten();
+        let past = past.filter(|binding| is_meant(&binding.symbol));
+        let mut libraries: Vec<_> = past.map(|binding| binding.library).collect();
+        libraries.dedup();
+        Missed {
+            functions: functions.filter(|name| is_meant(name)).collect(),
+            libraries,
+        }
+    }
+}
+
+/// Begins a check.
+pub(crate) fn begin_check() -> MissedBefore {
+    driver::find();
+    MissedBefore {
+        bindings: Some(bindings_past_us(usize::MAX).now),
+        calls: unheard_calls(),
+    }
+}
+
+/// Returns how much of the program's use of CUDA's driver was intercepted in the check that ends;
+/// `before` is from its beginning.
+pub(crate) fn cuda_interception(before: &MissedBefore) -> Interception {
+    // At exit the loader has already finalised its libraries, and asking for one would initialise
+    // it again.
+    let may_ask_loader = !exit::exiting();
+    if may_ask_loader {
+        driver::find();
+    }
+    if wrapper::broken() {
+        return Interception::Broken;
+    }
+    if !cuda::is_initialised() {
+        let is_used = contexts::driver_in_use();
+        return match is_used && !(may_ask_loader && is_used_by_vulkan_alone()) {
+            true => Interception::None,
+            false => Interception::Unused,
+        };
+    }
+    let mut missed = before.missed(|name| !vulkan::is_named_so(name));
+    // Another part of the process may have its own copy of the driver.
+    let elsewhere = libraries_elsewhere().into_iter();
+    let elsewhere = elsewhere.filter(|library| library.contains("libcuda.so"));
+    missed.libraries.extend(elsewhere);
+    missed.libraries.dedup();
+    match missed == Missed::default() {
+        true => Interception::Whole,
+        false => Interception::Partly(missed),
+    }
+}

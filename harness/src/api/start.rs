@@ -1,0 +1,54 @@
+//! The start of all APIs: registers their tables of functions when the program is loaded.
+
+#![cfg_attr(
+    target_os = "linux",
+    expect(
+        unsafe_code,
+        reason = "places a start-up function in a section of the program"
+    )
+)]
+
+use std::sync::OnceLock;
+
+pub(crate) use gpu_leak_interpose::Reach;
+#[cfg(target_os = "linux")]
+use gpu_leak_interpose::{Registration, bindings_past_us, register};
+
+#[cfg(target_os = "linux")]
+use super::{cuda, vulkan};
+
+/// The result of registering the tables, which is the same for each.
+static REACH: OnceLock<Reach> = OnceLock::new();
+
+/// Vulkan's loader looks up the same names in layers and drivers, and calls those functions when
+/// its own are called. Each call counts only once, where the program makes it.
+#[cfg(target_os = "linux")]
+static TABLES: [Registration; 4] = [
+    Registration::new(cuda::FUNCTIONS, None),
+    Registration::new(cuda::LOOK_UPS, None),
+    Registration::new(vulkan::FUNCTIONS, None).only_for_others(),
+    Registration::new(vulkan::LOOK_UPS, None).only_for_others(),
+];
+
+/// Runs when the program is loaded, so that its first look-up is intercepted. The number in the
+/// section's name places it before initialisers without a number, in whatever order they are
+/// linked.
+#[cfg(target_os = "linux")]
+#[used]
+// SAFETY: the section holds pointers to functions of this type, which the C library calls once each.
+#[unsafe(link_section = ".init_array.50000")]
+static BEGIN: extern "C" fn() = begin;
+
+#[cfg(target_os = "linux")]
+extern "C" fn begin() {
+    for table in &TABLES {
+        let _ = REACH.set(register(table));
+    }
+    // A program that is linked against a driver has its functions already.
+    let _ = bindings_past_us(usize::MAX);
+}
+
+/// Returns which look-ups of the process are intercepted.
+pub(crate) fn reach() -> Reach {
+    REACH.get().copied().unwrap_or(Reach::Nothing)
+}

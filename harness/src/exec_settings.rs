@@ -1,0 +1,102 @@
+//! The settings that the command passes to its library in an unmodified program.
+
+use std::env;
+
+use serde::{Deserialize, Serialize};
+
+/// The variable through which the command passes settings to the library in a program.
+pub const VARIABLE: &str = "GPU_LEAK_INJECT";
+
+/// The settings that the command passes to the library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The name of the process in reports; if there is none, its command line.
+    pub name: Option<String>,
+    /// The command that runs it again.
+    pub again: Option<String>,
+    /// Milliseconds from one snapshot to the next.
+    pub every_ms: Option<u64>,
+    /// The signal that asks for a snapshot.
+    pub signal: Option<i32>,
+    /// Only a child of the process with this id is watched.
+    pub child_of: Option<u32>,
+    /// Whether the process is a test; if so, the run's policy decides whether it fails, and
+    /// resources kept by a static are first use.
+    pub is_test: bool,
+    /// The process that starts a program that contains this library. The program's copy watches the
+    /// program, since it receives the allocators' reports; the preloaded one watches the program's
+    /// child processes.
+    pub contained_in_child_of: Option<u32>,
+}
+
+impl Settings {
+    /// Returns the settings for the preloaded library, or `None` if it is not to watch this
+    /// process.
+    #[must_use]
+    pub fn of_this_process() -> Option<Self> {
+        let settings = Self::read()?;
+        let is_meant = settings.child_of.is_none_or(is_parent);
+        (is_meant && !settings.is_contained()).then_some(settings)
+    }
+
+    /// Returns the settings for the copy of this library that the program itself contains, or
+    /// `None` if it is not to watch this process.
+    pub(crate) fn of_this_program() -> Option<Self> {
+        Self::read().filter(Self::is_contained)
+    }
+
+    fn read() -> Option<Self> {
+        serde_json::from_str(&env::var(VARIABLE).ok()?).ok()
+    }
+
+    fn is_contained(&self) -> bool {
+        self.contained_in_child_of.is_some_and(is_parent)
+    }
+
+    /// Returns the value for [`VARIABLE`].
+    ///
+    /// # Panics
+    ///
+    /// Never: numbers and text can always be written as JSON.
+    #[must_use]
+    pub fn to_value(&self) -> String {
+        serde_json::to_string(self).expect("numbers and strings can be written as JSON")
+    }
+}
+
+/// Whether the library for unmodified programs is active in this process, or will be once its
+/// driver is initialised.
+pub(crate) fn is_here() -> bool {
+    Settings::of_this_process().is_some()
+}
+
+#[cfg(unix)]
+fn is_parent(process: u32) -> bool {
+    std::os::unix::process::parent_id() == process
+}
+
+#[cfg(not(unix))]
+fn is_parent(_process: u32) -> bool {
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Settings;
+
+    #[test]
+    fn settings_are_read_as_they_were_written_and_unknown_ones_are_passed_over() {
+        let settings = Settings {
+            name: Some("train".to_owned()),
+            every_ms: Some(500),
+            signal: Some(10),
+            ..Settings::default()
+        };
+        let read: Settings = serde_json::from_str(&settings.to_value()).expect("settings");
+        assert_eq!(read, settings);
+        let later = r#"{"every_ms": 1, "of_a_later_release": true}"#;
+        let read: Settings = serde_json::from_str(later).expect("settings");
+        assert_eq!(read.every_ms, Some(1));
+    }
+}

@@ -1,0 +1,141 @@
+//! Reads the source lines that reports show.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::ops::RangeInclusive;
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use gpu_leak_core::judge::{LINES_AFTER, LINES_BEFORE};
+
+use super::workspace::Workspace;
+
+/// The size of the largest source file of a run that is read, in bytes.
+const LARGEST: u64 = 4 << 20;
+
+/// The maximum number of lines in a passage.
+const LONGEST: u32 = 12;
+/// How many lines before and after a passage may be shown with it.
+const FARTHEST: u32 = 6;
+
+/// Where source lines are read from.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    root: PathBuf,
+    built: Option<SystemTime>,
+}
+
+impl Sources {
+    /// Uses the files of this process's workspace, which may have changed since the build.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        let executable = std::env::current_exe().and_then(|path| path.metadata());
+        Self {
+            root: Workspace::current().root().to_owned(),
+            built: executable.and_then(|data| data.modified()).ok(),
+        }
+    }
+
+    /// Uses the source files below `root`, assumed to be the ones that were built. No other file is
+    /// read: a run file may come from anywhere.
+    #[must_use]
+    pub fn below(root: impl Into<PathBuf>) -> Self {
+        Self {
+            root: root.into(),
+            built: None,
+        }
+    }
+
+    /// Returns these lines of a file, counted from 1: fewer if it is shorter, none if it cannot be
+    /// read.
+    #[must_use]
+    pub fn lines(&self, file: &str, numbers: RangeInclusive<u32>) -> Vec<String> {
+        let lines = self
+            .open(file)
+            .map(|file| BufReader::new(file).split(b'\n'));
+        let lines = lines.into_iter().flatten().map_while(Result::ok);
+        let before = numbers.start().saturating_sub(1) as usize;
+        let lines = lines.skip(before).take(numbers.count());
+        lines
+            .map(|text| String::from_utf8_lossy(&text).trim_end().to_owned())
+            .collect()
+    }
+
+    /// Returns these lines of a file and some of the same function around them, each with its
+    /// number. Lines without a word, attributes and comments are left out.
+    #[must_use]
+    pub fn around(&self, file: &str, lines: RangeInclusive<u32>) -> Vec<(u32, String)> {
+        let (first, last) = lines.into_inner();
+        let last = last.clamp(first, first.saturating_add(LONGEST));
+        let begin = first.saturating_sub(FARTHEST).max(1);
+        let all = self.lines(file, begin..=last.saturating_add(FARTHEST));
+        let all: Vec<_> = (begin..).zip(all).collect();
+        let is_edge = |text: &str| {
+            let mut words = text.split_whitespace().peekable();
+            words.peek().is_none() || words.any(|word| word == "fn" || word == "def")
+        };
+        let is_code = |text: &str| {
+            let text = text.trim_start();
+            let is_aside = ["//", "#", "impl "].iter().any(|it| text.starts_with(it));
+            !is_aside && text.contains(char::is_alphanumeric)
+        };
+        let start = all
+            .iter()
+            .rposition(|(at, text)| *at <= first && is_edge(text));
+        let end = all
+            .iter()
+            .position(|(at, text)| *at > last && is_edge(text));
+        let inside = &all[start.unwrap_or(0)..end.unwrap_or(all.len())];
+        let code = inside
+            .iter()
+            .filter(|(at, text)| *at == first || is_code(text));
+        let code: Vec<_> = code.collect();
+        let before = code.partition_point(|(at, _)| *at < first);
+        let until = code.partition_point(|(at, _)| *at <= last);
+        let shown = code.into_iter().take(until + LINES_AFTER as usize);
+        shown
+            .skip(before.saturating_sub(LINES_BEFORE as usize))
+            .cloned()
+            .collect()
+    }
+
+    /// Whether a file changed after the program was built, so that its lines may differ.
+    pub(super) fn is_edited(&self, file: &str) -> bool {
+        let modified = fs::metadata(self.root.join(file)).and_then(|data| data.modified());
+        modified.is_ok_and(|modified| self.built.is_some_and(|built| modified > built))
+    }
+
+    fn open(&self, file: &str) -> Option<File> {
+        let path = self.root.join(file);
+        let is_own = self.built.is_some();
+        if !is_own && !is_source_below(&self.root, file, &path) {
+            return None;
+        }
+        let file = File::open(path).ok()?;
+        file.metadata()
+            .is_ok_and(|data| data.is_file())
+            .then_some(file)
+    }
+}
+
+/// Whether `file`, which is at `path`, is a source file below `root` that is not too large.
+fn is_source_below(root: &Path, file: &str, path: &Path) -> bool {
+    let mut parts = Path::new(file).components();
+    let is_relative = parts.all(|part| matches!(part, Component::Normal(_)));
+    let ends = ["rs", "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "py"];
+    let is_source = path
+        .extension()
+        .is_some_and(|end| ends.iter().any(|known| end == *known));
+    let is_inside = || {
+        Some(
+            fs::canonicalize(path)
+                .ok()?
+                .starts_with(fs::canonicalize(root).ok()?),
+        )
+    };
+    let is_small = || path.metadata().is_ok_and(|data| data.len() <= LARGEST);
+    is_relative && is_source && is_inside() == Some(true) && is_small()
+}
+
+#[cfg(test)]
+mod tests;
