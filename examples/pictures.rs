@@ -46,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let shown = replayed(SHOWN)?;
     let report = shown.first().ok_or("the recording has no check")?;
-    let told = as_told(report, &root.join(SOURCES));
+    let told = as_printed(report, &root.join(SOURCES));
     for (name, theme) in [("light", LIGHT), ("dark", DARK)] {
         let file = out.join(format!("report-{name}.svg"));
         fs::write(file, theme.terminal().render_svg(&told))?;
@@ -144,7 +144,7 @@ fn others(report: &Report) -> String {
 }
 
 /// Returns what a failing test prints.
-fn as_told(report: &Report, sources: &Path) -> String {
+fn as_printed(report: &Report, sources: &Path) -> String {
     let how = Rendering {
         style: Style::COLOURED,
         sources: Sources::below(sources),

@@ -34,26 +34,26 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn inference(device: &Device, story: &Story<'_>) -> Result<()> {
-    story.tell(
+    story.show(
         "the context alone",
         "the driver holds it from the first call on",
     )?;
     let model = TinyModel::new(device)?;
-    story.tell("a model", "four parameters: 90112 B of a segment of 2 MiB")?;
+    story.show("a model", "four parameters: 90112 B of a segment of 2 MiB")?;
     let batch = HostTensor::rand([64, TinyModel::INPUTS])?.to(device)?;
-    story.tell("a batch", "from the same segment: nothing more is reserved")?;
+    story.show("a batch", "from the same segment: nothing more is reserved")?;
     let output = inference_mode(|| model.forward(&batch))?;
-    story.tell(
+    story.show(
         "its output",
         "without a graph, the intermediate results are free again",
     )?;
     drop((model, batch, output));
-    story.tell(
+    story.show(
         "all dropped",
         "allocated is 0; the segment is cached, not lost",
     )?;
     memory::empty_cache(device)?;
-    story.tell(
+    story.show(
         "cache emptied",
         "reserved is 0: the allocator holds nothing",
     )
@@ -66,20 +66,20 @@ fn library(device: &Device, story: &Story<'_>) -> Result<()> {
     };
     drop(product()?);
     memory::empty_cache(device)?;
-    story.tell(
+    story.show(
         "a large product",
         "cuBLAS and cuRAND allocate from the driver, bypassing the allocator",
     )?;
     let workspace = BlasWorkspace::new(device, WORKSPACE)?;
     drop(product()?);
     memory::empty_cache(device)?;
-    story.tell(
+    story.show(
         "a workspace lent",
         "32 MiB that stay allocated with no tensor alive: PyTorch's default",
     )?;
     drop(workspace);
     memory::empty_cache(device)?;
-    story.tell("and taken back", "these are the few megabytes")
+    story.show("and taken back", "these are the few megabytes")
 }
 
 /// Prints the figures of each layer after each step.
@@ -104,7 +104,7 @@ impl<'a> Story<'a> {
         })
     }
 
-    fn tell(&self, step: &str, meaning: &str) -> Result<()> {
+    fn show(&self, step: &str, meaning: &str) -> Result<()> {
         self.device.synchronize()?;
         println!(
             "{step:<18} {:>12} {:>12} {:>+14}  {meaning}",

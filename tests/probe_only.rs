@@ -193,7 +193,7 @@ fn more_than_before_is_a_leak_of_its_layer() {
 }
 
 #[test]
-fn what_only_the_first_run_kept_is_first_use() {
+fn memory_that_only_the_first_run_kept_is_first_use() {
     let checked = checked::run("keeps_a_block_of_its_first_run");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
@@ -238,7 +238,7 @@ fn the_same_loss_in_every_round_grows() {
 }
 
 #[test]
-fn what_is_kept_once_does_not_grow_in_rounds() {
+fn memory_that_is_kept_once_does_not_grow_in_rounds() {
     checked::run("fills_a_cache_in_rounds").assert_clean();
 }
 
@@ -257,12 +257,12 @@ fn keeps_a_segment_that_rmm_forgot() {
 }
 
 #[test]
-fn what_a_known_allocator_takes_is_its_probe_s_to_judge() {
+fn memory_of_a_known_allocator_is_judged_by_its_probe() {
     checked::run("keeps_a_segment_of_cubecl").assert_clean();
 }
 
 #[test]
-fn what_a_known_allocator_takes_and_its_probe_does_not_tell_of_is_a_leak() {
+fn memory_that_a_known_allocator_s_probe_does_not_report_is_a_leak() {
     let checked = checked::run("keeps_a_segment_that_rmm_forgot");
     let (report, story) = (checked.report(), checked.story());
     assert_eq!(

@@ -43,8 +43,8 @@ unsafe impl GlobalAlloc for Reporting {
 const LEFT: usize = 123_457;
 
 #[test]
-fn checks_of_every_sort_come_to_their_end() {
-    for test in ["leaves_a_block", "goes_through_all_sorts"] {
+fn checks_of_every_sort_end() {
+    for test in ["leaves_a_block", "runs_checks_of_every_sort"] {
         let directory = tempfile::tempdir().unwrap();
         let recording = directory.path().join("gpu.jsonl");
         for run in [
@@ -76,7 +76,7 @@ fn leaves_a_block() {
 
 #[ignore = "run in a process of its own"]
 #[test]
-fn goes_through_all_sorts() {
+fn runs_checks_of_every_sort() {
     for _ in 0..4 {
         // What they find of the harness's own memory does not matter to this test.
         let _ = catch_unwind(|| {

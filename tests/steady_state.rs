@@ -70,7 +70,7 @@ fn works_on() {
 }
 
 #[test]
-fn no_event_takes_memory_of_the_host() {
+fn no_event_allocates_host_memory() {
     let checked = checked::run("works_on");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(checked.reports.len(), 1, "{}", checked.story());

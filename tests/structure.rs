@@ -242,7 +242,7 @@ fn each_floor_of_the_kernels_imports_only_from_below() {
 }
 
 #[test]
-fn every_floor_is_there() {
+fn every_floor_exists() {
     for house in [HARNESS, CORE, CHECK, COMMAND, KERNELS] {
         let sources = root().join(house.directory);
         for name in floors(&house).keys() {
@@ -270,7 +270,7 @@ fn every_file_is_compiled() {
 }
 
 #[test]
-fn every_path_is_there() {
+fn every_path_exists() {
     let page = ["ARCHITECTURE.md", "CONTRIBUTING.md", "tests/README.md"]
         .map(read)
         .join("\n");
@@ -408,7 +408,7 @@ fn the_address_of_the_repository_is_that_of_the_manifest() {
 }
 
 #[test]
-fn another_address_is_found() {
+fn a_wrong_address_is_found() {
     let other = concat!("https://example.org/someone/gpu", "-leak-");
     let text = format!("see <{other}check>, [a page]({REPOSITORY}/blob/HEAD/README.md).");
     let wrong: Vec<_> = own_addresses(&text)

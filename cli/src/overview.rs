@@ -385,7 +385,7 @@ mod tests {
     use crate::render::sample;
 
     #[test]
-    fn what_several_tests_leave_at_one_line_is_one_finding_and_another_line_is_another() {
+    fn leaks_of_several_tests_at_one_line_are_one_finding() {
         let leak_of = |test: &str, line| {
             let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
             leak.site.frames[0].line = Some(line);

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_holds_is_a_sentence() {
+    fn memory_that_a_program_holds_is_shown_as_a_sentence() {
         let line = sentence(Duration::from_millis(12_700), (431, 3 << 29));
         assert_eq!(
             line,

@@ -8,7 +8,7 @@ use std::process::Command;
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_kernels::{Device, Result, Tensor};
 
-use crate::support::{Told, cargo_that_runs_this_program, command, told};
+use crate::support::{CliOutput, call, cargo_that_runs_this_program, command};
 
 /// Tests that each leak a tensor at a line of its own.
 macro_rules! leaks {
@@ -34,7 +34,7 @@ leaks! {
 }
 
 /// Runs `cargo gpu-leak WORDS` in a workspace whose tests are `tests`.
-fn gpu_leak(directory: &Path, words: &[&str], tests: &[&str]) -> Told {
+fn gpu_leak(directory: &Path, words: &[&str], tests: &[&str]) -> CliOutput {
     let mut command: Command = command();
     command
         .args(words)
@@ -49,7 +49,7 @@ fn gpu_leak(directory: &Path, words: &[&str], tests: &[&str]) -> Told {
             .args(["--", "--exact", "--ignored", "--test-threads=1"])
             .args(tests);
     }
-    told(&mut command)
+    call(&mut command)
 }
 
 #[test]

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{checked, checked_in, checked_with, command, gpu_leak, told};
+use crate::support::{call, checked, checked_in, checked_with, command, gpu_leak};
 
 #[test]
-fn what_is_allowed_passes_and_only_what_is_new_fails() {
+fn allowed_leaks_pass_and_only_new_ones_fail() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     fs::write(&config, "# ours\n").expect("a file");
@@ -14,7 +14,7 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
     let mut write = command();
     write.args(["allow", "--write", "--reason", "known before", "--from"]);
     write.arg(&old);
-    let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let written = call(write.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(written.code, Some(0), "{written:?}");
     assert!(
         written
@@ -44,25 +44,25 @@ fn what_is_allowed_passes_and_only_what_is_new_fails() {
         &["keeps_a_tensor"],
         Some(&config),
     ));
-    let again = told(again.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let again = call(again.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert!(again.stderr.contains("nothing to add"), "{again:?}");
 }
 
 /// The bounds apply to one test: a larger leak in the same test fails, and so does the same leak in
 /// another test.
 #[test]
-fn more_of_what_is_allowed_fails() {
+fn more_than_an_entry_allows_fails() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     let run = |name: &str, many: &str, tests: &[&str]| {
         let config = config.is_file().then_some(&*config);
         checked_in(base.path(), name, tests, config, &[("PLANTED", many)])
     };
-    let known = run("known", "1", &["keeps_as_many_as_told"]);
+    let known = run("known", "1", &["keeps_the_given_count"]);
     let allow = |from: &Path, words: &[&str]| {
         let mut allow = command();
         allow.arg("allow").args(words).arg("--from").arg(from);
-        told(allow.env("GPU_LEAK_CHECK_CONFIG", &config))
+        call(allow.env("GPU_LEAK_CHECK_CONFIG", &config))
     };
     let without = allow(&known, &["--write"]);
     assert_eq!(without.code, Some(2), "{without:?}");
@@ -72,10 +72,10 @@ fn more_of_what_is_allowed_fails() {
     assert_eq!(written.code, Some(0), "{written:?}");
 
     let code = |run: &Path| gpu_leak(["report".as_ref(), run.as_os_str()]).code;
-    assert_eq!(code(&run("same", "1", &["keeps_as_many_as_told"])), Some(0));
-    let doubled = run("doubled", "2", &["keeps_as_many_as_told"]);
+    assert_eq!(code(&run("same", "1", &["keeps_the_given_count"])), Some(0));
+    let doubled = run("doubled", "2", &["keeps_the_given_count"]);
     assert_eq!(code(&doubled), Some(1));
-    let both = ["keeps_as_many_as_told", "keeps_a_tensor"];
+    let both = ["keeps_the_given_count", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
     // The line to change is printed, and no second entry, which would never take effect.
@@ -106,19 +106,19 @@ fn more_of_what_is_allowed_fails() {
         "{raised:?}"
     );
     assert_eq!(
-        code(&run("raised", "2", &["keeps_as_many_as_told"])),
+        code(&run("raised", "2", &["keeps_the_given_count"])),
         Some(0)
     );
 }
 
 /// The entry that decided is raised, whatever it matches by and however its size is written.
 #[test]
-fn the_bounds_of_an_entry_by_hand_are_raised_too() {
+fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     let text = "[[allow]]\nfn = \"*keep*\"\nup_to = \"1 KiB\"   # ours\nreason = \"mine\"\n";
     fs::write(&config, text).expect("a file");
-    let tests = ["keeps_as_many_as_told"];
+    let tests = ["keeps_the_given_count"];
     let run = |name: &str| {
         let many = [("PLANTED", "2")];
         checked_in(base.path(), name, &tests, Some(&config), &many)
@@ -127,7 +127,7 @@ fn the_bounds_of_an_entry_by_hand_are_raised_too() {
     assert_eq!(gpu_leak(["report".as_ref(), old.as_os_str()]).code, Some(1));
     let mut write = command();
     write.args(["allow", "--write", "--from"]).arg(&old);
-    let written = told(write.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let written = call(write.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(written.code, Some(0), "{written:?}");
     let new = run("new");
     assert_eq!(gpu_leak(["report".as_ref(), new.as_os_str()]).code, Some(0));
@@ -145,14 +145,14 @@ fn a_printed_entry_has_a_place_for_its_reason() {
     let run = checked(base.path(), "run", &["keeps_a_tensor"]);
     let mut print = command();
     print.args(["allow", "--from"]).arg(&run);
-    let printed = told(print.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let printed = call(print.env("GPU_LEAK_CHECK_CONFIG", &config));
     let place = "\n# reason = \"…\"   # fill in why this may stay\n";
     assert!(printed.stdout.contains(place), "{printed:?}");
     assert!(!printed.stdout.contains("reason = \"\""), "{printed:?}");
 }
 
 #[test]
-fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
+fn expired_and_unmatched_entries_are_denied_on_request() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     let text = "[[allow]]\nfn = \"*keep*\"\nreason = \"old\"\nuntil = 2020-01-01\n\n\
@@ -163,7 +163,7 @@ fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
     let report = |deny: &str| {
         let mut report = command();
         report.arg("report").arg(&run).arg(deny);
-        told(report.env("GPU_LEAK_CHECK_CONFIG", &config))
+        call(report.env("GPU_LEAK_CHECK_CONFIG", &config))
     };
     let expired = report("--deny=expired");
     assert_eq!(expired.code, Some(1), "{expired:?}");
@@ -189,7 +189,7 @@ fn what_expired_and_what_matches_nothing_is_denied_when_asked() {
 }
 
 #[test]
-fn nothing_is_called_unmatched_where_checks_did_not_end() {
+fn no_entry_is_called_unmatched_if_a_check_did_not_end() {
     let base = tempfile::tempdir().expect("a directory");
     let config = base.path().join("gpu-leak-check.toml");
     fs::write(&config, "[[allow]]\nfn = \"nowhere\"\nreason = \"gone\"\n").expect("a file");
@@ -197,7 +197,7 @@ fn nothing_is_called_unmatched_where_checks_did_not_end() {
     let run = checked_with(base.path(), "r", &tests, Some(&config));
     let mut report = command();
     report.arg("report").arg(&run).arg("--deny=unmatched");
-    let told = told(report.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let told = call(report.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert!(
         !told.stderr.lines().any(|line| line.starts_with("denied: ")),
         "{told:?}"
@@ -206,7 +206,7 @@ fn nothing_is_called_unmatched_where_checks_did_not_end() {
 }
 
 #[test]
-fn two_runs_differ_by_what_is_new_and_fixed() {
+fn a_diff_of_two_runs_shows_new_and_fixed_findings() {
     let base = tempfile::tempdir().expect("a directory");
     let old = checked(base.path(), "old", &["keeps_a_tensor", "gives_back"]);
     let new = checked(base.path(), "new", &["keeps_two_tensors", "gives_back"]);

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Told, command, told};
+use crate::support::{CliOutput, call, command};
 
 /// The command with a cargo that runs the planted `test` and exits with `code`.
 fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
@@ -45,7 +45,7 @@ fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = with_cargo(directory.path(), "keeps_a_tensor", 101);
     let words = ["test", "--deny=expired", "-p", "optim", "--", "--nocapture"];
-    let Told { code, stdout, .. } = told(command.args(words));
+    let CliOutput { code, stdout, .. } = call(command.args(words));
     assert_eq!(code, Some(101), "{stdout}");
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert_eq!(given, "test\n-p\noptim\n--\n--nocapture\n");
@@ -55,8 +55,8 @@ fn cargo_gets_its_arguments_untouched_and_gives_its_exit_code() {
 #[test]
 fn each_call_sums_up_its_own_run_only() {
     let directory = tempfile::tempdir().expect("a directory");
-    told(with_cargo(directory.path(), "keeps_a_tensor", 101).arg("test"));
-    let second = told(with_cargo(directory.path(), "gives_back", 0).arg("nextest"));
+    call(with_cargo(directory.path(), "keeps_a_tensor", 101).arg("test"));
+    let second = call(with_cargo(directory.path(), "gives_back", 0).arg("nextest"));
     assert_eq!(second.code, Some(0), "{second:?}");
     assert!(second.stdout.contains("1 checked: 1 clean"), "{second:?}");
 }
@@ -66,7 +66,7 @@ fn outputs_are_written_beside_the_text() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().join("leaks.xml");
     let output = format!("junit={}", out.display());
-    let told = told(
+    let told = call(
         with_cargo(directory.path(), "keeps_a_tensor", 101).args(["run", "--report", &output]),
     );
     assert!(told.stdout.contains("1 leaked"), "{told:?}");
@@ -76,11 +76,11 @@ fn outputs_are_written_beside_the_text() {
 
 /// A run that checks nothing must not look like one without leaks.
 #[test]
-fn without_a_check_a_success_of_cargo_is_none_of_the_command() {
+fn a_success_of_cargo_without_any_check_is_no_success() {
     let directory = tempfile::tempdir().expect("a directory");
     let told_of = |test: &str, words: &[&str], variable: (&str, &str)| {
         let mut command = with_cargo(directory.path(), test, 0);
-        told(command.args(words).env(variable.0, variable.1))
+        call(command.args(words).env(variable.0, variable.1))
     };
     let plain = ("GPU_LEAK_CHECK", "auto");
     let silent = told_of("", &["bench"], plain);
@@ -118,16 +118,16 @@ fn without_a_check_a_success_of_cargo_is_none_of_the_command() {
 }
 
 #[test]
-fn cargos_own_failure_stays_where_nothing_was_checked() {
+fn cargos_exit_code_is_kept_if_nothing_was_checked() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(with_cargo(directory.path(), "", 101).arg("test"));
+    let told = call(with_cargo(directory.path(), "", 101).arg("test"));
     assert_eq!(told.code, Some(101), "{told:?}");
 }
 
 #[test]
-fn a_test_that_ends_its_process_is_no_success_whatever_cargo_says() {
+fn a_test_that_ends_its_process_fails_even_if_cargo_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
+    let told = call(with_cargo(directory.path(), "ends_the_process", 0).arg("test"));
     assert_eq!(told.code, Some(1), "{told:?}");
     assert!(told.stdout.contains("1 aborted"), "{told:?}");
 }
@@ -166,7 +166,7 @@ fn the_file_can_make_every_run_strict() {
     fs::write(&config, "[run]\nstrict = true\n").expect("a file");
     let run = |test: &str| {
         let mut command = with_cargo(directory.path(), test, 0);
-        told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config))
+        call(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config))
     };
     assert_eq!(run("gives_back").code, Some(0));
     assert_eq!(run("").code, Some(3), "no check ran");
@@ -191,7 +191,7 @@ fn the_file_can_watch_every_test() {
     let config = directory.path().join("gpu-leak-check.toml");
     fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
     let mut command = with_cargo(directory.path(), "", 0);
-    told(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config));
+    call(command.arg("test").env("GPU_LEAK_CHECK_CONFIG", &config));
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
     assert!(given.contains("runner=["), "{given}");
 }
@@ -204,7 +204,7 @@ fn nextest_refuses_what_it_cannot_watch() {
     fs::write(&config, "[check]\nevery_test = true\n").expect("a file");
     let mut command = with_cargo(directory.path(), "gives_back", 0);
     command.args(["nextest", "run"]);
-    let told = told(command.env("GPU_LEAK_CHECK_CONFIG", &config));
+    let told = call(command.env("GPU_LEAK_CHECK_CONFIG", &config));
     assert_eq!(told.code, Some(2), "{told:?}");
     let why = "`every_test = true` needs `cargo gpu-leak test`";
     assert!(told.stderr.contains(why), "{told:?}");
@@ -220,19 +220,19 @@ fn a_named_run_is_found_by_its_name_and_begins_anew() {
     let runs = directory.path().join("runs");
     let run = |name: &str, test: &str, code| {
         let mut command = with_cargo(directory.path(), test, code);
-        told(command.args(["test", "--name", name]))
+        call(command.args(["test", "--name", name]))
     };
     run("main", "keeps_two_tensors", 101);
     run("main", "keeps_a_tensor", 101);
     run("branch", "keeps_two_tensors", 101);
     let mut diff = command();
     diff.args(["diff", "main", "branch"]);
-    let diff = told(diff.env("GPU_LEAK_CHECK_OUTPUT", &runs));
+    let diff = call(diff.env("GPU_LEAK_CHECK_OUTPUT", &runs));
     assert_eq!(diff.code, Some(1), "{diff:?}");
     assert!(diff.stdout.contains("new: 2"), "{diff:?}");
     assert!(diff.stdout.contains("not measured again: 1"), "{diff:?}");
     let mut named = with_cargo(directory.path(), "gives_back", 0);
-    told(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
+    call(named.arg("test").env("GPU_LEAK_CHECK_RUN", "third"));
     assert!(runs.join("third").is_dir());
 }
 
@@ -242,7 +242,7 @@ fn an_unknown_run_is_named_with_the_runs_that_there_are() {
     let runs = directory.path().join("runs");
     let unknown = |words: &[&str]| {
         let mut command = command();
-        let told = told(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
+        let told = call(command.args(words).env("GPU_LEAK_CHECK_OUTPUT", &runs));
         assert_eq!(told.code, Some(2), "{told:?}");
         assert!(told.stderr.contains("--name main"), "{told:?}");
         let searched = format!("there is no run called main in {}", runs.display());
@@ -252,7 +252,7 @@ fn an_unknown_run_is_named_with_the_runs_that_there_are() {
     let none = unknown(&["diff", "main", "branch"]);
     assert!(none.contains("there is no run there"), "{none}");
     for name in ["a", "b", "c", "d", "e", "f"] {
-        told(with_cargo(directory.path(), "gives_back", 0).args(["test", "--name", name]));
+        call(with_cargo(directory.path(), "gives_back", 0).args(["test", "--name", name]));
     }
     for words in [
         &["diff", "main", "branch"][..],
@@ -269,7 +269,7 @@ fn an_unknown_run_is_named_with_the_runs_that_there_are() {
 #[test]
 fn a_suite_without_the_attribute_gets_a_hint() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(with_cargo(directory.path(), "", 0).arg("test"));
+    let told = call(with_cargo(directory.path(), "", 0).arg("test"));
     assert!(told.stderr.contains("#[gpu_leak_check]"), "{told:?}");
     assert!(told.stderr.contains("--every-test"), "{told:?}");
 }
@@ -280,7 +280,7 @@ fn an_own_option_may_follow_cargos_arguments() {
     let out = directory.path().join("leaks.xml");
     let output = format!("--report=junit={}", out.display());
     let words = ["test", "--no-fail-fast", &output];
-    let told = told(with_cargo(directory.path(), "gives_back", 0).args(words));
+    let told = call(with_cargo(directory.path(), "gives_back", 0).args(words));
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(out.is_file());
     let given = fs::read_to_string(directory.path().join("given")).expect("arguments");
@@ -290,7 +290,7 @@ fn an_own_option_may_follow_cargos_arguments() {
 #[test]
 fn an_unknown_format_is_refused_with_a_list_of_all() {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(with_cargo(directory.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
+    let told = call(with_cargo(directory.path(), "", 0).args(["test", "--report", "hmtl=a.html"]));
     assert_eq!(told.code, Some(2), "{told:?}");
     assert!(
         told.stderr

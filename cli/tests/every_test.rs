@@ -14,7 +14,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_hooked::{Arena, Buffer, lookup_table};
 use gpu_leak_tests::fake::Fake;
 
-use crate::support::{Told, clean, told};
+use crate::support::{CliOutput, call, clean};
 
 /// Allocates this number of bytes through the driver, and frees them if `gives_back`.
 fn take(bytes: usize, gives_back: bool) {
@@ -34,13 +34,13 @@ fn take(bytes: usize, gives_back: bool) {
 
 #[ignore = "planted"]
 #[test]
-fn leaks_unseen() {
+fn leaks_unchecked() {
     take(4096, false);
 }
 
 #[ignore = "planted"]
 #[test]
-fn gives_back_unseen() {
+fn frees_unchecked() {
     take(4096, true);
 }
 
@@ -118,22 +118,22 @@ fn leaks_under_the_attribute() {
 }
 
 /// Starts the runner on this program as cargo would.
-fn runner(words: &[&str]) -> Told {
+fn runner(words: &[&str]) -> CliOutput {
     runner_at(env!("CARGO_BIN_EXE_cargo-gpu-leak").as_ref(), words)
 }
 
-fn runner_at(command: &Path, words: &[&str]) -> Told {
+fn runner_at(command: &Path, words: &[&str]) -> CliOutput {
     let this = env::current_exe().expect("this program");
     runner_by(command, &this, words, |_| {})
 }
 
 /// Like [`runner`], in another environment.
-fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
+fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     runner_of(&env::current_exe().expect("this program"), words, prepare)
 }
 
 /// Like [`runner_with`], on another test program.
-fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> Told {
+fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     let command = Path::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"));
     runner_by(command, program, words, prepare)
 }
@@ -143,7 +143,7 @@ fn runner_by(
     program: &Path,
     words: &[&str],
     prepare: impl FnOnce(&mut Command),
-) -> Told {
+) -> CliOutput {
     let directory = tempfile::tempdir().expect("a directory");
     // cargo calls a runner without the argument `gpu-leak`.
     let mut runner = clean(Command::new(command));
@@ -157,15 +157,15 @@ fn runner_by(
         .arg(program)
         .args(words);
     prepare(&mut runner);
-    told(&mut runner)
+    call(&mut runner)
 }
 
 #[test]
-fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
-    let told = runner(&["every_test::leaks_unseen", "--ignored"]);
+fn a_test_without_the_attribute_fails_if_its_process_leaks() {
+    let told = runner(&["every_test::leaks_unchecked", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
     let line =
-        "test every_test::leaks_unseen ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
+        "test every_test::leaks_unchecked ... FAILED: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
     assert!(told.stdout.contains(line), "{told:?}");
     assert!(
         told.stdout.contains("0 passed; 1 failed; 0 ignored"),
@@ -176,7 +176,7 @@ fn a_test_without_the_attribute_fails_by_what_its_process_leaves() {
         "{told:?}"
     );
     let again = "again: cargo gpu-leak test --every-test -p cargo-gpu-leak --test main -- --exact \
-                 every_test::leaks_unseen --include-ignored\n";
+                 every_test::leaks_unchecked --include-ignored\n";
     assert!(told.stdout.contains(again), "{told:?}");
 }
 
@@ -195,7 +195,7 @@ fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
 }
 
 #[test]
-fn what_the_code_allows_and_what_a_static_holds_fails_nothing() {
+fn allowed_memory_and_memory_in_a_static_fail_nothing() {
     let told = runner(&["every_test::keeps_", "--ignored"]);
     assert_eq!(told.code, Some(0), "{told:?}");
     let line = "test every_test::keeps_what_the_code_allows ... ok, allowed\n";
@@ -206,7 +206,7 @@ fn what_the_code_allows_and_what_a_static_holds_fails_nothing() {
 }
 
 #[test]
-fn what_only_the_table_of_its_allocator_leads_to_is_a_leak() {
+fn memory_that_only_its_allocator_s_table_leads_to_is_a_leak() {
     let told = runner(&["every_test::forgets_what_the_table", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
     assert!(
@@ -216,7 +216,7 @@ fn what_only_the_table_of_its_allocator_leads_to_is_a_leak() {
 }
 
 #[test]
-fn the_static_of_an_arena_does_not_hold_what_the_program_forgets() {
+fn the_static_of_an_arena_does_not_hold_forgotten_memory() {
     let told = runner(&["first_block_of_an_arena", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
     let forgotten = "test every_test::forgets_the_first_block_of_an_arena ... FAILED: gpu leak: 1 allocation, 64 B";
@@ -275,30 +275,30 @@ fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
 
 /// The command is installed once, while the programs that it watches are built after every change.
 #[test]
-fn sources_younger_than_the_command_are_not_called_changed() {
+fn sources_newer_than_the_command_are_not_called_changed() {
     let directory = tempfile::tempdir().expect("a directory");
     let old = directory.path().join("cargo-gpu-leak");
     fs::copy(env!("CARGO_BIN_EXE_cargo-gpu-leak"), &old).expect("a copy");
     let file = File::options().append(true).open(&old).expect("the copy");
     file.set_modified(SystemTime::UNIX_EPOCH).expect("its time");
     drop(file);
-    let told = runner_at(&old, &["every_test::leaks_unseen", "--ignored"]);
+    let told = runner_at(&old, &["every_test::leaks_unchecked", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
     assert!(told.stdout.contains("allocated here"), "{told:?}");
     assert!(!told.stdout.contains("changed after"), "{told:?}");
 }
 
 #[test]
-fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
+fn a_test_that_frees_passes_and_a_failing_one_keeps_its_message() {
     let told = runner(&[
-        "every_test::gives_back_unseen",
+        "every_test::frees_unchecked",
         "every_test::fails_by_itself",
         "--ignored",
     ]);
     assert_eq!(told.code, Some(101), "{told:?}");
     assert!(
         told.stdout
-            .contains("test every_test::gives_back_unseen ... ok\n"),
+            .contains("test every_test::frees_unchecked ... ok\n"),
         "{told:?}"
     );
     assert!(
@@ -316,15 +316,15 @@ fn one_that_gives_back_passes_and_a_failing_one_says_its_own_words() {
 #[expect(clippy::print_stdout, reason = "what libtest captures")]
 #[ignore = "planted"]
 #[test]
-fn says_its_words() {
+fn prints_a_line() {
     println!("words of a test that passes");
 }
 
 #[test]
-fn the_user_s_words_about_output_reach_each_test() {
+fn the_user_s_output_options_reach_each_test() {
     let words = "words of a test that passes";
     let run = |more: &[&str]| {
-        let told = runner(&[&["every_test::says_its_words", "--ignored"], more].concat());
+        let told = runner(&[&["every_test::prints_a_line", "--ignored"], more].concat());
         assert_eq!(told.code, Some(0), "{told:?}");
         assert!(told.stdout.contains("1 passed; 0 failed"), "{told:?}");
         told.stdout
@@ -338,11 +338,11 @@ fn the_user_s_words_about_output_reach_each_test() {
 
 #[test]
 fn ignored_tests_stay_ignored() {
-    let told = runner(&["every_test::leaks_unseen"]);
+    let told = runner(&["every_test::leaks_unchecked"]);
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(
         told.stdout
-            .contains("test every_test::leaks_unseen ... ignored"),
+            .contains("test every_test::leaks_unchecked ... ignored"),
         "{told:?}"
     );
     assert!(
@@ -354,13 +354,13 @@ fn ignored_tests_stay_ignored() {
 #[gpu_leak_check(on_leak = "warn")]
 #[ignore = "planted"]
 #[test]
-fn leaks_and_is_only_warned() {
+fn leaks_and_only_warns() {
     take(512, false);
 }
 
 #[test]
-fn what_the_attribute_only_warns_of_fails_nothing() {
-    let told = runner(&["every_test::leaks_and_is_only_warned", "--ignored"]);
+fn a_leak_that_the_attribute_only_warns_of_fails_nothing() {
+    let told = runner(&["every_test::leaks_and_only_warns", "--ignored"]);
     assert_eq!(told.code, Some(0), "{told:?}");
 }
 
@@ -385,7 +385,7 @@ fn a_program_that_lists_no_tests_runs_as_it_is() {
     fs::write(&script, "#!/bin/sh\necho \"training $*\"\nexit 4\n").expect("a script");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs::set_permissions(&script, mode).expect("executable");
-    let told = told(
+    let told = call(
         Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"))
             .arg("every-test-runner")
             .arg(&script),

@@ -23,7 +23,7 @@ fn sum(values: &Value, of: &str) -> u64 {
 }
 
 #[test]
-fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
+fn a_recordings_snapshot_has_live_memory_and_earlier_events() {
     let base = tempfile::tempdir().expect("a directory");
     let recording = base.path().join("gpu.jsonl");
     let status = checking(base.path(), "r", "keeps_two_tensors")
@@ -70,7 +70,7 @@ fn a_recordings_snapshot_has_what_was_live_and_what_happened_before() {
 }
 
 #[test]
-fn a_runs_snapshot_has_what_its_checks_found() {
+fn a_runs_snapshot_has_the_findings_of_its_checks() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor", "gives_back"]);
     let snapshot = snapshot(&run, &base.path().join("memory.pickle"));
@@ -138,9 +138,9 @@ fn a_hostile_path_is_text_on_the_terminal() {
 }
 
 #[test]
-fn what_is_only_warned_of_fails_where_it_is_denied() {
+fn a_warning_fails_if_it_is_denied() {
     let base = tempfile::tempdir().expect("a directory");
-    let run = checked(base.path(), "r", &["is_only_warned"]);
+    let run = checked(base.path(), "r", &["only_warns"]);
     let told = gpu_leak(["report".as_ref(), run.as_os_str()]);
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(told.stdout.contains("leaked (only warned): "), "{told:?}");

@@ -119,7 +119,7 @@ fn a_link_opens_a_view_or_a_place() {
 }
 
 #[test]
-fn both_themes_are_open_to_every_reader_at_any_width() {
+fn both_themes_are_accessible_at_any_width() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
@@ -155,7 +155,7 @@ fn both_themes_are_open_to_every_reader_at_any_width() {
 /// On a narrow screen a table scrolls and no name in it is broken. The facts that a reader needs to
 /// place a finding are shown.
 #[test]
-fn names_stay_whole_on_a_narrow_screen_and_findings_say_when_and_whether_they_are_confirmed() {
+fn names_stay_whole_on_a_narrow_screen_and_findings_show_their_facts() {
     let Some(chromium) = Chromium::start() else {
         return;
     };
@@ -376,7 +376,7 @@ fn hostile_names_are_text() {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "a measurement for who wants to know")]
-fn ten_thousand_findings_are_all_there_and_found() {
+fn ten_thousand_findings_are_all_shown_and_searchable() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
     add(&run, 9_999, |at, verdict| {

@@ -100,7 +100,7 @@ fn frees_one_of_two_at_the_same_address() {
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
-fn keeps_as_many_as_told() -> Result<()> {
+fn keeps_the_given_count() -> Result<()> {
     let many = env::var("PLANTED").map_or(1, |many| many.parse().expect("a number"));
     let device = Device::embedded()?;
     for _ in 0..many {
@@ -112,7 +112,7 @@ fn keeps_as_many_as_told() -> Result<()> {
 #[gpu_leak_check(on_leak = "warn")]
 #[ignore = "planted"]
 #[test]
-fn is_only_warned() -> Result<()> {
+fn only_warns() -> Result<()> {
     let device = Device::embedded()?;
     keep(Tensor::zeros([256], &device)?);
     Ok(())

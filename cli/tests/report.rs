@@ -4,10 +4,10 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 
-use crate::support::{checked, checked_in, command, file_of, gpu_leak, told};
+use crate::support::{call, checked, checked_in, command, file_of, gpu_leak};
 
 #[test]
-fn every_leak_is_told_with_its_bytes_and_its_line() {
+fn every_leak_is_reported_with_its_bytes_and_its_line() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(
         base.path(),
@@ -37,7 +37,7 @@ fn every_leak_is_told_with_its_bytes_and_its_line() {
 
 /// The lines of the text add up to the peak, and the command requests them from its checks.
 #[test]
-fn what_made_a_peak_is_told_line_by_line() {
+fn a_peak_is_reported_line_by_line() {
     let base = tempfile::tempdir().expect("a directory");
     let ask = [("GPU_LEAK_CHECK_PEAKS", "true")];
     let run = checked_in(base.path(), "r", &["has_a_peak"], None, &ask);
@@ -59,7 +59,7 @@ fn what_made_a_peak_is_told_line_by_line() {
 }
 
 #[test]
-fn a_clean_run_ends_with_0_and_a_blind_one_only_if_that_may_be() {
+fn a_clean_run_exits_with_0_and_a_blind_one_only_if_permitted() {
     let base = tempfile::tempdir().expect("a directory");
     let clean = checked(base.path(), "clean", &["gives_back"]);
     assert_eq!(
@@ -100,7 +100,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     let clean = run("clean", "gives_back");
     let leaking = run("leaking", "keeps_a_tensor");
     let ended = run("ended", "ends_the_process");
-    let warned = run("warned", "is_only_warned");
+    let warned = run("warned", "only_warns");
     let report = |words: &[&OsStr]| {
         let words = [OsStr::new("report")]
             .into_iter()
@@ -165,7 +165,7 @@ fn misconfigured(directory: &std::path::Path) -> Option<i32> {
             "--deny=unmatched".as_ref(),
         ])
         .env("GPU_LEAK_CHECK_CONFIG", &config);
-    told(&mut report).code
+    call(&mut report).code
 }
 
 /// This lets a script distinguish a leak from other failures.
@@ -211,7 +211,7 @@ fn a_test_that_ended_its_process_is_named() {
 }
 
 #[test]
-fn what_no_check_owns_is_counted_and_fails_nothing() {
+fn memory_that_no_check_owns_is_counted_and_fails_nothing() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(
         base.path(),
@@ -244,7 +244,7 @@ fn a_torn_line_costs_no_finished_check() {
 }
 
 #[test]
-fn a_file_of_a_later_schema_is_told_and_never_clean() {
+fn a_file_of_a_later_schema_is_reported_and_never_clean() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["gives_back"]);
     let file = file_of(&run);
@@ -256,7 +256,7 @@ fn a_file_of_a_later_schema_is_told_and_never_clean() {
 }
 
 #[test]
-fn what_is_no_run_is_told_with_what_to_name() {
+fn a_path_that_is_no_run_is_an_error_with_advice() {
     let base = tempfile::tempdir().expect("a directory");
     let told = gpu_leak(["report".as_ref(), base.path().join("nowhere").as_os_str()]);
     assert_eq!(told.code, Some(2), "{told:?}");
@@ -290,18 +290,18 @@ fn a_directory_that_holds_one_run_stands_for_it() {
 }
 
 #[test]
-fn without_a_directory_the_newest_run_of_the_workspace_is_meant() {
+fn without_a_directory_the_newest_run_of_the_workspace_is_used() {
     let base = tempfile::tempdir().expect("a directory");
     let mut report = command();
     report
         .arg("report")
         .env("GPU_LEAK_CHECK_OUTPUT", base.path());
-    let none = told(&mut report);
+    let none = call(&mut report);
     assert_eq!(none.code, Some(3), "{none:?}");
     assert!(none.stderr.contains("there is no run in"), "{none:?}");
 
     checked(base.path(), "r", &["gives_back"]);
-    let newest = told(&mut report);
+    let newest = call(&mut report);
     assert_eq!(newest.code, Some(0), "{newest:?}");
 }
 

@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use crate::support::{Told, checked, checking, file_of, gpu_leak};
+use crate::support::{CliOutput, checked, checking, file_of, gpu_leak};
 
-fn report(directories: &[&Path]) -> Told {
+fn report(directories: &[&Path]) -> CliOutput {
     gpu_leak(
         ["report".as_ref()]
             .into_iter()
@@ -125,7 +125,7 @@ fn a_check_that_is_under_way_is_not_aborted() {
 }
 
 #[test]
-fn a_killed_process_is_told_as_aborted_and_its_verdicts_stand() {
+fn a_killed_process_is_reported_as_aborted_and_its_verdicts_stand() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor", "ends_the_process"]);
     let told = report(&[&run]);

@@ -5,7 +5,7 @@ use std::fs;
 #[cfg(target_os = "linux")]
 use gpu_leak_tests::fake::Fake;
 
-use crate::support::{command, gpu_leak, told};
+use crate::support::{call, command, gpu_leak};
 
 #[test]
 fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
@@ -30,12 +30,12 @@ fn a_known_term_is_explained_and_an_unknown_one_refused_with_similar_ones() {
 }
 
 #[test]
-fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
+fn the_doctor_reports_what_it_finds_and_exits_with_3_without_a_gpu() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("gpu.toml");
     fs::write(&file, "[[allow]]\nfn = \"a\"\nreason = \"b\"\n").expect("a file");
     let asked =
-        |file: &std::path::Path| told(command().arg("doctor").env("GPU_LEAK_CHECK_CONFIG", file));
+        |file: &std::path::Path| call(command().arg("doctor").env("GPU_LEAK_CHECK_CONFIG", file));
     let healthy = asked(&file);
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         assert!(healthy.stdout.contains("cuda:0"), "{healthy:?}");
@@ -58,7 +58,7 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
     assert_eq!(wrong.code, Some(2), "{wrong:?}");
     assert!(wrong.stdout.contains("unknown key `chekc`"), "{wrong:?}");
 
-    let mistyped = told(command().arg("doctor").env("GPU_LEAK_CHECK_ONLEAK", "warn"));
+    let mistyped = call(command().arg("doctor").env("GPU_LEAK_CHECK_ONLEAK", "warn"));
     assert_eq!(mistyped.code, Some(2), "{mistyped:?}");
     assert!(
         mistyped.stdout.contains("variable GPU_LEAK_CHECK_ONLEAK"),
@@ -70,7 +70,7 @@ fn the_doctor_says_what_is_here_and_ends_with_3_where_nothing_is() {
 /// lines.
 #[cfg(target_os = "linux")]
 fn self_tested(fake: &Fake) -> (Option<i32>, Vec<String>) {
-    let told = told(command().args(["doctor", "--self-test"]).envs(fake.env()));
+    let told = call(command().args(["doctor", "--self-test"]).envs(fake.env()));
     let lines = told.stdout.lines().map(str::to_owned);
     (told.code, lines.collect())
 }
@@ -127,7 +127,7 @@ fn a_self_test_without_a_device_is_no_success() {
             .envs(fake.env())
             .env("VK_ICD_FILENAMES", "/nowhere")
             .env("VK_DRIVER_FILES", "/nowhere");
-        told(&mut command)
+        call(&mut command)
     };
     let none = without(&Fake::new().devices(0));
     assert_eq!(none.code, Some(3), "{none:?}");
@@ -163,7 +163,7 @@ fn every_subcommand_has_help_and_all_but_one_an_example() {
 }
 
 #[test]
-fn a_wrong_word_ends_with_2() {
+fn an_unknown_word_exits_with_2() {
     assert_eq!(gpu_leak(["reprot"]).code, Some(2));
     assert_eq!(gpu_leak(["report", "--format=docx"]).code, Some(2));
 }

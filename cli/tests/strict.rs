@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::{Told, command, told};
+use crate::support::{CliOutput, call, command};
 
 /// A script in place of cargo that runs each of the planted `tests` in a process of its own,
 /// ignores that one of them ended its process, and succeeds as if no test had failed.
@@ -33,7 +33,7 @@ fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
 }
 
 /// `cargo gpu-leak test WORDS` over these tests.
-fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> Told {
+fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
     let file = directory.join("gpu-leak-check.toml");
@@ -45,11 +45,11 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> Told {
         .env("CARGO", cargo_that_runs_each(directory, tests))
         .env("GPU_LEAK_CHECK_OUTPUT", directory.join("runs"))
         .env("GPU_LEAK_CHECK_CONFIG", &file);
-    told(&mut command)
+    call(&mut command)
 }
 
 /// The sentences about what is denied, in alphabetical order.
-fn denied(told: &Told) -> Vec<&str> {
+fn denied(told: &CliOutput) -> Vec<&str> {
     let lines = told.stderr.lines();
     let mut denied: Vec<_> = lines
         .filter_map(|line| line.strip_prefix("denied: "))
@@ -93,7 +93,7 @@ fn a_suite_with_every_way_to_be_blind_fails_under_strict_and_names_each() {
 
 /// Without `--strict`, only the test that ended its process fails.
 #[test]
-fn each_of_them_alone_passes_unless_strict_is_asked_for() {
+fn each_blind_test_alone_passes_unless_strict_is_given() {
     for (test, code) in BLIND.into_iter().zip([1, 1, 3, 1, 0]) {
         let lax = tested(&[test, "gives_back"], "", &[]);
         let expected = i32::from(test == "ends_the_process");
@@ -131,9 +131,9 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
 /// Without `--strict`, an entry that matches nothing is noted, unless the run is only a part of the
 /// suite, which proves nothing.
 #[test]
-fn what_matches_nothing_in_the_whole_suite_is_at_least_a_note() {
+fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
-    let noted = |told: &Told| {
+    let noted = |told: &CliOutput| {
         assert_eq!(told.code, Some(0), "{told:?}");
         let note = "note: unmatched: ";
         told.stderr

@@ -95,7 +95,7 @@ pub(crate) fn file_of(directory: &Path) -> PathBuf {
 
 /// The exit code of the built command and what it printed.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct CliOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
@@ -111,18 +111,18 @@ pub(crate) fn command() -> Command {
 }
 
 /// Runs the built command with `arguments`.
-pub(crate) fn gpu_leak<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = S>) -> Told {
-    told(command().args(arguments))
+pub(crate) fn gpu_leak(arguments: impl IntoIterator<Item: AsRef<std::ffi::OsStr>>) -> CliOutput {
+    call(command().args(arguments))
 }
 
-pub(crate) fn told(command: &mut Command) -> Told {
+pub(crate) fn call(command: &mut Command) -> CliOutput {
     let Output {
         status,
         stdout,
         stderr,
     } = command.output().expect("the command runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Told {
+    CliOutput {
         code: status.code(),
         stdout: text(stdout),
         stderr: text(stderr),

@@ -66,7 +66,7 @@ mod tests {
     use super::Access;
 
     #[test]
-    fn a_directory_that_more_users_write_to_is_not_the_owner_s() {
+    fn a_directory_that_more_users_may_write_to_is_not_trusted() {
         let access = |owner, by_all| Access { owner, by_all };
         let package = Some(access(1000, false));
         for (outer, trusted) in [

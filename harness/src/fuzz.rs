@@ -45,32 +45,32 @@ mod tests {
     }
 
     #[test]
-    fn no_configuration_file_makes_a_panic_and_every_mistake_has_its_place() {
+    fn no_configuration_file_causes_a_panic_and_every_mistake_has_its_place() {
         each("config", 4_000, super::config);
     }
 
     #[test]
-    fn no_variable_makes_a_panic_and_every_mistake_names_it() {
+    fn no_variable_causes_a_panic_and_every_mistake_names_it() {
         each("variables", 10_000, super::variables);
     }
 
     #[test]
-    fn no_pattern_makes_a_panic_and_no_note_hides_its_entry() {
+    fn no_pattern_causes_a_panic_and_no_note_hides_its_entry() {
         each("patterns", 10_000, super::patterns);
     }
 
     #[test]
-    fn no_recording_makes_a_panic_and_each_is_judged_the_same_twice() {
+    fn no_recording_causes_a_panic_and_each_is_judged_the_same_twice() {
         each("recording", 400, super::recording);
     }
 
     #[test]
-    fn no_run_file_makes_a_panic_and_none_commands_the_terminal() {
+    fn no_run_file_causes_a_panic_and_none_controls_the_terminal() {
         each("run_file", 1_500, super::run_file);
     }
 
     #[test]
-    fn no_stack_makes_a_panic_when_it_is_trimmed() {
+    fn trimming_a_stack_never_panics() {
         each("sites", 4_000, super::sites);
     }
 }

@@ -98,7 +98,7 @@ fn an_epoch_dropped_early_stops_its_thread() -> Result<()> {
 }
 
 #[test]
-fn a_panic_while_a_batch_is_made_reaches_whoever_asks_for_it() -> Result<()> {
+fn a_panic_while_a_batch_is_made_reaches_its_reader() -> Result<()> {
     for prefetch in [0, 2] {
         let dataset = Counting {
             made: Arc::default(),
@@ -114,7 +114,7 @@ fn a_panic_while_a_batch_is_made_reaches_whoever_asks_for_it() -> Result<()> {
 }
 
 #[test]
-fn what_makes_no_batches_is_refused() -> Result<()> {
+fn a_loader_that_makes_no_batches_is_refused() -> Result<()> {
     assert!(DataLoader::new(numbered(3), 0).is_err());
     let (two, three) = (HostTensor::rand([2])?, HostTensor::rand([3])?);
     let error = TensorDataset::new([two, three]).expect_err("lengths differ");

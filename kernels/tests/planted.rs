@@ -71,7 +71,7 @@ fn every_leaking_line_is_marked_in_its_file() {
 }
 
 #[test]
-fn only_a_cuda_device_can_leak_what_is_the_drivers() -> Result<()> {
+fn only_a_cuda_device_can_leak_resources_of_the_driver() -> Result<()> {
     let device = Device::embedded()?;
     for planted in CATALOGUE
         .iter()

@@ -75,7 +75,7 @@ fn replayed(device: &Device, momentum: f32) -> Result<Vec<u32>> {
 
 #[test]
 #[serial]
-fn replayed_steps_train_as_steps_one_by_one_do() -> Result<()> {
+fn replayed_steps_train_like_separate_steps() -> Result<()> {
     for device in devices() {
         for momentum in [0.0, 0.9] {
             let (eager, replayed) = (eager(&device, momentum)?, replayed(&device, momentum)?);
@@ -168,7 +168,7 @@ fn every_operation_of_a_graph_computes_what_it_computes_outside() -> Result<()> 
 /// Large enough for cuBLAS.
 #[test]
 #[serial]
-fn large_products_are_recorded_once_the_library_is_awake() -> Result<()> {
+fn large_products_are_recorded_once_the_library_is_loaded() -> Result<()> {
     for device in devices() {
         let left = HostTensor::rand([128, 5000])?.to(&device)?;
         let right = HostTensor::rand([5000, 64])?.to(&device)?;
@@ -201,7 +201,7 @@ fn a_saved_tensor_that_a_replay_has_changed_is_noticed() -> Result<()> {
 /// What a graph uses is kept even if nothing else holds it, and so is what it has allocated.
 #[test]
 #[serial]
-fn a_graph_keeps_what_it_reads_and_what_it_took() -> Result<()> {
+fn a_graph_keeps_its_inputs_and_its_allocations() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([1000], 3.0, &device)?;
         input.sin()?.mul(&input)?;
@@ -289,7 +289,7 @@ const REFUSED: &[Refused] = &[
 
 #[test]
 #[serial]
-fn what_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
+fn an_operation_that_cannot_be_captured_is_refused_and_leaves_nothing() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([3], 1.0, &device)?;
         input.add_scalar(1.0)?.sum()?;
@@ -375,7 +375,7 @@ fn a_closure_that_fails_or_panics_ends_its_capture() -> Result<()> {
 
 #[test]
 #[serial]
-fn captures_of_several_threads_do_not_meet() -> Result<()> {
+fn captures_of_several_threads_do_not_interfere() -> Result<()> {
     for device in devices() {
         let input = Tensor::full([1000], 2.0, &device)?;
         no_grad(|| input.sin())?;

@@ -27,7 +27,7 @@ pub(crate) fn attribute(input: &[u8]) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn no_argument_and_no_item_makes_a_panic() {
+    fn no_argument_and_no_item_causes_a_panic() {
         gpu_leak_mutations::each("attribute", 2_000, super::attribute);
     }
 }

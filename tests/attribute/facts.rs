@@ -72,8 +72,8 @@ fn options_arrive_as_written() {
 
 #[gpu_leak_check(unchecked_if(cfg!(unix) && always(), "shows the option"))]
 #[test]
-fn a_condition_is_asked_when_it_is_needed() {
-    let options = case("a_condition_is_asked_when_it_is_needed").options;
+fn a_condition_is_evaluated_when_it_is_needed() {
+    let options = case("a_condition_is_evaluated_when_it_is_needed").options;
     let unchecked_if = options.unchecked_if.expect("the option");
     assert!((unchecked_if.condition)());
     assert_eq!(unchecked_if.reason, "shows the option");
@@ -122,7 +122,7 @@ fn absent() {
 }
 
 #[test]
-fn conditional_attributes_are_judged_before_the_facts_are_written() {
+fn conditional_attributes_are_resolved_before_the_facts_are_written() {
     assert_eq!(case("conditional").ignored, cfg!(unix));
     assert_eq!(case("conditional").should_panic.is_some(), !cfg!(unix));
     assert!(

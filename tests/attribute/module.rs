@@ -123,7 +123,7 @@ fn the_module_s_options_hold_for_each_test() {
 }
 
 #[test]
-fn what_a_test_says_itself_stands_over_the_module_option_by_option() {
+fn a_test_s_own_options_override_the_module_s_one_by_one() {
     let own = case("with_its_own").options;
     assert_eq!((own.tolerance, own.confirm), (Some(9), Some(false)));
     assert_eq!(own.settle, Some(Duration::from_secs(1)));

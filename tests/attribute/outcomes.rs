@@ -82,7 +82,7 @@ fn panics_with_another_message() {
 fn does_not_panic() {}
 
 #[test]
-fn another_panic_than_expected_fails_in_the_words_of_libtest() {
+fn an_unexpected_panic_fails_with_the_message_of_libtest() {
     let child = fails("attribute::outcomes::panics_with_another_message");
     let told = format!("{}{}", child.stdout, child.stderr);
     assert!(
@@ -93,7 +93,7 @@ fn another_panic_than_expected_fails_in_the_words_of_libtest() {
 }
 
 #[test]
-fn a_panic_that_does_not_come_fails_in_the_words_of_libtest() {
+fn a_missing_panic_fails_with_the_message_of_libtest() {
     let child = fails("attribute::outcomes::does_not_panic");
     let told = format!("{}{}", child.stdout, child.stderr);
     assert!(told.contains("test did not panic as expected"), "{told}");

@@ -34,7 +34,7 @@ fn assert_ends(what: &str, code: i32, told: &[&str]) {
 }
 
 #[test]
-fn a_program_that_gives_everything_back_ends_as_ever_and_is_counted() {
+fn a_program_that_frees_everything_ends_normally_and_is_counted() {
     assert_ends("clean", 0, &["gpu-leak-check: 1 checked: 1 clean"]);
 }
 
@@ -51,7 +51,7 @@ fn a_program_that_leaks_ends_with_1_and_the_report() {
 }
 
 #[test]
-fn a_program_s_own_failure_stays_its_outcome_and_the_leak_is_told_beside_it() {
+fn a_program_s_own_failure_is_kept_and_the_leak_is_reported_as_well() {
     assert_ends(
         "error",
         1,
@@ -75,6 +75,6 @@ fn wrong_settings_end_a_program_with_2_before_it_runs() {
 }
 
 #[test]
-fn a_program_is_in_no_registry() {
+fn a_program_is_not_in_the_registry() {
     assert!(registry::cases().iter().all(|case| !case.is_program()));
 }

@@ -94,7 +94,7 @@ fn cases_of_every_order_are_registered_once() {
 }
 
 #[test]
-fn a_fixture_is_taken_and_given_back_inside_the_body() {
+fn a_fixture_is_created_and_dropped_inside_the_body() {
     EVENTS.take();
     let _ = (super::case("attribute::rstest::with_a_fixture").body)();
     assert_eq!(

@@ -26,7 +26,7 @@ fn below() {
 }
 
 #[test]
-fn the_body_of_a_case_takes_the_lock_and_gives_it_back() {
+fn the_body_of_a_case_takes_and_releases_the_lock() {
     for name in ["above", "above_with_test_last", "below"] {
         let case = super::case(&format!("attribute::serial_test::{name}"));
         let _ = (case.body)();

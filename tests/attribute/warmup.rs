@@ -20,7 +20,7 @@ fn a_first() {
 }
 
 #[gpu_leak_check::warmup]
-fn c_fails_where_it_is_told_to() {
+fn c_fails_when_it_is_requested() {
     assert!(
         std::env::var_os("WARMUP_FAILS").is_none(),
         "no device today"
@@ -29,7 +29,7 @@ fn c_fails_where_it_is_told_to() {
 
 /// Behaves like the set-up of a library, which may even use its own threads.
 #[gpu_leak_check::warmup]
-fn d_checks_what_it_does_where_it_is_told_to() {
+fn d_checks_its_own_work_when_requested() {
     if std::env::var_os("WARMUP_CHECKS").is_none() {
         return;
     }
@@ -50,12 +50,12 @@ fn a_warm_up_that_panics_fails_the_first_check_by_name() {
     let child = Run::of(test).env("WARMUP_FAILS", "1").run();
     assert!(!child.status.success(), "{child:#?}");
     let told =
-        "the warm-up main::attribute::warmup::c_fails_where_it_is_told_to failed: no device today";
+        "the warm-up main::attribute::warmup::c_fails_when_it_is_requested failed: no device today";
     assert!(child.stderr.contains(told), "{child:#?}");
 }
 
 #[test]
-fn a_warm_up_that_runs_checks_of_its_own_ends() {
+fn a_warm_up_may_run_checks_of_its_own() {
     let test = "attribute::warmup::warm_ups_run_once_in_the_order_of_their_names";
     let child = Run::of(test).env("WARMUP_CHECKS", "1").run();
     assert!(child.status.success(), "{child:#?}");

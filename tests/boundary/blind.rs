@@ -106,12 +106,12 @@ fn later(name: &CStr) -> *mut c_void {
 #[gpu_leak_check]
 #[ignore = "run on the stand-in"]
 #[test]
-fn calls_a_function_of_a_later_day() {
+fn calls_a_function_of_a_later_driver() {
     context();
-    calls_a_function_of_a_later_day_here();
+    calls_a_function_of_a_later_driver_here();
 }
 
-fn calls_a_function_of_a_later_day_here() {
+fn calls_a_function_of_a_later_driver_here() {
     type Allocate = unsafe extern "C" fn(*mut u64, usize, u64) -> u32;
     // SAFETY: the stand-in gives it this signature.
     let allocate = unsafe { transmute::<*mut c_void, Allocate>(later(c"cuMemAlloc")) };
@@ -123,18 +123,18 @@ fn calls_a_function_of_a_later_day_here() {
 #[gpu_leak_check]
 #[ignore = "run on the stand-in"]
 #[test]
-fn looks_a_function_of_a_later_day_up() {
+fn looks_up_a_function_of_a_later_driver() {
     context();
     assert!(!later(c"cuMemAlloc").is_null());
     free(allocate(8).unwrap()).unwrap();
 }
 
 #[test]
-fn a_call_of_a_variant_that_nobody_knows_is_inconclusive_by_its_name_and_a_look_up_is_not() {
+fn a_call_of_an_unknown_variant_is_inconclusive_and_a_look_up_is_not() {
     let fake = Fake::new();
-    let looked_up = "boundary::blind::looks_a_function_of_a_later_day_up";
+    let looked_up = "boundary::blind::looks_up_a_function_of_a_later_driver";
     run(&fake, looked_up, &[("CI", "true")]).assert_clean();
-    let called = "boundary::blind::calls_a_function_of_a_later_day";
+    let called = "boundary::blind::calls_a_function_of_a_later_driver";
     for (variables, passes) in [(&[][..], true), (&[("CI", "true")][..], false)] {
         let checked = run(&fake, called, variables);
         let story = checked.story();
@@ -160,7 +160,7 @@ fn one_scope_after_another() {
         scope.finish().status
     };
     assert_eq!(
-        one("calls it", calls_a_function_of_a_later_day_here),
+        one("calls it", calls_a_function_of_a_later_driver_here),
         CheckStatus::Inconclusive
     );
     let gives_back = || free(allocate(8).unwrap()).unwrap();
@@ -168,7 +168,7 @@ fn one_scope_after_another() {
 }
 
 #[test]
-fn what_went_unheard_before_a_check_began_is_not_held_against_it() {
+fn calls_missed_before_a_check_began_do_not_count_against_it() {
     let fake = Fake::new();
     let checked = checked::finish(fake.run("boundary::blind::one_scope_after_another"));
     assert!(checked.child.status.success(), "{}", checked.story());
@@ -191,7 +191,7 @@ fn a_check_that_is_off_lets_everything_pass() {
 fn uses_no_gpu() {}
 
 #[test]
-fn a_machine_without_a_device_is_not_measured_and_passes_even_where_ci_is_set() {
+fn a_machine_without_a_device_is_not_measured_and_passes_even_in_ci() {
     let fake = Fake::new().devices(0);
     for (mode, passes) in [("auto", true), ("require", false)] {
         let run = fake.run("boundary::blind::uses_no_gpu").env("CI", "true");
@@ -221,7 +221,7 @@ fn uses_another_api() {
 }
 
 #[test]
-fn a_program_that_uses_an_api_that_is_not_watched_is_not_measured_beside_a_device_either() {
+fn a_program_with_an_unwatched_api_is_not_measured_even_with_a_device() {
     let folder = tempfile::tempdir().expect("a folder");
     let library = library::of_c(folder.path(), "libEGL.so.1", "");
     let variables = [(ANOTHER_API, library.to_str().expect("UTF-8"))];

@@ -130,7 +130,7 @@ fn loads_a_module() {
 }
 
 #[test]
-fn what_only_the_end_of_its_context_freed_is_a_finding() {
+fn memory_freed_only_by_the_end_of_its_context_is_a_finding() {
     let checked = run("leaves_freeing_to_the_context");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
     assert_ended(finding, "freed only because its context was destroyed");
@@ -146,7 +146,7 @@ fn leaves_freeing_to_the_context() {
 }
 
 #[test]
-fn what_only_the_last_release_freed_is_a_finding() {
+fn memory_freed_only_by_the_last_release_is_a_finding() {
     let checked = run("leaves_freeing_to_the_last_release");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
     assert_ended(
@@ -165,7 +165,7 @@ fn leaves_freeing_to_the_last_release() {
 }
 
 #[test]
-fn what_only_a_device_reset_freed_is_a_finding() {
+fn memory_freed_only_by_a_device_reset_is_a_finding() {
     let checked = run("leaves_freeing_to_a_reset");
     let finding = assert_one_leak(&checked, Kind::Linear, 10);
     assert_ended(finding, "freed only because the device was reset");
@@ -209,7 +209,7 @@ fn uses_a_texture_in_a_context() {
 }
 
 #[test]
-fn what_is_made_in_a_green_context_may_outlive_it() {
+fn memory_of_a_green_context_may_outlive_it() {
     run("frees_after_the_green_context_ended").assert_clean();
 }
 

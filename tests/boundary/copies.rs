@@ -40,7 +40,7 @@ fn plugin_runs(work: extern "C" fn()) {
 }
 
 #[test]
-fn a_harness_that_comes_after_the_driver_measures_nothing_and_the_first_one_misses_nothing() {
+fn a_late_harness_measures_nothing_and_the_first_one_misses_nothing() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}has_a_plugin_that_checks"));
     assert_one_leak(&checked, Kind::Linear, 10);
 }
@@ -55,7 +55,7 @@ fn has_a_plugin_that_checks() {
 }
 
 #[test]
-fn a_plugin_that_checked_before_takes_nothing_from_the_program_s_own_checks() {
+fn an_earlier_check_of_a_plugin_hides_nothing_from_the_program_s_own() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}comes_after_its_plugin"));
     assert_one_leak(&checked, Kind::Linear, 10);
 }
@@ -74,7 +74,7 @@ fn comes_after_its_plugin() {
 /// The library's calls find the program's `pthread_create` first.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn a_thread_of_a_shared_library_works_for_the_test_that_has_it_started() {
+fn a_thread_of_a_shared_library_works_for_the_test_that_started_it() {
     let fake = Fake::new();
     let test = format!("{HERE}leaks_on_a_thread_of_the_plugin");
     for run in [fake.run(&test), fake.run(&test).in_company()] {

@@ -40,7 +40,7 @@ fn assert_fails_with_both(checked: &Checked, own: &str) {
 }
 
 #[test]
-fn a_panic_stays_the_outcome_and_the_leak_is_told_beside_it() {
+fn a_panic_stays_the_outcome_and_the_leak_is_reported_as_well() {
     assert_fails_with_both(&run("panics"), "the body's own words");
 }
 
@@ -53,7 +53,7 @@ fn panics() {
 }
 
 #[test]
-fn an_error_stays_the_outcome_and_the_leak_is_told_beside_it() {
+fn an_error_stays_the_outcome_and_the_leak_is_reported_as_well() {
     assert_fails_with_both(&run("returns_an_error"), "the body's own error");
 }
 
@@ -66,7 +66,7 @@ fn returns_an_error() -> Result<(), String> {
 }
 
 #[test]
-fn a_panic_without_a_leak_is_told_as_it_was() {
+fn a_panic_without_a_leak_is_reported_unchanged() {
     let checked = run("panics_cleanly");
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
@@ -105,7 +105,7 @@ fn panics_as_it_should() {
 }
 
 #[test]
-fn what_is_freed_after_the_verdict_is_late_and_the_verdict_stays() {
+fn memory_freed_after_the_verdict_is_late_and_the_verdict_stays() {
     let checked = run("frees_after_the_verdict");
     let report = checked.report();
     assert_eq!(
@@ -199,7 +199,7 @@ fn exits() {
 }
 
 #[test]
-fn a_forked_child_tells_nothing_and_the_parent_is_judged_as_if_there_were_none() {
+fn a_forked_child_reports_nothing_and_does_not_affect_its_parent() {
     // A real driver cannot be used in a forked child, and does not always let the child exit.
     let checked = checked::on(&Fake::new(), "boundary::endings::forks");
     let story = checked.story();

@@ -21,7 +21,7 @@ fn run(test: &str) -> Checked {
 }
 
 #[test]
-fn the_age_of_a_leak_is_told_in_calls() {
+fn the_age_of_a_leak_is_reported_in_calls() {
     let checked = run("leaks_by_the_third_of_five_calls");
     let finding = assert_one_leak(&checked, Kind::Linear, 24);
     let third = When {
@@ -46,7 +46,7 @@ fn leaks_by_the_third_of_five_calls() {
 }
 
 #[test]
-fn the_order_of_many_calls_is_not_told() {
+fn the_order_of_many_calls_is_not_reported() {
     let checked = run("leaks_by_the_last_of_many_calls");
     assert_one_leak(&checked, Kind::Linear, 24);
     let story = checked.story();
@@ -68,7 +68,7 @@ fn leaks_by_the_last_of_many_calls() {
 
 /// What the check inside freed is not counted for the test.
 #[test]
-fn the_order_is_not_told_if_not_all_of_it_is_known() {
+fn the_order_is_not_reported_unless_all_of_it_is_known() {
     let checked = run("leaks_beside_a_check_inside");
     assert_one_leak(&checked, Kind::Linear, 24);
     assert!(
@@ -89,8 +89,8 @@ fn leaks_beside_a_check_inside() {
 }
 
 #[test]
-fn a_tolerance_that_was_not_enough_is_told() {
-    let checked = run("leaks_more_than_it_may");
+fn a_tolerance_that_was_not_enough_is_reported() {
+    let checked = run("leaks_above_its_tolerance");
     assert_one_leak(&checked, Kind::Linear, 24);
     let note = "24 B of driver memory on cuda:0 remained allocated, more than the tolerance of 23 \
                 B";
@@ -100,7 +100,7 @@ fn a_tolerance_that_was_not_enough_is_told() {
 #[gpu_leak_check(tolerance = 23)]
 #[ignore = "leaks on purpose"]
 #[test]
-fn leaks_more_than_it_may() {
+fn leaks_above_its_tolerance() {
     context();
     allocate(24).unwrap();
 }
@@ -123,9 +123,9 @@ fn leaks_twice_on_a_line() {
 }
 
 #[test]
-fn a_reserve_that_rises_while_strangers_run_is_told_and_not_judged() {
+fn a_reserve_that_rises_while_others_run_is_reported_and_not_judged() {
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=999");
-    let run = fake.run(&format!("{HERE}has_company_and_keeps_a_reserve"));
+    let run = fake.run(&format!("{HERE}keeps_a_reserve_beside_another_thread"));
     let checked = checked::finish(run.in_company());
     let story = checked.story();
     checked.assert_clean();
@@ -138,7 +138,7 @@ fn a_reserve_that_rises_while_strangers_run_is_told_and_not_judged() {
 
 #[test]
 #[ignore = "run where its pool cannot be emptied"]
-fn has_company_and_keeps_a_reserve() {
+fn keeps_a_reserve_beside_another_thread() {
     context();
     old_thread();
     keeps_a_reserve();

@@ -110,7 +110,7 @@ fn frees_once() {
 }
 
 #[test]
-fn a_free_that_is_repeated_with_success_hides_no_other_leak_of_the_line() {
+fn a_successfully_repeated_free_hides_no_other_leak_of_the_line() {
     let checked = run_with("fail:cuMemFree_v2=1@1", "frees_one_again_and_leaks_another");
     let story = checked.story();
     let findings = checked.report().findings.iter();
@@ -139,7 +139,7 @@ fn frees_one_again_and_leaks_another() {
 }
 
 #[test]
-fn what_goes_wrong_in_one_of_the_rounds_is_told() {
+fn failures_in_one_of_the_rounds_are_reported() {
     let checked = run_with("fail:cuMemFree_v2=1@2", "goes_wrong_in_its_second_round");
     let (report, story) = (checked.report(), checked.story());
     let told: Vec<_> = report
@@ -181,7 +181,7 @@ fn a_pool_that_keeps_its_reserve_is_emptied_first() {
 }
 
 #[test]
-fn a_pool_that_cannot_be_emptied_is_told_as_first_use() {
+fn a_pool_that_cannot_be_emptied_is_reported_as_first_use() {
     let checked = run_with("fail:cuMemPoolTrimTo=999", "makes_the_pool_keep_memory");
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);

@@ -22,7 +22,7 @@ fn run(test: &str) -> checked::Checked {
 }
 
 #[test]
-fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
+fn memory_created_once_and_kept_is_reported_and_fails_nothing() {
     let checked = run("fills_a_static");
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
@@ -38,7 +38,7 @@ fn what_is_made_once_and_kept_is_told_and_fails_nothing() {
 
 /// Like a library that keeps its last result, or its last event, until there is a new one.
 #[test]
-fn what_each_run_only_replaces_is_no_leak() {
+fn memory_that_each_run_only_replaces_is_no_leak() {
     let checked = run("keeps_its_last_result");
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
@@ -63,7 +63,7 @@ fn keeps_its_last_result() {
 
 /// Like a library's own thread, which reaches the same line from different callers.
 #[test]
-fn what_an_older_thread_replaces_by_another_way_is_no_leak() {
+fn memory_that_an_older_thread_replaces_by_another_path_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
     let story = checked.story();
     assert!(checked.child.status.success(), "{story}");
@@ -104,7 +104,7 @@ fn waits_for_the_keeper() {
 }
 
 #[test]
-fn what_is_made_once_and_kept_fails_where_the_policy_says_so() {
+fn memory_created_once_and_kept_fails_if_the_policy_says_so() {
     let fake = Fake::new();
     let test = format!("{HERE}fills_a_static");
     let run = if gpu::is_present() {
@@ -132,7 +132,7 @@ fn fills_a_static() {
 }
 
 #[test]
-fn a_leak_that_is_come_to_by_another_way_each_time_is_no_first_use() {
+fn a_leak_reached_by_another_path_each_time_is_no_first_use() {
     assert_one_leak(&run("leaks_by_turns"), Kind::Linear, 32);
 }
 
@@ -150,17 +150,17 @@ fn leaks_by_turns() {
 }
 
 #[test]
-fn what_comes_partly_by_another_way_in_the_second_run_is_no_first_use() {
+fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
     let checked = run("leaks_mostly_by_turns");
     let findings = &checked.report().findings;
-    let told = |count| {
+    let find = |count| {
         let told = findings.iter().find(|finding| finding.count == count);
         told.map(|finding| (finding.kind, finding.bytes))
     };
     let story = checked.story();
     assert_eq!(findings.len(), 2, "{story}");
-    assert_eq!(told(2), Some((FindingKind::Leaked, 64)), "{story}");
-    assert_eq!(told(1), Some((FindingKind::Leaked, 32)), "{story}");
+    assert_eq!(find(2), Some((FindingKind::Leaked, 64)), "{story}");
+    assert_eq!(find(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
 /// Leaves three in each run: first two by one path and one by the other, then all by the

@@ -55,7 +55,7 @@ fn destroy_cublas_handle(handle: u64) {
 }
 
 #[test]
-fn what_a_library_holds_is_told_with_its_name_and_how_long_it_keeps_it() {
+fn memory_of_a_library_is_reported_with_its_name_and_its_lifetime() {
     let fake = Fake::new().with_cublas();
     let checked = checked::on(&fake, &format!("{HERE}keeps_a_cublas_handle"));
     let finding = assert_one_leak(&checked, Kind::Linear, 64 << 20);
@@ -82,7 +82,7 @@ fn keeps_a_cublas_handle() {
 }
 
 #[test]
-fn code_that_cuda_s_own_libraries_load_when_they_first_need_it_is_the_baseline() {
+fn code_that_cuda_s_own_libraries_load_lazily_is_the_baseline() {
     let fake = Fake::new().with_cublas();
     let checked = checked::on(&fake, &format!("{HERE}uses_cublas"));
     checked.assert_clean();
@@ -101,7 +101,7 @@ fn uses_cublas() {
 }
 
 #[test]
-fn a_library_in_the_place_of_one_of_cuda_s_that_has_gone_is_told_as_what_it_is() {
+fn a_library_loaded_where_cublas_was_is_not_taken_for_cublas() {
     let fake = Fake::new().with_cublas();
     let test = format!("{HERE}loads_another_library_where_cublas_was");
     let checked = checked::on(&fake, &test);
@@ -194,7 +194,7 @@ fn reserves_through_cubecl() {
 }
 
 #[test]
-fn a_leak_beside_such_an_allocator_is_a_leak() {
+fn a_leak_beside_a_known_allocator_is_a_leak() {
     let checked = checked::run(&format!("{HERE}reserves_and_leaks"));
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");

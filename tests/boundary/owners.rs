@@ -28,7 +28,7 @@ fn take_before() {
 }
 
 #[test]
-fn taken_before_and_freed_inside_is_shown_without_credit() {
+fn allocated_before_and_freed_inside_is_shown_without_credit() {
     let checked = run("frees_what_was_there");
     checked.assert_clean();
     let [_, report] = &checked.reports[..] else {
@@ -82,7 +82,7 @@ fn only_frees_unchecked() {
 }
 
 #[test]
-fn taken_before_and_alive_after_is_the_baseline() {
+fn allocated_before_and_alive_after_is_the_baseline() {
     let checked = run("keeps_what_was_there");
     checked.assert_clean();
     let device = &checked.reports[1].devices[0];
@@ -123,7 +123,7 @@ fn uses_memory_of_its_own() {
 }
 
 #[test]
-fn taken_inside_by_a_thread_of_the_test_is_a_finding() {
+fn allocated_inside_by_a_thread_of_the_test_is_a_finding() {
     let checked = run("leaks_on_a_thread");
     let finding = assert_one_leak(&checked, Kind::Linear, 64);
     assert_eq!(finding.foreign_thread, None, "it inherited the scope");
@@ -174,7 +174,7 @@ pub(super) fn old_thread() -> &'static Worker {
 }
 
 #[test]
-fn taken_inside_by_an_older_thread_while_nothing_else_runs_is_a_finding_marked_with_it() {
+fn allocated_inside_by_an_older_thread_alone_is_a_finding_that_names_it() {
     let checked = run("leaks_on_an_old_thread");
     let finding = assert_one_leak(&checked, Kind::Linear, 128);
     assert_eq!(
@@ -201,7 +201,7 @@ fn has_an_old_thread_leak() {
 }
 
 #[test]
-fn taken_inside_by_an_older_thread_that_entered_the_test_is_a_finding() {
+fn allocated_inside_by_an_older_thread_that_entered_is_a_finding() {
     let checked = run("leaks_on_an_old_thread_that_enters");
     let finding = assert_one_leak(&checked, Kind::Linear, 16);
     assert_eq!(finding.foreign_thread, None, "{}", checked.story());
@@ -236,7 +236,7 @@ fn enters_an_old_thread() {
 }
 
 #[test]
-fn taken_inside_by_an_older_thread_while_others_may_run_is_of_unknown_owner() {
+fn allocated_by_an_older_thread_while_others_may_run_has_unknown_owner() {
     let test = format!("{HERE}leaks_on_an_old_thread");
     let fake = Fake::new();
     let run = if gpu::is_present() {
@@ -297,7 +297,7 @@ fn captures() {
 }
 
 #[test]
-fn what_a_nested_check_took_and_freed_is_clean_for_both() {
+fn memory_allocated_and_freed_in_a_nested_check_is_clean_for_both() {
     let checked = run("checks_inside_a_check");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());
@@ -311,8 +311,8 @@ fn checks_inside_a_check() {
 }
 
 #[test]
-fn what_an_unfinished_nested_scope_holds_is_the_outer_one_s() {
-    let checked = run("never_finishes_a_stretch");
+fn memory_of_an_unfinished_nested_scope_belongs_to_the_outer_one() {
+    let checked = run("never_finishes_a_scope");
     assert_one_leak(&checked, Kind::Linear, 48);
     assert_eq!(checked.reports.len(), 1, "{}", checked.story());
 }
@@ -320,15 +320,15 @@ fn what_an_unfinished_nested_scope_holds_is_the_outer_one_s() {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
-fn never_finishes_a_stretch() {
+fn never_finishes_a_scope() {
     context();
     let stretch = Scope::open("unfinished");
     stretch.in_scope(|| allocate(48).unwrap());
 }
 
 #[test]
-fn what_a_stranger_reserved_while_others_may_run_is_no_finding() {
-    let test = format!("{HERE}runs_beside_a_stranger");
+fn reserved_by_an_unrelated_thread_while_others_may_run_is_no_finding() {
+    let test = format!("{HERE}runs_beside_an_unrelated_thread");
     let fake = Fake::new();
     let run = if gpu::is_present() {
         Run::of(&test)
@@ -340,10 +340,10 @@ fn what_a_stranger_reserved_while_others_may_run_is_no_finding() {
 
 #[test]
 #[ignore = "run in a process of its own"]
-fn runs_beside_a_stranger() {
+fn runs_beside_an_unrelated_thread() {
     context();
     stranger();
-    has_a_stranger_reserve();
+    has_an_unrelated_thread_reserve();
 }
 
 /// A thread that existed before every check and allocates from a pool when it is asked to.
@@ -358,12 +358,12 @@ fn stranger() -> &'static Worker {
 #[gpu_leak_check]
 #[ignore = "needs the thread that its caller starts"]
 #[test]
-fn has_a_stranger_reserve() {
+fn has_an_unrelated_thread_reserve() {
     have_it_done(stranger());
 }
 
 #[test]
-fn taken_by_a_thread_that_an_earlier_check_started_is_of_unknown_owner() {
+fn allocated_by_a_thread_of_an_earlier_check_has_unknown_owner() {
     let checked = run("has_an_earlier_check_s_thread_at_work");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());
@@ -385,9 +385,9 @@ fn starts_a_thread_that_stays() {
 }
 
 #[test]
-fn what_thread_locals_take_and_free_at_a_thread_s_end_is_the_test_s() {
-    run("frees_at_its_threads_ends").assert_clean();
-    assert_one_leak(&run("leaks_at_a_thread_s_end"), Kind::Linear, 24);
+fn memory_of_thread_local_destructors_belongs_to_the_test() {
+    run("frees_when_its_threads_end").assert_clean();
+    assert_one_leak(&run("leaks_when_a_thread_ends"), Kind::Linear, 24);
 }
 
 /// Frees what it holds, or allocates memory for good, when its thread ends.
@@ -412,7 +412,7 @@ thread_local! {
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
-fn frees_at_its_threads_ends() {
+fn frees_when_its_threads_end() {
     let hold = || {
         context();
         AT_THE_END.set(Some(AtTheEnd(Some(allocate(24).unwrap()))));
@@ -424,7 +424,7 @@ fn frees_at_its_threads_ends() {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
-fn leaks_at_a_thread_s_end() {
+fn leaks_when_a_thread_ends() {
     context();
     AT_THE_END.set(Some(AtTheEnd(None)));
 }

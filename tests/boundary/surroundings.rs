@@ -54,7 +54,7 @@ fn open() -> libloading::Library {
 const TRUE: &CStr = c"/bin/true";
 
 #[test]
-fn a_child_by_vfork_or_posix_spawn_tells_nothing_and_changes_nothing_for_its_parent() {
+fn a_child_of_vfork_or_posix_spawn_does_not_affect_its_parent() {
     let source = "#include <unistd.h>\n\
         int spawn(const char *program, int execute) {\n\
             int child = vfork();\n\
@@ -276,7 +276,7 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]
-fn under_valgrind_the_same_is_found_and_no_other_error() {
+fn the_same_leak_is_found_under_valgrind_without_other_errors() {
     if Command::new("valgrind").arg("--version").output().is_err() {
         return skipped("there is no Valgrind on this machine");
     }

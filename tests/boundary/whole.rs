@@ -22,7 +22,7 @@ const ONE_THREAD: LaunchConfig = LaunchConfig {
 };
 
 #[test]
-fn what_a_leak_takes_of_the_device_is_accounted_for() {
+fn the_device_memory_of_a_leak_is_accounted_for() {
     let checked = checked::run(&format!("{HERE}uses_the_device_and_leaks"));
     let story = checked.story();
     let [first, second] = &checked.reports[..] else {
@@ -45,7 +45,7 @@ fn what_a_leak_takes_of_the_device_is_accounted_for() {
 }
 
 #[test]
-fn a_test_that_makes_the_context_itself_is_told_of_its_second_run() {
+fn a_test_that_creates_the_context_gets_figures_of_its_second_run() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}leaks"));
     let story = checked.story();
     let whole = checked.report().devices[0].whole.as_ref().expect("a line");
@@ -80,7 +80,7 @@ fn leaks() {
 }
 
 #[test]
-fn a_device_without_a_context_is_given_none() {
+fn no_context_is_created_on_a_device_without_one() {
     let fake = Fake::new().devices(2);
     checked::on(&fake, &format!("{HERE}uses_one_of_two_devices")).assert_clean();
 }
@@ -95,7 +95,7 @@ fn uses_one_of_two_devices() {
 }
 
 #[test]
-fn what_nobody_accounts_for_is_told_as_unexplained_and_fails_nothing() {
+fn unexplained_device_memory_is_reported_and_fails_nothing() {
     let fake = Fake::new().fault("launch_grows:8388608");
     let checked = checked::on(&fake, &format!("{HERE}uses_the_device_and_launches"));
     checked.assert_clean();

@@ -37,7 +37,7 @@ fn number(variable: &str, default: u64) -> u64 {
 }
 
 #[test]
-fn checks_hold_however_they_are_put_together() {
+fn random_compositions_of_checks_agree_with_the_model() {
     let (programs, seed) = (number("PROGRAMS", PROGRAMS), number("SEED", SEED));
     let processes = programs.div_ceil(IN_ONE_PROCESS);
     let failures = std::sync::Mutex::new(Vec::new());

@@ -173,7 +173,7 @@ fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     let expected = view.expected();
     view.check_outcome(&expected, report, &mut wrong);
     view.check_status(&expected, report, &mut wrong);
-    view.check_told(&expected, report, &mut wrong);
+    view.check_left(&expected, report, &mut wrong);
     view.check_findings(report, &mut wrong);
     if !wrong.is_empty() {
         wrong.push(format!("its report: {}", summary(report)));

@@ -108,7 +108,7 @@ fn freed_neighbours_become_one_block_again() {
 
 #[gpu_leak_check]
 #[test]
-fn what_cannot_be_given_back_counts_as_inactive_split() {
+fn memory_that_cannot_be_returned_counts_as_inactive_split() {
     let device = device();
     let (goes, _stays) = (take(&device, 300 * KIB), take(&device, 512));
     let rest = (2 * MIB - 300 * KIB - 512) as u64;
@@ -155,7 +155,7 @@ fn without_a_cache_the_device_holds_what_is_in_use_and_no_more() {
 
 #[gpu_leak_check]
 #[test]
-fn a_failed_return_is_told_and_the_segment_stays_reserved() {
+fn a_failed_return_is_reported_and_the_segment_stays_reserved() {
     let device = device();
     let embedded = device.as_embedded().expect("it is one");
     drop((take(&device, 10), take(&device, 3 * MIB)));
@@ -170,7 +170,7 @@ fn a_failed_return_is_told_and_the_segment_stays_reserved() {
 
 #[gpu_leak_check]
 #[test]
-fn a_failed_free_without_a_cache_is_told_by_the_next_synchronize() {
+fn a_failed_free_without_a_cache_is_reported_by_the_next_synchronize() {
     let device = embedded(Policy::Direct);
     device.as_embedded().expect("it is one").fail_free(1);
     drop(take(&device, 1000));

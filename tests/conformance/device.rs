@@ -18,7 +18,7 @@ fn used(device: &Device) -> usize {
 }
 
 #[test]
-fn it_is_named_by_its_number() {
+fn a_device_is_named_by_its_number() {
     let second = device(EmbeddedConfig {
         ordinal: 1,
         ..EmbeddedConfig::default()
@@ -45,7 +45,7 @@ fn a_missing_cuda_device_is_an_error_with_its_name() {
 }
 
 #[test]
-fn its_context_holds_memory_from_the_first_moment() {
+fn a_context_holds_memory_from_the_start() {
     let device = device(EmbeddedConfig {
         capacity: GIB,
         context_bytes: 100 * MIB,
@@ -70,7 +70,7 @@ fn a_context_that_does_not_fit_is_refused() {
 }
 
 #[test]
-fn its_memory_goes_in_pages_of_two_mebibytes() {
+fn device_memory_comes_in_pages_of_two_mebibytes() {
     let device = device(EmbeddedConfig {
         context_bytes: 0,
         policy: Policy::Direct,

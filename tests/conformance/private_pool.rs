@@ -48,7 +48,7 @@ pub(super) fn a_capture_takes_from_segments_of_its_own(device: &Device) {
     drop((graph, other_graph));
 }
 
-pub(super) fn what_a_capture_drops_serves_it_again_and_nobody_else(device: &Device) {
+pub(super) fn memory_that_a_capture_drops_serves_only_that_capture_again(device: &Device) {
     let (graph, (first, second)) = capture(device, || {
         let first = Buffer::new(device, 5000)?.address();
         Ok((first, Buffer::new(device, 5000)?))
@@ -103,7 +103,7 @@ pub(super) fn an_output_that_is_kept_pins_its_segment(device: &Device) {
     assert_eq!(reserved(device), 0);
 }
 
-pub(super) fn figures_of_a_private_pool_count_as_all_others(device: &Device) {
+pub(super) fn figures_of_a_private_pool_count_like_all_others(device: &Device) {
     let (graph, kept) = capture(device, || {
         let first = Buffer::new(device, 300_000)?;
         let kept = Buffer::new(device, 1000)?;
@@ -140,7 +140,7 @@ pub(super) fn a_capture_without_room_leaves_the_cache_as_it_is(device: &Device) 
 }
 
 /// Older buffers may be dropped inside: they return to the pool that they came from.
-pub(super) fn what_is_dropped_inside_returns_to_its_own_pool(device: &Device) {
+pub(super) fn memory_dropped_inside_returns_to_its_own_pool(device: &Device) {
     let outside = take(device, 4000);
     let address = outside.address();
     let (graph, ()) = capture(device, || {
@@ -200,11 +200,11 @@ macro_rules! private_pools {
 
 private_pools!(
     a_capture_takes_from_segments_of_its_own,
-    what_a_capture_drops_serves_it_again_and_nobody_else,
+    memory_that_a_capture_drops_serves_only_that_capture_again,
     a_pool_stays_with_its_graph_and_goes_with_the_cache,
     an_output_that_is_kept_pins_its_segment,
-    figures_of_a_private_pool_count_as_all_others,
+    figures_of_a_private_pool_count_like_all_others,
     a_capture_without_room_leaves_the_cache_as_it_is,
-    what_is_dropped_inside_returns_to_its_own_pool,
+    memory_dropped_inside_returns_to_its_own_pool,
     a_replay_copies_its_inputs_to_its_outputs,
 );

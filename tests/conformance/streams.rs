@@ -25,7 +25,7 @@ fn take_on(device: &Device, bytes: usize, stream: &Stream) -> Buffer {
 
 #[gpu_leak_check]
 #[test]
-fn what_one_stream_freed_is_not_handed_to_another() {
+fn memory_freed_on_one_stream_is_not_handed_to_another() {
     let (device, _, side) = device();
     let own = Stream::Embedded(device.as_embedded().expect("it is one").new_stream());
     // Each stream comes once before and once after the other in the order of streams.
@@ -97,7 +97,7 @@ fn a_stream_without_work_delays_nothing() {
 
 #[gpu_leak_check]
 #[test]
-fn the_blocks_own_stream_is_no_other() {
+fn a_block_does_not_wait_for_its_own_stream() {
     let (device, work, side) = device();
     work.hold_up();
     let buffer = take_on(&device, 1000, &side);

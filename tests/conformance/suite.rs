@@ -78,7 +78,7 @@ pub(super) fn empty_cache_returns_all_that_is_not_in_use(device: &Device) {
     drop(stays);
 }
 
-pub(super) fn what_is_allocated_is_never_more_than_what_is_reserved(device: &Device) {
+pub(super) fn allocated_memory_never_exceeds_reserved_memory(device: &Device) {
     let mut kept = Vec::new();
     for step in 0..40_usize {
         kept.push(take(device, 1 + step * 70_001));
@@ -91,7 +91,7 @@ pub(super) fn what_is_allocated_is_never_more_than_what_is_reserved(device: &Dev
     }
 }
 
-pub(super) fn a_request_beyond_the_device_tells_its_figures_and_harms_nothing(device: &Device) {
+pub(super) fn a_request_beyond_the_device_reports_its_figures_and_harms_nothing(device: &Device) {
     let held = take(device, 2000);
     let total = device_memory(device).expect("its figures").total;
     let error = Buffer::new(device, total + 1).expect_err("more than there is");

@@ -236,7 +236,7 @@ fn a_kept_buffer_is_a_leak_of_the_allocators_layer() {
 }
 
 #[test]
-fn what_is_only_cached_is_no_leak() {
+fn memory_that_is_only_cached_is_no_leak() {
     run("keeps_nothing").assert_clean();
     run("drops_its_device").assert_clean();
     run("drops_its_device_before_a_buffer").assert_clean();
@@ -244,7 +244,7 @@ fn what_is_only_cached_is_no_leak() {
 
 /// For the driver, the whole segment is allocated; only its block is reported.
 #[test]
-fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
+fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
     let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
     let (report, story) = (checked.report(), checked.story());
     assert_eq!(
@@ -261,7 +261,7 @@ fn on_cuda_a_kept_buffer_is_told_once_by_the_allocators_layer() {
 }
 
 #[test]
-fn on_cuda_what_is_only_cached_is_no_leak() {
+fn on_cuda_memory_that_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::keeps_nothing_on_cuda").assert_clean();
     checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }
@@ -277,7 +277,7 @@ fn a_kept_graph_retains_its_pool() {
 }
 
 #[test]
-fn on_cuda_a_kept_graph_is_told_with_its_line() {
+fn on_cuda_a_kept_graph_is_reported_with_its_line() {
     let checked = checked::run("conformance::watched::keeps_a_graph_on_cuda");
     let (report, story) = (checked.report(), checked.story());
     assert_eq!(
@@ -312,7 +312,7 @@ fn a_kept_device_is_a_leak_of_its_buffer_alone() {
 }
 
 #[test]
-fn without_a_cache_the_layer_below_tells() {
+fn without_a_cache_the_layer_below_reports_the_leak() {
     let checked = run("keeps_a_buffer_without_a_cache");
     let finding = only(checked.report());
     assert_eq!(
@@ -330,6 +330,6 @@ fn without_a_cache_the_layer_below_tells() {
 }
 
 #[test]
-fn a_segment_in_which_something_lies_that_may_stay_may_stay_too() {
+fn a_segment_that_contains_something_allowed_may_stay() {
     run("pins_a_segment_with_a_tolerated_buffer").assert_clean();
 }

@@ -133,8 +133,8 @@ fn leaks_on_device_1() {
 }
 
 #[test]
-fn memory_is_the_device_s_where_it_lies_and_not_the_current_one_s() {
-    let checked = run("takes_of_device_1_from_device_0");
+fn memory_belongs_to_its_own_device_and_not_the_current_one() {
+    let checked = run("allocates_on_device_1_from_device_0");
     let story = checked.story();
     let mut wanted = [
         (Kind::StreamOrdered, Place::cuda(0), 400),
@@ -150,7 +150,7 @@ fn memory_is_the_device_s_where_it_lies_and_not_the_current_one_s() {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
-fn takes_of_device_1_from_device_0() {
+fn allocates_on_device_1_from_device_0() {
     use_device(1);
     allocate_async(600);
     use_device(0);
@@ -161,8 +161,8 @@ fn takes_of_device_1_from_device_0() {
 }
 
 #[test]
-fn peer_access_that_is_given_is_no_leak_whether_it_is_taken_back_or_not() {
-    for body in ["takes_peer_access_back", "leaves_peer_access"] {
+fn enabled_peer_access_is_no_leak_even_if_it_is_not_disabled() {
+    for body in ["disables_peer_access", "leaves_peer_access_enabled"] {
         run(body).assert_clean();
     }
 }
@@ -181,7 +181,7 @@ fn copies_with_peer_access() {
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
-fn takes_peer_access_back() {
+fn disables_peer_access() {
     copies_with_peer_access();
     disable_peer_access(1);
 }
@@ -189,12 +189,12 @@ fn takes_peer_access_back() {
 #[gpu_leak_check]
 #[ignore = "run in a process of its own"]
 #[test]
-fn leaves_peer_access() {
+fn leaves_peer_access_enabled() {
     copies_with_peer_access();
 }
 
 #[test]
-fn a_device_that_the_test_does_not_use_is_given_no_context() {
+fn no_context_is_created_on_a_device_that_the_test_does_not_use() {
     run("child_that_uses_device_0").assert_clean();
 }
 

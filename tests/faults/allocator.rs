@@ -46,7 +46,7 @@ fn a_segment_that_is_refused_once_is_asked_for_again() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_returned_is_told_and_returned_later() {
+fn a_segment_that_cannot_be_returned_is_reported_and_returned_later() {
     for policy in [Policy::Caching, Policy::Direct] {
         let mut told = 0;
         for nth in 1..=CALLS {

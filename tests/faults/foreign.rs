@@ -64,7 +64,7 @@ fn each_function_of_the_driver_fails_second_half() {
 }
 
 #[test]
-fn each_function_of_the_driver_is_not_there() {
+fn each_function_of_the_driver_is_missing() {
     let names: Vec<_> = functions(DRIVER, "cu").collect();
     try_all(&names, NOT_FOUND, &[""]);
 }

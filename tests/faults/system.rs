@@ -124,7 +124,7 @@ fn an_output_that_cannot_be_made_changes_no_verdict() {
 
 /// The same holds if the clock stands still, the locale is unusual, or there is no home directory.
 #[test]
-fn odd_surroundings_change_no_verdict() {
+fn an_unusual_environment_changes_no_verdict() {
     let surroundings = [
         ("TMPDIR", "/nowhere"),
         ("HOME", ""),

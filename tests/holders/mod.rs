@@ -79,12 +79,12 @@ fn a_static_inside_the_body_is_named_by_the_test() {
 }
 
 #[test]
-fn a_long_way_is_followed() {
+fn a_long_chain_is_followed() {
     assert_static("kept_far_away", "FAR", 3);
 }
 
 #[test]
-fn a_map_is_looked_through_though_it_is_known_by_an_address_inside() {
+fn a_map_is_searched_although_only_an_address_inside_is_known() {
     assert_static("kept_in_a_map", "MAP", 1);
 }
 
@@ -170,7 +170,7 @@ fn a_block_to_which_nothing_leads_is_named_by_where_it_was_allocated() {
 }
 
 #[test]
-fn where_the_block_was_freed_that_contained_a_leak_is_named() {
+fn the_place_where_a_leak_s_owner_was_freed_is_named() {
     let checked = run("discarded_with_its_box");
     let leak = leak(&checked);
     if leak.holders.is_none() {
@@ -190,7 +190,7 @@ fn where_the_block_was_freed_that_contained_a_leak_is_named() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn a_thread_that_nobody_joined_is_told_with_where_it_was_started_and_detached() {
+fn a_detached_thread_is_reported_with_where_it_was_started_and_detached() {
     let checked = run("kept_by_a_detached_thread");
     let root = &only(&checked).root;
     assert_eq!(root.thread, None, "it has no name\n{}", checked.story());
@@ -213,8 +213,8 @@ fn a_thread_that_nobody_joined_is_told_with_where_it_was_started_and_detached() 
 
 /// The value is in unused space of another one.
 #[test]
-fn no_function_is_named_that_is_over() {
-    let checked = run("left_on_a_stack_by_a_function_that_is_over");
+fn no_function_that_has_returned_is_named() {
+    let checked = run("left_on_a_stack_by_a_function_that_returned");
     for holder in leak(&checked).holders.iter().flatten() {
         let name = holder.root.name.as_deref().unwrap_or_default();
         assert!(!name.contains("deep"), "{}", checked.story());
@@ -281,14 +281,14 @@ fn std_keeps_frame_pointers() -> bool {
 }
 
 #[test]
-fn what_was_forgotten_is_held_by_nothing() {
+fn forgotten_memory_is_held_by_nothing() {
     // The libraries of a real driver have running threads and an unknown memory layout.
     let must_say_so = !gpu::is_present() && !std_keeps_frame_pointers();
     assert_held_by_nothing("forgotten", must_say_so);
 }
 
 #[test]
-fn a_copy_in_memory_that_was_freed_is_in_nobody_s_hands() {
+fn a_copy_in_freed_memory_is_held_by_nothing() {
     // If such a block is part of the chain, nothing is reported.
     assert_held_by_nothing("freed_with_its_vector", false);
     assert_held_by_nothing("freed_with_its_box", false);
@@ -296,12 +296,12 @@ fn a_copy_in_memory_that_was_freed_is_in_nobody_s_hands() {
 
 /// If they were dereferenced, any of them would crash the process.
 #[test]
-fn memory_that_cannot_be_read_is_passed_over() {
+fn memory_that_cannot_be_read_is_skipped() {
     assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);
 }
 
 #[test]
-fn a_program_that_changes_meanwhile_is_no_hindrance() {
+fn a_program_that_changes_meanwhile_does_not_disturb_the_search() {
     let checked = run("kept_while_others_allocate");
     let holders = leak(&checked).holders.as_deref();
     let holders = holders.unwrap_or_default();
@@ -322,7 +322,7 @@ fn a_block_s_own_variable_is_named_by_its_function() {
 }
 
 #[test]
-fn no_time_to_look_is_no_search() {
+fn without_time_there_is_no_search() {
     let checked = run_for("0s", "kept_in_a_static");
     assert_eq!(leak(&checked).holders, None, "{}", checked.story());
     assert!(!checked.child.stderr.contains("held by"));
@@ -331,7 +331,7 @@ fn no_time_to_look_is_no_search() {
 /// Two gigabytes of blocks and unlimited time: the search ends at its limit of bytes read, and
 /// makes no claim.
 #[test]
-fn a_large_heap_is_looked_through_up_to_a_bound() {
+fn a_large_heap_is_searched_up_to_a_limit() {
     const MIB: u64 = 1 << 20;
 
     let checked = run("kept_beside_a_large_heap");

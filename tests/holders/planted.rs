@@ -153,7 +153,7 @@ fn waits_above_it(ready: &Sender<()>, stopped: &Receiver<()>) {
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]
-fn left_on_a_stack_by_a_function_that_is_over() {
+fn left_on_a_stack_by_a_function_that_returned() {
     context();
     start("worker-5", |ready, stopped| {
         works_deep_below();

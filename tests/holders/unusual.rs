@@ -72,7 +72,7 @@ const REASONS: [&str; 2] = [
 
 /// Fails unless nothing but a reason is given for what holds the other leak.
 #[track_caller]
-fn assert_nothing_is_said(checked: &Checked) {
+fn assert_nothing_is_reported(checked: &Checked) {
     let other = beside_the_static(checked);
     assert_eq!(other.holders, None, "{}", checked.story());
     let reason = other.not_searched.as_deref().unwrap_or_default();
@@ -83,14 +83,14 @@ fn assert_nothing_is_said(checked: &Checked) {
 const LIBRARY: &str = "HOLDERS_LIBRARY";
 
 #[test]
-fn of_a_thread_local_of_a_library_nothing_is_said() {
+fn nothing_is_reported_for_a_thread_local_of_a_library() {
     let folder = tempfile::tempdir().expect("a folder");
     let source = "__thread unsigned long kept[8];\n\
                   void keep(unsigned long it) { kept[3] = it; }\n";
     let library = library::of_c(folder.path(), "libkeeps.so", source);
     for test in ["kept_by_a_library", "kept_by_a_library_on_the_first_thread"] {
         let checked = run_with(test, |run| run.env(LIBRARY, &library));
-        assert_nothing_is_said(&checked);
+        assert_nothing_is_reported(&checked);
     }
 }
 
@@ -192,9 +192,9 @@ fn kept_on_the_first_thread() {
 }
 
 #[test]
-fn of_data_for_pthread_getspecific_nothing_is_said() {
-    assert_nothing_is_said(&run("kept_as_specific_data"));
-    assert_nothing_is_said(&run("kept_as_the_fortieth_specific_data"));
+fn nothing_is_reported_for_data_of_pthread_getspecific() {
+    assert_nothing_is_reported(&run("kept_as_specific_data"));
+    assert_nothing_is_reported(&run("kept_as_the_fortieth_specific_data"));
 }
 
 /// Keeps what it allocates as this thread's data for the last of this many keys. glibc stores the first 32
@@ -293,7 +293,7 @@ fn kept_in_the_block_of_an_argument() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn an_address_that_is_only_in_a_register_is_in_no_place_that_is_said_to_be_searched() {
+fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
     let checked = run("kept_in_a_register");
     let other = beside_the_static(&checked);
     assert!(
@@ -348,8 +348,8 @@ fn kept_in_a_register() {
 }
 
 #[test]
-fn of_an_address_that_is_not_aligned_nothing_is_said() {
-    assert_nothing_is_said(&run("kept_in_a_packed_field"));
+fn nothing_is_reported_for_an_unaligned_address() {
+    assert_nothing_is_reported(&run("kept_in_a_packed_field"));
 }
 
 #[repr(C, packed)]
@@ -422,8 +422,8 @@ fn run_on(stack: *mut c_void, bytes: usize) {
 
 /// Such a stack has return addresses into the driver on it, as the driver's own tables have.
 #[test]
-fn of_a_stack_in_the_heap_nothing_is_said() {
-    assert_nothing_is_said(&run("kept_on_a_stack_in_the_heap"));
+fn nothing_is_reported_for_a_stack_in_the_heap() {
+    assert_nothing_is_reported(&run("kept_on_a_stack_in_the_heap"));
 }
 
 static STACKS: Mutex<Vec<Vec<u128>>> = Mutex::new(Vec::new());
@@ -440,8 +440,8 @@ fn kept_on_a_stack_in_the_heap() {
 }
 
 #[test]
-fn of_a_stack_in_a_mapping_of_its_own_nothing_is_said() {
-    assert_nothing_is_said(&run("kept_on_a_mapped_stack"));
+fn nothing_is_reported_for_a_stack_in_its_own_mapping() {
+    assert_nothing_is_reported(&run("kept_on_a_mapped_stack"));
 }
 
 #[gpu_leak_check]

@@ -8,10 +8,10 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{allow, gpu_leak_check};
 use gpu_leak_hooked::{Buffer, lookup_table};
 
-use super::{assert_allowed, is_for, run, told};
+use super::{assert_allowed, found, is_for, run};
 
 #[test]
-fn what_a_library_allows_is_told_with_its_bytes_and_reason_and_fails_nothing() {
+fn memory_that_a_library_allows_is_reported_and_fails_nothing() {
     let checked = run("allowed::makes_a_table");
     assert_allowed(&checked, &[4096]);
     let finding = &checked.report().findings[0];
@@ -37,10 +37,10 @@ fn makes_a_table() {
 }
 
 #[test]
-fn what_is_made_beside_it_is_a_leak_all_the_same() {
+fn memory_beside_allowed_memory_is_still_a_leak() {
     let checked = run("allowed::makes_a_table_and_leaks");
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 4096)];
-    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.story());
     assert!(!checked.child.status.success());
 }
 
@@ -53,7 +53,7 @@ fn makes_a_table_and_leaks() {
 }
 
 #[test]
-fn threads_that_are_started_inside_may_leave_things_too() {
+fn threads_that_are_started_inside_may_leave_memory_too() {
     assert_allowed(&run("allowed::starts_a_thread_inside"), &[5]);
 }
 
@@ -66,10 +66,10 @@ fn starts_a_thread_inside() {
 }
 
 #[test]
-fn it_ends_with_a_panic_too() {
+fn allow_ends_with_a_panic_too() {
     let checked = run("allowed::leaks_after_a_panic_inside");
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
-    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.story());
 }
 
 #[gpu_leak_check]
@@ -106,10 +106,10 @@ fn gives_two_reasons() {
 }
 
 #[test]
-fn it_holds_for_a_check_inside_and_inside_a_check_inside() {
+fn allow_holds_in_nested_checks() {
     let checked = run("allowed::calls_checks");
     assert!(checked.child.status.success(), "{}", checked.story());
-    let told: Vec<_> = checked.reports.iter().map(told).collect();
+    let told: Vec<_> = checked.reports.iter().map(found).collect();
     let allowed = |bytes| vec![(FindingKind::Allowed, bytes)];
     // An excuse for an object is kept with its record: the outer check reports it as allowed too.
     let both = [allowed(4096), allowed(5)].concat();
@@ -138,20 +138,20 @@ fn leaks() {
 
 #[gpu_leak_check]
 #[test]
-fn what_is_given_back_later_is_simply_gone() {
+fn allowed_memory_may_be_freed_later() {
     drop(allow("kept", || Buffer::new(5)));
 }
 
 #[test]
-fn what_is_given_back_later_was_not_there_before() {
-    let checked = run("allowed::what_is_given_back_later_is_simply_gone");
+fn allowed_memory_that_is_freed_is_not_counted_as_earlier_memory() {
+    let checked = run("allowed::allowed_memory_may_be_freed_later");
     checked.assert_clean();
     assert!(checked.report().notes.is_empty(), "{}", checked.story());
 }
 
 #[test]
-fn what_was_there_before_and_is_given_back_inside_is_no_credit_but_told() {
-    let checked = run("allowed::gives_back_inside");
+fn earlier_memory_freed_inside_gives_no_credit_but_is_reported() {
+    let checked = run("allowed::frees_inside");
     let [_, report] = &checked.reports[..] else {
         panic!("{}", checked.story());
     };
@@ -164,21 +164,21 @@ static BEFORE: Mutex<Option<Buffer>> = Mutex::new(None);
 
 #[test]
 #[ignore = "run in a process of its own"]
-fn gives_back_inside() {
-    what_is_given_back_later_is_simply_gone();
+fn frees_inside() {
+    allowed_memory_may_be_freed_later();
     *BEFORE.lock().unwrap() = Some(Buffer::new(5));
-    only_gives_back();
+    only_frees_inside();
 }
 
 #[gpu_leak_check]
 #[ignore = "needs what its caller takes"]
 #[test]
-fn only_gives_back() {
+fn only_frees_inside() {
     allow("kept", || BEFORE.lock().unwrap().take());
 }
 
 #[test]
-fn a_budget_counts_what_may_stay() {
+fn a_budget_counts_allowed_memory() {
     let checked = run("allowed::keeps_more_than_its_budget");
     assert_eq!(
         checked.report().status,
@@ -196,7 +196,7 @@ fn keeps_more_than_its_budget() {
 }
 
 #[test]
-fn what_may_stay_in_each_round_is_no_growth() {
+fn allowed_memory_in_each_round_is_no_growth() {
     assert_allowed(&run("allowed::keeps_a_table_in_each_round"), &[3 * 4096]);
 }
 
@@ -210,11 +210,11 @@ fn keeps_a_table_in_each_round() {
 /// In its second run too, a thread that is started inside belongs to the test, and what it
 /// allocates may stay.
 #[test]
-fn a_thread_of_the_first_run_may_leave_things_in_the_second() {
+fn a_thread_of_the_first_run_may_leave_memory_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
     let report = checked.report();
     let expected = [(FindingKind::Leaked, 7), (FindingKind::Allowed, 5)];
-    assert_eq!(told(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.story());
     assert!(
         !checked.child.stderr.contains("outside every check"),
         "{}",
@@ -247,13 +247,13 @@ fn has_a_worker_for_good() {
 /// There is one scope for each reason, not for each call.
 #[gpu_leak_check]
 #[test]
-fn it_can_be_said_any_number_of_times() {
+fn allow_may_be_called_any_number_of_times() {
     for _ in 0..20_000 {
         drop(allow("kept", || Buffer::new(5)));
     }
 }
 
 #[test]
-fn outside_every_check_it_changes_nothing() {
+fn outside_every_check_allow_changes_nothing() {
     assert_eq!(allow("nobody asks", || 3), 3);
 }

@@ -8,7 +8,7 @@ use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::{allow, gpu_leak_check, hand_over};
 use gpu_leak_tests::checked;
 
-use super::{assert_allowed, told};
+use super::{assert_allowed, found};
 
 /// The primary context, kept for the process and current on this thread.
 fn context() {
@@ -43,7 +43,7 @@ fn run(test: &str) -> checked::Checked {
 
 /// A pool's reserve that is pinned by allowed memory is not a separate finding.
 #[test]
-fn what_is_allowed_of_the_driver_fails_nothing() {
+fn allowed_memory_of_the_driver_fails_nothing() {
     assert_allowed(&run("keeps_some_of_each"), &[3000, 2000, 1000, 0]);
 }
 
@@ -61,7 +61,7 @@ fn keeps_some_of_each() {
 }
 
 #[test]
-fn what_is_handed_over_of_the_driver_fails_nothing() {
+fn handed_over_memory_of_the_driver_fails_nothing() {
     let checked = run("hands_over_some_of_each");
     checked.assert_clean();
     let notes = &checked.report().notes;
@@ -81,10 +81,10 @@ fn hands_over_some_of_each() {
 }
 
 #[test]
-fn what_is_left_beside_them_is_found() {
+fn a_leak_beside_handed_over_memory_of_the_driver_is_found() {
     let checked = run("hands_over_one_of_two");
     assert_eq!(
-        told(checked.report()),
+        found(checked.report()),
         [(FindingKind::Leaked, 1000)],
         "{}",
         checked.story()

@@ -5,10 +5,10 @@ use gpu_leak_check::hand_over;
 use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_hooked::Buffer;
 
-use super::{run, told};
+use super::{found, run};
 
 #[test]
-fn what_a_library_hands_over_is_not_asked_for_and_noted() {
+fn memory_that_a_library_hands_over_is_noted_and_no_leak() {
     let checked = run("handed_over::hands_over");
     checked.assert_clean();
     let note = "1 object, 4.00 KiB, handed over during the test";
@@ -23,10 +23,10 @@ fn hands_over() {
 }
 
 #[test]
-fn another_leak_is_found_beside_it() {
+fn a_leak_beside_handed_over_memory_is_found() {
     let checked = run("handed_over::hands_over_and_leaks");
     assert_eq!(
-        told(checked.report()),
+        found(checked.report()),
         [(FindingKind::Leaked, 7)],
         "{}",
         checked.story()
@@ -43,20 +43,20 @@ fn hands_over_and_leaks() {
 
 #[gpu_leak_check]
 #[test]
-fn its_new_owner_may_give_it_back() {
+fn the_new_owner_may_free_handed_over_memory() {
     let address = Buffer::new(4096).into_raw();
     drop(Buffer::from_raw(address));
 }
 
 #[gpu_leak_check]
 #[test]
-fn an_address_that_nobody_knows_is_harmless() {
+fn an_unknown_address_is_harmless() {
     hand_over(0xdead_0000);
     hand_over(0);
 }
 
 #[test]
-fn outside_every_check_it_changes_nothing() {
+fn outside_every_check_hand_over_changes_nothing() {
     hand_over(0xdead_0000);
     drop(Buffer::from_raw(Buffer::new(1).into_raw()));
 }

@@ -8,7 +8,7 @@ use gpu_leak_tests::child::Run;
 const MANY: u64 = 300;
 
 #[test]
-fn each_of_many_allocators_is_told_by_its_name() {
+fn each_of_many_allocators_is_reported_by_its_name() {
     let child = Run::of("hooks::many::uses_many_allocators").run();
     for told in [
         "leaked: hooks::many::uses_many_allocators",
@@ -35,7 +35,7 @@ fn uses_many_allocators() {
 }
 
 #[test]
-fn each_of_many_devices_is_told_by_its_name() {
+fn each_of_many_devices_is_reported_by_its_name() {
     let child = Run::of("hooks::many::uses_many_devices").run();
     for told in [
         "on many:299, allocated at",

@@ -17,7 +17,7 @@ fn run(test: &str) -> Checked {
 }
 
 /// Each finding's kind and bytes.
-fn told(report: &Report) -> Vec<(FindingKind, u64)> {
+fn found(report: &Report) -> Vec<(FindingKind, u64)> {
     let findings = report.findings.iter();
     findings
         .map(|finding| (finding.kind, finding.bytes))
@@ -38,5 +38,5 @@ fn assert_allowed(checked: &Checked, bytes: &[u64]) {
         .iter()
         .map(|bytes| (FindingKind::Allowed, *bytes))
         .collect();
-    assert_eq!(told(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.story());
 }

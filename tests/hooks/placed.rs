@@ -4,7 +4,7 @@ use gpu_leak_check::observe::PlacedSource;
 use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_check::{Place, gpu_leak_check};
 
-use super::{run, told};
+use super::{found, run};
 
 static HEAPS: PlacedSource = PlacedSource::new("heaps", &[]);
 
@@ -17,7 +17,7 @@ fn one_address_on_two_devices_is_two_blocks() {
     let checked = run("placed::frees_the_small_one_of_two");
     let report = checked.report();
     let expected = [(FindingKind::Leaked, 1 << 30)];
-    assert_eq!(told(report), expected, "{}", checked.story());
+    assert_eq!(found(report), expected, "{}", checked.story());
     let finding = &report.findings[0];
     assert_eq!(finding.place.to_string(), "npu:0", "{}", checked.story());
 }

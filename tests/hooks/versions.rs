@@ -4,7 +4,7 @@ use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::FindingKind;
 use gpu_leak_hooks_again::{Place, PlacedSource, Source, allow, hand_over};
 
-use super::{assert_allowed, run, told};
+use super::{assert_allowed, found, run};
 
 const PLACE: Place = Place::named("again:0");
 
@@ -12,10 +12,10 @@ static SOURCE: Source = Source::new("again", &[]);
 static PLACED: PlacedSource = PlacedSource::new("again-placed", &[]);
 
 #[test]
-fn what_is_reported_through_the_other_version_is_heard() {
+fn reports_through_the_other_version_are_heard() {
     let checked = run("versions::reports_through_another_version");
     let expected = [(FindingKind::Leaked, 80)];
-    assert_eq!(told(checked.report()), expected, "{}", checked.story());
+    assert_eq!(found(checked.report()), expected, "{}", checked.story());
     assert!(
         checked.child.stderr.contains("on again:0"),
         "{}",
@@ -35,7 +35,7 @@ fn reports_through_another_version() {
 }
 
 #[test]
-fn what_the_other_version_says_of_memory_counts() {
+fn declarations_through_the_other_version_count() {
     assert_allowed(&run("versions::keeps_and_hands_over"), &[10]);
 }
 

@@ -65,7 +65,7 @@ fn goes_on_with_what_its_block_returned() {
 }
 
 #[test]
-fn what_a_block_returns_goes_on_and_is_the_test_s() {
+fn memory_that_a_block_returns_belongs_to_the_test() {
     let checked = run("goes_on_with_what_its_block_returned");
     assert!(checked.child.status.success(), "{}", checked.story());
 }
@@ -85,7 +85,7 @@ fn fills_a_static() {
 }
 
 #[test]
-fn what_a_block_makes_once_is_told_and_fails_nothing() {
+fn memory_that_a_block_creates_once_is_reported_and_fails_nothing() {
     let checked = run("fills_a_static");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
@@ -116,7 +116,7 @@ fn panics() {
 }
 
 #[test]
-fn a_block_s_own_panic_stays_the_outcome_and_the_leak_is_told_beside_it() {
+fn a_block_s_own_panic_is_kept_and_the_leak_is_reported_as_well() {
     let checked = run("panics");
     assert_eq!(
         failed(&checked, "panics").status,
@@ -159,7 +159,7 @@ fn grows() {
 }
 
 #[test]
-fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
+fn growth_in_every_round_fails_and_memory_of_one_round_does_not() {
     let checked = run("grows");
     failed(&checked, "assert_no_growth");
     let statuses: Vec<_> = checked.reports.iter().map(|report| report.status).collect();
@@ -173,7 +173,7 @@ fn what_every_round_leaves_more_of_fails_and_what_one_made_does_not() {
 
 #[test]
 #[should_panic(expected = "MiB")]
-fn a_size_that_is_none_says_what_may_stand_there() {
+fn an_invalid_size_is_refused_with_the_valid_units() {
     let _ = Check::new("wrong").tolerance("1 MB");
 }
 
@@ -186,7 +186,7 @@ fn leaves_an_allowed_block() {
 }
 
 #[test]
-fn what_a_block_allows_may_stay() {
+fn memory_that_a_block_allows_may_stay() {
     let checked = run("leaves_an_allowed_block");
     assert!(checked.child.status.success(), "{}", checked.story());
     let report = checked.report();
@@ -204,7 +204,7 @@ fn leaks_as_expected_and_then_less() {
 }
 
 #[test]
-fn a_block_that_is_to_leak_fails_where_it_leaks_something_else() {
+fn a_block_that_expects_a_leak_fails_if_it_leaks_something_else() {
     let checked = run("leaks_as_expected_and_then_less");
     failed(&checked, "less");
     assert!(
@@ -223,7 +223,7 @@ fn warns_of_its_leak() {
 }
 
 #[test]
-fn a_block_may_be_told_to_warn() {
+fn a_block_may_be_set_to_warn() {
     let checked = run("warns_of_its_leak");
     assert!(checked.child.status.success(), "{}", checked.story());
     let report = checked.report();

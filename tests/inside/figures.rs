@@ -17,7 +17,7 @@ fn a_gpu_is_available_where_the_driver_has_one() {
 
 #[gpu_leak_check]
 #[test]
-fn what_is_taken_and_given_back_is_counted_at_once() {
+fn allocations_and_frees_are_counted_at_once() {
     let before = memory_allocated(place());
     let taken = take(4096);
     assert_eq!(memory_allocated(place()), before + 4096);
@@ -35,7 +35,7 @@ fn what_is_taken_and_given_back_is_counted_at_once() {
 
 #[gpu_leak_check]
 #[test]
-fn a_snapshot_s_difference_names_what_is_new_by_its_line() {
+fn a_diff_of_snapshots_names_new_memory_by_its_line() {
     let old = take(1);
     let before = snapshot();
     let new = take(64);

@@ -38,7 +38,7 @@ fn uses_the_library_alone() {
 }
 
 #[test]
-fn without_it_what_the_next_use_frees_is_deferred() {
+fn without_settle_with_memory_freed_by_the_next_use_is_deferred() {
     let checked = run("uses_the_library_alone");
     let found = CheckStatus::Found(FindingKind::Deferred);
     assert_eq!(checked.reports[0].status, found, "{}", checked.story());
@@ -46,14 +46,14 @@ fn without_it_what_the_next_use_frees_is_deferred() {
 
 #[gpu_leak_check]
 #[test]
-fn what_it_frees_is_freed_in_each_run() {
+fn settle_with_frees_in_each_run() {
     settle_with(free_what_is_late);
     use_the_library();
 }
 
 #[gpu_leak_check(warmup = 2)]
 #[test]
-fn it_is_called_after_a_warm_up_too() {
+fn settle_with_is_called_after_a_warm_up_too() {
     assert!(LATE.lock().expect("no test panics with it").is_empty());
     settle_with(free_what_is_late);
     LATE.lock().expect("no test panics with it").push(take(16));
@@ -61,7 +61,7 @@ fn it_is_called_after_a_warm_up_too() {
 
 #[gpu_leak_check]
 #[test]
-fn it_drops_what_it_holds_before_the_check_looks() {
+fn settle_with_drops_what_it_holds_before_the_check_ends() {
     struct Held(u64);
     impl Drop for Held {
         fn drop(&mut self) {
@@ -75,7 +75,7 @@ fn it_drops_what_it_holds_before_the_check_looks() {
 
 #[gpu_leak_check]
 #[test]
-fn a_block_and_a_scope_have_their_own() {
+fn a_block_and_a_scope_have_their_own_settle_with() {
     let outer = take(4);
     settle_with(move || give_back(outer));
     let returned = Check::new("block").run(|| {
@@ -95,7 +95,7 @@ fn a_block_and_a_scope_have_their_own() {
 #[gpu_leak_check]
 #[ignore = "panics on purpose"]
 #[test]
-fn panics_in_it() {
+fn panics_in_settle_with() {
     settle_with(|| panic!("the device is lost"));
 }
 
@@ -111,7 +111,7 @@ fn settles_without_end() {
 }
 
 #[test]
-fn one_that_registers_itself_each_time_fails_the_test() {
+fn a_function_that_registers_itself_each_time_fails_the_test() {
     let checked = run("settles_without_end");
     let message = "keep registering further ones (100 times so far)";
     assert!(
@@ -122,8 +122,8 @@ fn one_that_registers_itself_each_time_fails_the_test() {
 }
 
 #[test]
-fn a_panic_in_it_fails_the_test() {
-    let checked = run("panics_in_it");
+fn a_panic_in_settle_with_fails_the_test() {
+    let checked = run("panics_in_settle_with");
     assert!(!checked.child.status.success(), "{}", checked.story());
     let message = "the device is lost";
     assert!(
@@ -134,7 +134,7 @@ fn a_panic_in_it_fails_the_test() {
 }
 
 #[test]
-fn outside_of_every_check_it_is_not_called() {
+fn outside_of_every_check_settle_with_is_not_called() {
     settle_with(|| panic!("there is no check"));
 }
 
@@ -153,7 +153,7 @@ fn abandons_a_block() {
 }
 
 #[test]
-fn what_an_abandoned_block_registers_is_called_by_the_check_around_it() {
+fn functions_of_an_abandoned_block_are_called_by_the_outer_check() {
     let checked = run("abandons_a_block");
     let around = checked.reports.last().expect("a report");
     assert_eq!(around.status, CheckStatus::Clean, "{}", checked.story());

@@ -41,7 +41,7 @@ fn evicts_three_of_five() {
 }
 
 #[test]
-fn those_of_the_same_call_site_are_named_with_the_function_that_freed_them() {
+fn siblings_of_the_same_call_site_are_named_with_the_freeing_function() {
     let checked = run("evicts_three_of_five");
     let story = checked.story();
     let [finding] = &*checked.report().findings else {
@@ -82,7 +82,7 @@ fn frees_only_what_failed() {
 
 /// The arms are swapped: the report shows both.
 #[test]
-fn those_of_another_caller_are_named_with_that_caller() {
+fn siblings_of_another_caller_are_named_with_that_caller() {
     let checked = run("frees_only_what_failed");
     let story = checked.story();
     let [finding] = &*checked.report().findings else {
@@ -110,7 +110,7 @@ fn frees_nothing() {
 }
 
 #[test]
-fn where_none_was_freed_none_is_named() {
+fn no_sibling_is_named_if_none_was_freed() {
     let checked = run("frees_nothing");
     for finding in &checked.report().findings {
         assert_eq!(finding.siblings, [], "{}", checked.story());
@@ -150,7 +150,7 @@ fn drops_one_of_two() {
 }
 
 #[test]
-fn what_the_same_function_created_is_named_with_the_destructor_that_freed_it() {
+fn companions_are_named_with_the_destructor_that_freed_them() {
     let checked = run("drops_one_of_two");
     let story = checked.story();
     let [finding] = &*checked.report().findings else {

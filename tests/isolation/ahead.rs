@@ -122,7 +122,7 @@ fn run(module: &str, variables: &[(&str, &str)]) -> Checked {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn what_unchecked_tests_take_before_the_first_check_is_heard() {
+fn allocations_of_unchecked_tests_before_the_first_check_are_heard() {
     let checked = run("suite", &[]);
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 1, "{}", checked.story());
@@ -130,7 +130,7 @@ fn what_unchecked_tests_take_before_the_first_check_is_heard() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
-fn a_thread_that_starts_before_main_changes_nothing_of_that() {
+fn calls_before_the_first_check_are_heard_beside_an_early_thread() {
     let checked = run("suite", &[(EARLY_THREAD, "1")]);
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 1, "{}", checked.story());

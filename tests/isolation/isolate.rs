@@ -66,13 +66,13 @@ fn the_body_runs_elsewhere_and_its_output_is_shown_here() {
 }
 
 #[test]
-fn under_nextest_which_gives_each_test_a_process_it_stays() {
+fn an_isolated_test_stays_in_its_process_under_nextest() {
     let child = of("marks_this_process").env("NEXTEST", "1").run();
     assert!(child.stdout.contains("marked: true"), "{child:#?}");
 }
 
 #[test]
-fn in_what_a_test_under_nextest_starts_it_does_not() {
+fn an_isolated_test_in_a_child_of_nextest_s_test_gets_a_process() {
     let child = of("marks_this_process")
         .env("NEXTEST", "1")
         .env("NEXTEST_TEST_NAME", "starts_this_program")
@@ -89,7 +89,7 @@ fn is_checked_itself() {
 }
 
 #[test]
-fn inside_another_check_it_stays() {
+fn an_isolated_test_inside_another_check_stays_in_its_process() {
     let child = of("is_checked_itself").run();
     assert!(child.stdout.contains("marked: true"), "{child:#?}");
 }
@@ -136,7 +136,7 @@ fn panics_otherwise() {
 }
 
 #[test]
-fn an_error_and_a_wrong_panic_fail_in_their_own_words() {
+fn an_error_and_a_wrong_panic_fail_with_their_own_messages() {
     for (test, words) in [
         ("returns_an_error", "the body's own error"),
         ("panics_otherwise", "panic did not contain expected string"),
@@ -238,7 +238,7 @@ fn starts_another_checked_program() {
 }
 
 #[test]
-fn another_checked_program_that_the_test_starts_isolates_on_its_own() {
+fn another_program_that_the_test_starts_isolates_its_own_tests() {
     let child = of("starts_another_checked_program").run();
     assert!(child.status.success(), "{child:#?}");
     assert!(child.stdout.contains("marked: false"), "{child:#?}");
@@ -284,7 +284,7 @@ fn end_what_it_left(child: &Child) {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
+fn a_process_that_the_test_leaves_behind_delays_nothing() {
     let child = of("leaves_a_process").run();
     assert!(child.status.success(), "{child:#?}");
     end_what_it_left(&child);
@@ -292,7 +292,7 @@ fn a_process_that_the_test_leaves_behind_holds_nothing_up() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_process_that_a_crashed_test_leaves_behind_holds_nothing_up_either() {
+fn a_process_that_a_crashed_test_leaves_behind_delays_nothing() {
     let checked = run("leaves_a_process_and_crashes");
     assert_eq!(
         checked.aborted,
@@ -316,7 +316,7 @@ fn hangs() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn whoever_kills_the_runner_kills_the_test_as_well() {
+fn killing_the_runner_kills_the_isolated_test() {
     let program = std::env::current_exe().expect("this program");
     let mut runner = Command::new(program)
         .args([

@@ -50,7 +50,7 @@ fn two_at_once() {
 }
 
 #[test]
-fn of_two_at_once_each_answers_for_its_own() {
+fn two_checks_at_once_each_report_only_their_own_leaks() {
     let checked = in_company("two_at_once");
     assert!(checked.child.status.success(), "{}", checked.story());
     let leaked = report(&checked, "::leaks");
@@ -155,7 +155,7 @@ fn has_unchecked_work_beside_it() {
 }
 
 #[test]
-fn what_unchecked_work_takes_meanwhile_is_told_in_the_summary_and_fails_nothing() {
+fn unchecked_work_meanwhile_is_counted_in_the_summary_and_fails_nothing() {
     let checked = in_company("has_unchecked_work_beside_it");
     checked.assert_clean();
     let told = "1 allocation, 1,000 B by threads outside every check";
@@ -218,7 +218,7 @@ fn leaks_alone() {
 }
 
 #[test]
-fn what_a_check_inside_left_is_the_outer_ones_where_its_panic_was_caught() {
+fn leaks_of_an_inner_check_count_for_the_outer_if_its_panic_was_caught() {
     let checked = in_company("calls_a_check_that_leaks");
     assert_eq!(
         report(&checked, "::leaks_alone").status,
@@ -278,7 +278,7 @@ fn many_at_once() {
 }
 
 #[test]
-fn many_at_once_each_answer_for_their_own() {
+fn many_checks_at_once_each_report_only_their_own_leaks() {
     let checked = in_company("many_at_once");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(checked.reports.len(), MANY, "{}", checked.story());

@@ -103,7 +103,7 @@ async fn a_runtime_on_many_threads() {
 }
 
 #[test]
-fn what_threads_pools_and_runtimes_of_a_test_take_is_the_test_s() {
+fn memory_of_a_test_s_threads_pools_and_runtimes_belongs_to_the_test() {
     for (test, bytes) in [
         ("scoped_threads", 3),
         ("a_detached_thread", 4),
@@ -241,13 +241,13 @@ fn an_old_runtime_with_a_scope() {
 }
 
 #[test]
-fn what_pools_older_than_the_test_take_is_nobody_s() {
+fn memory_of_pools_older_than_the_test_has_unknown_owner() {
     assert_owner_unknown("an_old_pool", 100);
     assert_owner_unknown("an_old_runtime", 300);
 }
 
 #[test]
-fn what_pools_older_than_the_test_take_in_its_scope_is_the_test_s() {
+fn memory_of_older_pools_in_the_test_s_scope_belongs_to_the_test() {
     assert_leaks("an_old_pool_with_a_scope", 400);
     assert_leaks("an_old_runtime_with_a_scope", 1401);
 }
@@ -267,14 +267,14 @@ fn a_pool_that_outlives_its_scope() {
 }
 
 #[test]
-fn what_a_pool_takes_after_the_test_that_started_it_is_nobody_s() {
+fn memory_of_a_pool_after_the_test_that_started_it_has_unknown_owner() {
     assert_owner_unknown("a_pool_that_outlives_its_scope", 100);
 }
 
 #[gpu_leak_check]
 #[ignore = "run by others"]
 #[test]
-fn has_stretches() {
+fn has_scopes() {
     let clean = Scope::open("clean");
     clean.in_scope(|| give_back(take(1)));
     clean.finish().assert_clean();
@@ -286,7 +286,7 @@ fn has_stretches() {
     let report = leaky.finish();
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     assert_eq!((report.findings.len(), report.findings[0].bytes), (1, 7));
-    let name = "isolation::scopes::has_stretches: leaky";
+    let name = "isolation::scopes::has_scopes: leaky";
     assert_eq!((report.test.as_str(), report.line), (name, line));
     let told = std::panic::catch_unwind(|| report.assert_clean()).expect_err("a leak");
     let told = told.downcast_ref::<String>().expect("a message");
@@ -302,8 +302,8 @@ fn take_beside_it() {
 }
 
 #[test]
-fn a_stretch_tells_what_its_own_work_left() {
-    run("has_stretches").assert_clean();
+fn a_scope_reports_what_its_own_work_left() {
+    run("has_scopes").assert_clean();
 }
 
 #[ignore = "run by others"]
@@ -329,7 +329,7 @@ fn a_scope_that_sees_nothing_fails_where_a_gpu_is_required() {
 #[gpu_leak_check(confirm = false)]
 #[ignore = "run by others"]
 #[test]
-fn has_thousands_of_stretches_open() {
+fn has_thousands_of_scopes_open() {
     let open: Vec<_> = (0..6_000).map(|_| Scope::open("one of many")).collect();
     for (number, scope) in open.into_iter().enumerate() {
         if number % 1_000 == 0 {
@@ -340,15 +340,15 @@ fn has_thousands_of_stretches_open() {
 }
 
 #[test]
-fn thousands_of_stretches_are_open_at_once() {
-    let checked = run("has_thousands_of_stretches_open");
+fn thousands_of_scopes_are_open_at_once() {
+    let checked = run("has_thousands_of_scopes_open");
     assert!(checked.child.status.success(), "{}", checked.story());
 }
 
 #[gpu_leak_check(confirm = false)]
 #[ignore = "leaks on purpose"]
 #[test]
-fn never_finishes_its_stretches() {
+fn never_finishes_its_scopes() {
     Scope::open("dropped").in_scope(|| take(20));
     let open = Scope::open("open to the end");
     open.in_scope(|| take(2));
@@ -356,14 +356,14 @@ fn never_finishes_its_stretches() {
 }
 
 #[test]
-fn what_an_unfinished_stretch_holds_is_the_test_s() {
-    assert_leaks("never_finishes_its_stretches", 22);
+fn memory_of_an_unfinished_scope_belongs_to_the_test() {
+    assert_leaks("never_finishes_its_scopes", 22);
 }
 
 #[gpu_leak_check]
 #[ignore = "run by others"]
 #[test]
-fn tells_of_a_stretch_itself() {
+fn reports_a_scope_itself() {
     let stretch = Scope::open("leaky");
     stretch.in_scope(|| take(5));
     assert_eq!(
@@ -373,10 +373,10 @@ fn tells_of_a_stretch_itself() {
 }
 
 #[test]
-fn what_a_scope_only_reported_is_the_leak_of_the_test_around_it() {
-    let checked = run("tells_of_a_stretch_itself");
+fn a_leak_that_a_scope_only_reported_counts_for_its_test() {
+    let checked = run("reports_a_scope_itself");
     assert_eq!(
-        report(&checked, "tells_of_a_stretch_itself").status,
+        report(&checked, "reports_a_scope_itself").status,
         CheckStatus::Found(FindingKind::Leaked)
     );
 }

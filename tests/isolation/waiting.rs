@@ -46,7 +46,7 @@ fn a_thread_older_than_every_check_calls_one() {
 }
 
 #[test]
-fn a_check_on_a_thread_of_no_check_that_another_one_waits_for_does_not_stand_at_the_gate() {
+fn a_check_that_another_one_waits_for_does_not_wait_at_the_gate() {
     let checked = run("a_thread_older_than_every_check_calls_one");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());

@@ -127,14 +127,14 @@ fn run(child: &str, name: &str) -> Option<Checked> {
             "the stand-in can do everything\n{}",
             checked.story()
         );
-        tell(name, child, reason.lines().next().unwrap_or_default());
+        note(name, child, reason.lines().next().unwrap_or_default());
         return None;
     }
     Some(checked)
 }
 
 /// Prints a line for `docs/kinds.md` if there is a GPU.
-fn tell(name: &str, child: &str, what: &str) {
+fn note(name: &str, child: &str, what: &str) {
     if gpu::is_present() {
         let line = format!("kinds: {name}: {child}: {what}\n");
         std::io::stdout()
@@ -186,7 +186,7 @@ fn is_found(name: &str) {
     if let Some(checked) = run("child_that_leaks", name) {
         let finding = assert_found(&checked, row);
         assert_device_is_accounted_for(&checked, name);
-        tell(
+        note(
             name,
             "found",
             &format!(
@@ -210,7 +210,7 @@ fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
         let is_enough = whole.unexplained >= 0;
         assert!(is_enough || !gpu::is_alone(whole), "{}", checked.story());
         for line in whole_device(whole) {
-            tell(name, "device", &line);
+            note(name, "device", &line);
         }
     }
 }
@@ -219,16 +219,16 @@ fn is_quiet_when_fixed(name: &str) {
     if let Some(checked) = run("child_that_is_fixed", name) {
         assert_eq!(checked.reports.len(), ROUNDS, "{}", checked.story());
         checked.assert_clean();
-        tell(name, "quiet", &format!("{ROUNDS} checks"));
+        note(name, "quiet", &format!("{ROUNDS} checks"));
     }
 }
 
-fn is_told_when_its_context_ends(name: &str) {
+fn is_reported_when_its_context_ends(name: &str) {
     let row = row_named(name);
     match row.at_context_end {
         AtContextEnd::NoContextOfItsOwn => return,
         AtContextEnd::Aborts if gpu::is_present() => {
-            return tell(name, "context", "the driver frees it twice");
+            return note(name, "context", "the driver frees it twice");
         }
         AtContextEnd::Dies | AtContextEnd::Aborts | AtContextEnd::Stays => {}
     }
@@ -238,7 +238,7 @@ fn is_told_when_its_context_ends(name: &str) {
         let marked = finding.ended.as_ref().is_some_and(|it| it.how == mark);
         let dies = row.at_context_end != AtContextEnd::Stays;
         assert_eq!(marked, dies, "{}", checked.story());
-        tell(
+        note(
             name,
             "context",
             if dies { "ends with it" } else { "outlives it" },

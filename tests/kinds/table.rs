@@ -32,8 +32,8 @@ macro_rules! rows {
             }
 
             #[test]
-            fn is_told_when_its_context_ends() {
-                super::super::is_told_when_its_context_ends(stringify!($name));
+            fn is_reported_when_its_context_ends() {
+                super::super::is_reported_when_its_context_ends(stringify!($name));
             }
         })*
     };

@@ -56,7 +56,7 @@ fn piece_of_a_segment() -> Pointer {
 }
 
 #[test]
-fn a_piece_of_a_segment_from_before_is_not_seen_without_a_probe() {
+fn a_piece_of_an_earlier_segment_is_not_seen_without_a_probe() {
     run("child_with_a_segment").assert_clean();
 }
 
@@ -77,7 +77,7 @@ fn keeps_a_piece() {
 }
 
 #[test]
-fn a_reference_more_to_physical_memory_from_before_is_not_seen() {
+fn another_reference_to_earlier_physical_memory_is_not_seen() {
     let checked = run("child_with_physical_memory");
     checked.assert_clean();
     assert_eq!(checked.reports.len(), 2, "{}", checked.story());

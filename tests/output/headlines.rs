@@ -94,7 +94,7 @@ fn a_reserve_has_a_size_and_a_device() {
 }
 
 #[test]
-fn what_is_no_failure_does_not_call_itself_a_leak() {
+fn a_headline_of_no_failure_does_not_speak_of_a_leak() {
     assert_eq!(
         of(vec![finding(FindingKind::FirstUse, Kind::Linear, 1, 512)]),
         "gpu leak check: first-use: 1 allocation, 512 B on cuda:0, allocated at src/optim.rs:8",

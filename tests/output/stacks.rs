@@ -37,7 +37,7 @@ fn an_inlined_function_has_its_own_frame() {
 }
 
 #[test]
-fn a_layers_own_sources_are_its_users_dependency() {
+fn a_layers_own_sources_are_a_dependency_of_its_users() {
     let raw = library::take();
     let owner = |own_sources| site(&raw, Kind::Linear, own_sources).frames[0].owner;
     assert_eq!(owner(&[]), Owner::User);

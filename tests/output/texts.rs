@@ -12,7 +12,7 @@ use insta::assert_snapshot;
 use super::sample::{self, KIB, MIB, device, finding, leak, rendered, report, with};
 
 #[test]
-fn a_leak_is_told_with_line_callers_tables_and_remedy() {
+fn a_leak_is_reported_with_line_callers_tables_and_remedy() {
     let report = with(Finding {
         allocated: 8,
         freed: 6,
@@ -36,7 +36,7 @@ fn colours_change_nothing_but_colours() {
 }
 
 #[test]
-fn a_finding_is_told_with_its_holder_and_its_age() {
+fn a_finding_is_reported_with_its_holder_and_its_age() {
     let known = Known {
         table: 1,
         row: "cublas-handle".to_owned(),
@@ -74,7 +74,7 @@ fn a_finding_is_told_with_its_holder_and_its_age() {
 }
 
 #[test]
-fn callers_that_repeat_are_told_once() {
+fn repeated_callers_are_shown_once() {
     let frame = |function, line| sample::frame(function, "src/tree.rs", line, 5);
     let closure = |column| sample::frame("{closure#0}", "src/tree.rs", 40, column);
     let report = with(Finding {
@@ -136,7 +136,7 @@ fn a_refused_free_shows_the_call_and_where_the_memory_came_from() {
 }
 
 #[test]
-fn a_free_of_nothing_is_told_without_a_size() {
+fn a_free_of_nothing_is_reported_without_a_size() {
     let report = with(Finding {
         bytes: 0,
         site: Site::default(),
@@ -166,19 +166,19 @@ fn a_retained_reserve_names_its_holder() {
 }
 
 #[test]
-fn what_is_made_once_and_kept_is_told_as_first_use() {
+fn memory_created_once_and_kept_is_reported_as_first_use() {
     let report = with(finding(FindingKind::FirstUse, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
-fn what_a_later_run_frees_is_told_as_deferred() {
+fn memory_freed_by_a_later_run_is_reported_as_deferred() {
     let report = with(finding(FindingKind::Deferred, Kind::Linear, 1, 400));
     assert_snapshot!(rendered(&report));
 }
 
 #[test]
-fn what_could_not_be_confirmed_is_told_with_the_reason() {
+fn an_unconfirmed_leak_is_reported_with_the_reason() {
     let report = Report {
         reason: Some(Reason::new(
             Code::NotRepeatable,
@@ -252,7 +252,7 @@ fn an_allocators_blocks_carry_its_name() {
 }
 
 #[test]
-fn what_stays_within_a_tolerance_is_allowed() {
+fn memory_within_a_tolerance_is_allowed() {
     assert_snapshot!(rendered(&with(finding(
         FindingKind::Allowed,
         Kind::Linear,
@@ -262,7 +262,7 @@ fn what_stays_within_a_tolerance_is_allowed() {
 }
 
 #[test]
-fn what_an_entry_allows_is_told_with_its_reason_and_that_it_expired() {
+fn memory_allowed_by_an_entry_is_reported_with_its_reason_and_expiry() {
     assert_snapshot!(rendered(&with(Finding {
         allowed_by: Some(AllowedBy {
             stands_in: "gpu-leak-check.toml:12".to_owned(),
@@ -303,7 +303,7 @@ fn several_devices_share_their_columns() {
 }
 
 #[test]
-fn the_whole_device_is_told_below_its_layers_with_what_is_known_of_it() {
+fn the_whole_device_is_shown_below_its_layers_with_its_known_parts() {
     let part = |purpose, bytes| Part { purpose, bytes };
     let whole = |baseline, after, parts: &[Part], unexplained, hints: &[&str]| DeviceTable {
         whole: Some(WholeDevice {
@@ -355,7 +355,7 @@ fn nothing_to_measure_gives_the_reason_and_the_remedy() {
 }
 
 #[test]
-fn a_check_that_cannot_be_relied_on_says_why() {
+fn an_inconclusive_check_says_why() {
     let report = Report {
         reason: Some(Reason::new(
             Code::Poisoned,
@@ -383,7 +383,7 @@ fn an_aborted_test_is_named_as_such() {
 }
 
 #[test]
-fn only_the_first_ten_findings_are_told_one_by_one() {
+fn only_the_first_ten_findings_are_shown_one_by_one() {
     let many = |number| Finding {
         notes: vec![format!("number {number}")],
         ..leak(Kind::Linear, 1, MIB)
@@ -404,7 +404,7 @@ fn only_the_first_ten_findings_are_told_one_by_one() {
 }
 
 #[test]
-fn without_line_tables_it_says_how_to_get_them() {
+fn without_line_tables_the_report_says_how_to_get_them() {
     let bare = |function: &str| Frame {
         file: None,
         line: None,

@@ -96,7 +96,7 @@ fn every_sample_is_compiled() {
 }
 
 #[test]
-fn every_known_allocator_is_named_where_users_read_of_them() {
+fn every_known_allocator_is_named_in_the_documentation() {
     const TABLE: &str = include_str!("../../harness/core/src/call_site/allocators.rs");
     let rows = TABLE.lines().map(str::trim);
     let names = rows.filter_map(|row| row.strip_prefix("name: \"")?.strip_suffix("\","));
@@ -120,7 +120,7 @@ fn every_known_allocator_is_named_where_users_read_of_them() {
 }
 
 #[test]
-fn what_a_new_user_reads_is_short() {
+fn the_pages_for_new_users_are_short() {
     let summary = page("SUMMARY.md");
     let (_, parts) = summary.split_once("# First steps").expect("a part");
     let (parts, _) = parts.split_once("# Reference").expect("another part");

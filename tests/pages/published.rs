@@ -15,7 +15,7 @@ const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 const BLESS: &str = "README_BLESS";
 
 #[test]
-fn the_harness_has_the_readme_with_links_that_lead_there_from_anywhere() {
+fn the_harness_has_the_readme_with_absolute_links() {
     let page = root().join("harness/README.md");
     let expected = absolute(&fs::read_to_string(root().join("README.md")).expect("the README"));
     if env::var_os(BLESS).is_some() {

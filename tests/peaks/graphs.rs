@@ -16,7 +16,7 @@ const MIB: u64 = 1 << 20;
 
 /// Each allocation is freed before the next one is added, but no allocation depends on a free.
 #[test]
-fn a_graph_holds_at_once_what_follows_one_another() {
+fn a_graph_holds_successive_allocations_all_at_once() {
     let checked = checked::run("peaks::graphs::adds_independent_allocations");
     checked.assert_clean();
     let [graph] = &checked.report().graphs[..] else {
@@ -41,7 +41,7 @@ fn a_graph_holds_at_once_what_follows_one_another() {
 
 /// No statement is made about what a graph needs at once anyway.
 #[test]
-fn a_graph_that_needs_all_of_its_memory_at_once_is_not_told() {
+fn a_graph_that_needs_all_of_its_memory_at_once_is_not_reported() {
     let checked = checked::run("peaks::graphs::adds_overlapping_allocations");
     checked.assert_clean();
     assert_eq!(checked.report().graphs, [], "{}", checked.story());

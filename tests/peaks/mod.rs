@@ -84,7 +84,7 @@ fn line_of(source: &str, mark: &str) -> usize {
 #[gpu_leak_check]
 #[ignore = "run by a test of programs.rs"]
 #[test]
-fn does_not_ask() -> Result<()> {
+fn requests_no_peaks() -> Result<()> {
     Tensor::zeros([1024], &Device::embedded()?)?.sin()?;
     Ok(())
 }

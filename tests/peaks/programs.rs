@@ -48,7 +48,7 @@ fn the_log_adds_up_to_the_curve_at_every_call() {
 
 /// What was there before a check is reported as such, and counts.
 #[test]
-fn what_was_allocated_before_the_check_is_part_of_its_peak() {
+fn memory_allocated_before_the_check_is_part_of_its_peak() {
     let checked = checked::finish(Run::of("peaks::checks_beside_a_model"));
     let report = checked.report();
     assert_adds_up(report);
@@ -68,7 +68,7 @@ fn what_was_allocated_before_the_check_is_part_of_its_peak() {
 
 /// The order of simultaneous calls is not known, but what was live at the peak is.
 #[test]
-fn the_lines_add_up_whatever_threads_do() {
+fn the_lines_add_up_with_several_threads() {
     for _ in 0..3 {
         let checked = checked::finish(Run::of("peaks::allocates_on_four_threads"));
         assert_lines_add_up(checked.report());
@@ -77,8 +77,8 @@ fn the_lines_add_up_whatever_threads_do() {
 
 /// Without the option, none of this is in a report.
 #[test]
-fn a_check_that_does_not_ask_has_no_log() {
-    let checked = checked::finish(Run::of("peaks::does_not_ask"));
+fn a_check_that_requests_no_peaks_has_no_log() {
+    let checked = checked::finish(Run::of("peaks::requests_no_peaks"));
     let report = checked.report();
     assert_eq!((report.peaks.len(), report.graphs.len()), (0, 0));
     let curves = timeline(report).runs.iter().flat_map(|run| &run.curves);

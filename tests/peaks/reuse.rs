@@ -94,7 +94,7 @@ fn a_buffer_in_a_function_that_a_loop_calls() {
 
 /// Overlapping lifetimes, other sizes and other streams need separate buffers.
 #[test]
-fn what_one_buffer_cannot_serve_is_not_told() {
+fn allocations_that_one_buffer_cannot_serve_are_not_reported() {
     for program in ["keeps_the_previous", "grows_in_a_loop"] {
         let report = report_of(program);
         assert_eq!(reusable(&report), [], "{program}");

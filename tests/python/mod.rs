@@ -79,7 +79,7 @@ fn json_files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_leak_is_told_with_its_python_lines() {
+fn a_leak_is_reported_with_its_python_lines() {
     let Some((report, told)) = report_of("train.py", None, "{}") else {
         return;
     };
@@ -118,7 +118,7 @@ fn findings_of(variant: &str, settings: &str) -> Option<Vec<(FindingKind, u64, u
 }
 
 #[test]
-fn what_a_global_variable_holds_is_listed_and_fails_nothing() {
+fn memory_that_a_global_variable_holds_is_listed_and_fails_nothing() {
     let Some(found) = findings_of("list", "{}") else {
         return;
     };
@@ -128,7 +128,7 @@ fn what_a_global_variable_holds_is_listed_and_fails_nothing() {
 }
 
 #[test]
-fn what_no_variable_holds_at_the_end_is_leaked() {
+fn memory_that_no_variable_holds_at_the_end_is_leaked() {
     let Some(found) = findings_of("malloc", "{}") else {
         return;
     };
@@ -137,7 +137,7 @@ fn what_no_variable_holds_at_the_end_is_leaked() {
 
 /// The program takes longer to shut down than two snapshots are apart.
 #[test]
-fn what_grew_until_the_program_shut_down_has_grown() {
+fn memory_that_rose_until_the_program_shut_down_has_grown() {
     let grown = [(FindingKind::Grew, 40, 40 << 20)];
     // On a busy machine the program may make no progress between two snapshots.
     for _ in 0..5 {

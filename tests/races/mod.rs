@@ -113,7 +113,7 @@ const HAND_OVERS: usize = 2000;
 #[gpu_leak_check(confirm = false)]
 #[ignore = "leaks on purpose, on the stand-in"]
 #[test]
-fn hands_one_address_to_and_fro() {
+fn passes_one_address_back_and_forth() {
     let control = Control::of_this_process().expect("the stand-in");
     context();
     let mut pointer = linear(256);
@@ -140,7 +140,7 @@ fn hands_one_address_to_and_fro() {
 }
 
 #[test]
-fn an_address_reused_before_its_free_returns_is_its_new_owner_s() {
-    let checked = checked::on(&Fake::new(), "races::hands_one_address_to_and_fro");
+fn an_address_reused_before_its_free_returns_has_its_new_owner() {
+    let checked = checked::on(&Fake::new(), "races::passes_one_address_back_and_forth");
     assert_only_what_was_kept(&checked, Kind::Linear, [256].into_iter());
 }

@@ -21,7 +21,7 @@ fn every_recording_is_judged_as_expected() {
     let mut wrong = String::new();
     for path in recordings {
         let found = match recording::replay(&path) {
-            Ok(replay) => told(&replay),
+            Ok(replay) => summary(&replay),
             Err(error) => format!("{error}\n"),
         };
         let expected = path.with_extension("expected");
@@ -84,7 +84,7 @@ fn recordings() -> io::Result<Vec<PathBuf>> {
 }
 
 /// A readable summary, with one line for each fact.
-fn told(replay: &Replay) -> String {
+fn summary(replay: &Replay) -> String {
     let mut text = String::new();
     let header = &replay.header;
     let _ = writeln!(
@@ -98,7 +98,7 @@ fn told(replay: &Replay) -> String {
         header.driver.as_deref().unwrap_or("none"),
     );
     for report in &replay.reports {
-        tell(report, &mut text);
+        add_report(report, &mut text);
     }
     for test in &replay.unfinished {
         let _ = writeln!(text, "{test}: unfinished");
@@ -106,7 +106,7 @@ fn told(replay: &Replay) -> String {
     text
 }
 
-fn tell(report: &Report, text: &mut String) {
+fn add_report(report: &Report, text: &mut String) {
     let _ = writeln!(text, "{}: {}", report.test, report.status.name());
     for finding in &report.findings {
         let kind = finding.resource.map_or("reserve", |kind| kind.name());

@@ -107,7 +107,7 @@ fn shorten(site: &mut Site) {
 }
 
 #[test]
-fn every_program_is_judged_again_as_it_was() {
+fn a_replay_judges_every_program_alike() {
     for name in ALL {
         if gpu::is_present() || !GPU_ONLY.contains(&name) {
             assert_judged_alike(&Recorded::run(&format!("recorded::programs::{name}")));
@@ -151,12 +151,12 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
 }
 
 #[test]
-fn every_body_of_the_boundary_is_judged_again_as_it_was() {
+fn a_replay_judges_every_body_of_the_boundary_alike() {
     assert_bodies_are_judged_alike("boundary::", 30);
 }
 
 #[test]
-fn every_planted_leak_is_judged_again_as_it_was() {
+fn a_replay_judges_every_planted_leak_alike() {
     assert_bodies_are_judged_alike("detects::planted::", 3);
     assert_bodies_are_judged_alike("regressions::memory::", 4);
     assert_bodies_are_judged_alike("regressions::allocators::", 2);
@@ -164,7 +164,7 @@ fn every_planted_leak_is_judged_again_as_it_was() {
 
 /// A leak of every kind: graph memory, physical memory, reference-counted resources.
 #[test]
-fn a_leak_of_every_kind_is_judged_again_as_it_was() {
+fn a_replay_judges_a_leak_of_every_kind_alike() {
     for kind in kinds::names() {
         let row = [(kinds::ROW, kind)];
         let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
@@ -177,18 +177,18 @@ fn a_leak_of_every_kind_is_judged_again_as_it_was() {
 }
 
 #[test]
-fn every_budget_growth_and_expectation_is_judged_again_as_it_was() {
+fn a_replay_judges_every_budget_growth_and_expectation_alike() {
     assert_bodies_are_judged_alike("settings::", 10);
 }
 
 /// Random programs with the caching allocator: probes, claims and reserves.
 #[test]
-fn every_allocator_s_program_is_judged_again_as_it_was() {
+fn a_replay_judges_the_program_of_every_allocator_alike() {
     assert_bodies_are_judged_alike("conformance::watched::", 5);
 }
 
 #[test]
-fn what_may_stay_is_not_recorded() {
+fn suppressions_are_not_recorded() {
     let recorded = Recorded::run("settings::allowed::keeps_its_table");
     assert_eq!(
         recorded.checked.report().status,
@@ -202,7 +202,7 @@ fn what_may_stay_is_not_recorded() {
 }
 
 #[test]
-fn a_leak_is_told_with_bytes_kind_and_line() {
+fn a_leak_is_reported_with_bytes_kind_and_line() {
     let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
     let replay = recorded.replay();
     let [report] = &replay.reports[..] else {
@@ -232,7 +232,7 @@ fn a_leak_is_told_with_bytes_kind_and_line() {
 }
 
 #[test]
-fn a_recording_tells_nothing_of_the_machine_it_was_made_on() {
+fn a_recording_reveals_nothing_about_the_machine_it_was_made_on() {
     let recorded = Recorded::run("recorded::programs::keeps_an_allocation");
     let text = fs::read_to_string(&recorded.path).expect("a recording");
     let home = std::env::var("HOME").expect("a home");
@@ -349,7 +349,7 @@ fn a_file_that_cannot_be_written_is_one_note_and_the_check_goes_on() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_what_it_was_told() {
+fn a_process_that_is_killed_leaves_what_it_recorded() {
     for death in ["aborts", "is_killed"] {
         let test = format!("recorded::live::{death}");
         let recorded = Recorded::finish(Run::of(&test));
@@ -403,7 +403,7 @@ fn cut(path: &Path, whole: &[u8], length: usize) {
 }
 
 #[test]
-fn what_two_processes_wrote_into_one_file_is_refused_with_the_remedy() {
+fn a_file_that_two_processes_wrote_is_refused_with_the_remedy() {
     let recorded = Recorded::finish(Run::of("recorded::live::keeps_an_embedded_tensor"));
     let whole = fs::read(&recorded.path).expect("a recording");
     let lines = whole.iter().filter(|byte| **byte == b'\n').count();

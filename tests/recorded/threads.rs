@@ -14,7 +14,7 @@ const THREADS: usize = 8;
 const ROUNDS: usize = 200;
 
 #[test]
-fn eight_racing_threads_are_judged_again_as_they_were() {
+fn a_replay_judges_eight_racing_threads_alike() {
     let recorded = Recorded::run("recorded::threads::race");
     assert_judged_alike(&recorded);
     let report = recorded.checked.report();

@@ -12,7 +12,7 @@ fn lookup_table() {
 }
 
 #[test]
-fn what_an_entry_of_the_attribute_names_is_allowed_with_its_reason() {
+fn memory_named_by_the_attribute_is_allowed_with_its_reason() {
     let checked = run("allowed::keeps_its_table");
     assert!(checked.child.status.success(), "{}", checked.story());
     let report = checked.report();
@@ -45,7 +45,7 @@ fn keeps_its_table() {
 }
 
 #[test]
-fn what_no_entry_names_is_a_leak_all_the_same() {
+fn memory_that_no_entry_names_is_still_a_leak() {
     let checked = run("allowed::keeps_more_than_its_table");
     let kinds: Vec<_> = checked.report().findings.iter().map(|f| f.kind).collect();
     assert_eq!(

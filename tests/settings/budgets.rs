@@ -22,7 +22,7 @@ fn a_budget_that_is_used_up_is_kept() {
 }
 
 #[test]
-fn a_peak_above_the_budget_fails_with_the_figure_to_copy_and_what_was_alive() {
+fn a_peak_above_the_budget_fails_with_its_figure_and_the_live_memory() {
     let checked = run("budgets::takes_too_much_at_once");
     assert_eq!(
         headline(&checked),
@@ -65,8 +65,8 @@ fn takes_too_much_at_once() {
 }
 
 #[test]
-fn too_many_allocations_fail_with_who_made_them() {
-    let checked = run("budgets::takes_too_often");
+fn too_many_allocations_fail_with_their_count() {
+    let checked = run("budgets::allocates_too_often");
     assert_eq!(
         headline(&checked),
         "gpu budget exceeded: 5 allocations on shelf:0, max_allocation_count is 4 allocations"
@@ -76,13 +76,13 @@ fn too_many_allocations_fail_with_who_made_them() {
 #[gpu_leak_check(layer = "shelf", max_allocation_count = 4)]
 #[ignore = "fails"]
 #[test]
-fn takes_too_often() {
+fn allocates_too_often() {
     (0..5).for_each(|_| borrow(1));
 }
 
 /// What was freed again also counts: the budget limits the cost of allocating, not the peak.
 #[test]
-fn more_bytes_in_total_than_the_budget_fail_with_who_allocated_most() {
+fn more_bytes_in_total_than_the_budget_fail_with_the_largest_lines() {
     let checked = run("budgets::takes_much_in_total");
     assert_eq!(
         headline(&checked),
@@ -119,8 +119,8 @@ fn takes_much_in_total() {
 }
 
 #[test]
-fn a_budget_that_only_the_first_run_passes_is_told_as_first_use() {
-    let checked = run("budgets::warms_up_dearly");
+fn a_budget_that_only_the_first_run_exceeds_is_reported_as_first_use() {
+    let checked = run("budgets::warms_up_expensively");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
         checked.report().status,
@@ -133,7 +133,7 @@ fn a_budget_that_only_the_first_run_passes_is_told_as_first_use() {
 #[gpu_leak_check(layer = "shelf", max_allocated = 10)]
 #[ignore = "told"]
 #[test]
-fn warms_up_dearly() {
+fn warms_up_expensively() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| borrow(100));
     borrow(10);

@@ -7,8 +7,8 @@ use super::shelf::{borrow, take};
 use super::{headline, run};
 
 #[test]
-fn what_was_expected_is_allowed() {
-    let checked = run("expected::leaks_as_told");
+fn an_expected_leak_is_allowed() {
+    let checked = run("expected::leaks_as_expected");
     assert!(checked.child.status.success(), "{}", checked.story());
     assert_eq!(
         checked.report().status,
@@ -21,7 +21,7 @@ fn what_was_expected_is_allowed() {
 #[gpu_leak_check(expect(count = 2, bytes = "1 KiB"))]
 #[ignore = "leaks"]
 #[test]
-fn leaks_as_told() {
+fn leaks_as_expected() {
     take(512);
     take(512);
 }

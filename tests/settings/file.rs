@@ -28,7 +28,7 @@ fn leaks_ten_bytes() {
 #[gpu_leak_check(tolerance = 9)]
 #[ignore = "leaks"]
 #[test]
-fn leaks_more_than_it_says() {
+fn leaks_above_its_tolerance() {
     take(10);
 }
 
@@ -50,8 +50,8 @@ fn an_override_holds_for_the_tests_it_names() {
 }
 
 #[test]
-fn the_attribute_stands_over_the_file() {
-    let checked = configured("file::leaks_more_than_it_says", "[check]\ntolerance = 10");
+fn the_attribute_overrides_the_file() {
+    let checked = configured("file::leaks_above_its_tolerance", "[check]\ntolerance = 10");
     assert_eq!(
         checked.report().status,
         CheckStatus::Found(FindingKind::Leaked),
@@ -82,7 +82,7 @@ fn a_mistake_in_the_file_fails_the_test_with_its_place() {
 }
 
 #[test]
-fn a_file_that_is_nowhere_fails_the_test() {
+fn a_file_that_does_not_exist_fails_the_test() {
     let variables = [("GPU_LEAK_CHECK_CONFIG", "no/such/file.toml")];
     let checked = run_with("file::leaks_ten_bytes", &variables);
     let headline = headline(&checked);

@@ -9,7 +9,7 @@ use super::shelf::{give_back, take};
 use super::{headline, run, run_with};
 
 #[test]
-fn what_grows_in_every_round_fails_with_each_round_s_figure() {
+fn growth_in_every_round_fails_with_each_round_s_figure() {
     let checked = run("rounds::grows");
     assert!(
         headline(&checked).starts_with(
@@ -49,7 +49,7 @@ fn a_cache_that_fills_up_drops_out() {
 /// Each round frees what the previous round left.
 #[gpu_leak_check(rounds = 5)]
 #[test]
-fn what_is_replaced_each_round_does_not_grow() {
+fn memory_that_is_replaced_each_round_does_not_grow() {
     static LAST: Mutex<Option<u64>> = Mutex::new(None);
     if let Some(old) = LAST.lock().unwrap().replace(take(10)) {
         give_back(old);
@@ -91,7 +91,7 @@ fn no_round_is_run_once_nothing_can_have_grown() {
 }
 
 #[expect(clippy::print_stderr, reason = "the parent counts the rounds")]
-fn tell(what: &str) {
+fn note(what: &str) {
     eprintln!("{what}");
 }
 
@@ -99,7 +99,7 @@ fn tell(what: &str) {
 #[ignore = "run in a process of its own"]
 #[test]
 fn counts_its_rounds() {
-    tell("a round");
+    note("a round");
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         take(10);
@@ -107,7 +107,7 @@ fn counts_its_rounds() {
 }
 
 #[test]
-fn a_round_that_fails_fails_the_test_as_itself() {
+fn a_round_that_fails_fails_the_test_with_its_own_message() {
     let checked = run("rounds::fails_the_second_time");
     assert!(!checked.child.status.success(), "{}", checked.story());
     assert!(

@@ -41,7 +41,7 @@ fn keeps_two_devices_at_an_address() {
 }
 
 #[test]
-fn what_is_live_at_one_address_on_two_devices_is_a_leak_of_both() {
+fn memory_live_at_one_address_on_two_devices_is_a_leak_of_both() {
     let test = "keeps_two_devices_at_an_address";
     let checked = run(&format!("addresses::{test}"));
     assert_leaked(&checked, test, GIB + 64);

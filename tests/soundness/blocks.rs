@@ -25,7 +25,7 @@ fn forgets_what_a_block_returned() {
 }
 
 #[test]
-fn what_a_finished_block_left_counts_for_the_test_around_it() {
+fn memory_left_by_a_finished_block_counts_for_its_test() {
     let checked = run("blocks::forgets_what_a_block_returned");
     assert_leaked(&checked, "forgets_what_a_block_returned", 10 * MIB);
     let load = report(&checked, "load");
@@ -41,7 +41,7 @@ fn fills_a_cache_of_its_own_in_rounds() {
 }
 
 #[test]
-fn what_rounds_made_once_counts_for_the_test_around_them() {
+fn memory_created_once_in_rounds_counts_for_their_test() {
     let checked = run("blocks::fills_a_cache_of_its_own_in_rounds");
     assert_leaked(&checked, "fills_a_cache_of_its_own_in_rounds", MIB);
 }
@@ -57,7 +57,7 @@ fn leaves_a_little_in_each_of_many_blocks() {
 }
 
 #[test]
-fn what_blocks_tolerate_adds_up_in_the_test_around_them() {
+fn memory_that_blocks_tolerate_adds_up_in_their_test() {
     let checked = run("blocks::leaves_a_little_in_each_of_many_blocks");
     assert_leaked(&checked, "leaves_a_little_in_each_of_many_blocks", 20_000);
 }
@@ -71,7 +71,7 @@ fn tolerates_what_its_block_tolerates() {
 }
 
 #[test]
-fn what_a_block_left_is_tolerated_by_the_test_s_own_option() {
+fn memory_left_by_a_block_is_tolerated_by_the_test_s_own_option() {
     let checked = run("blocks::tolerates_what_its_block_tolerates");
     checked.assert_clean();
 }
@@ -86,7 +86,7 @@ fn drops_the_report_of_a_scope() {
 }
 
 #[test]
-fn what_a_scope_reports_counts_for_the_test_unless_it_failed_it() {
+fn leaks_that_a_scope_reports_count_for_the_test_unless_they_failed_it() {
     let checked = run("blocks::drops_the_report_of_a_scope");
     assert_leaked(&checked, "drops_the_report_of_a_scope", MIB);
 }
@@ -101,7 +101,7 @@ fn goes_on_after_a_block_has_failed() {
 }
 
 #[test]
-fn what_a_block_failed_for_counts_for_the_test_that_caught_its_panic() {
+fn leaks_of_a_failed_block_count_for_the_test_that_caught_its_panic() {
     let checked = run("blocks::goes_on_after_a_block_has_failed");
     let report = assert_verdict(
         &checked,
@@ -126,7 +126,7 @@ fn fails_by_the_second_of_two_equal_blocks() {
 }
 
 #[test]
-fn a_block_whose_panic_was_caught_is_not_taken_for_one_that_failed_with_the_same_message() {
+fn a_caught_block_is_not_taken_for_one_with_the_same_message() {
     let checked = run("blocks::fails_by_the_second_of_two_equal_blocks");
     let test = report(&checked, "fails_by_the_second_of_two_equal_blocks");
     assert_eq!(
@@ -155,7 +155,7 @@ fn keeps_a_table_in_a_block_that_an_assertion_ends() {
 }
 
 #[test]
-fn what_an_assertion_in_a_block_found_is_not_mixed_with_what_the_block_allows() {
+fn leaks_found_by_an_assertion_are_not_mixed_with_allowed_memory() {
     let checked = run("blocks::keeps_a_table_in_a_block_that_an_assertion_ends");
     let test = "keeps_a_table_in_a_block_that_an_assertion_ends";
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
@@ -171,7 +171,7 @@ fn fails_by_its_block() {
 }
 
 #[test]
-fn what_failed_the_test_by_its_block_is_reported_once() {
+fn a_leak_that_failed_the_test_by_its_block_is_reported_once() {
     let checked = run("blocks::fails_by_its_block");
     assert!(!checked.child.status.success(), "{}", checked.story());
     assert_eq!(
@@ -199,7 +199,7 @@ fn excuses_objects_inside_a_block() {
 }
 
 #[test]
-fn an_excuse_for_an_object_holds_in_the_test_around_its_block_too() {
+fn an_excuse_for_an_object_also_holds_in_the_test_around_its_block() {
     let checked = run("blocks::excuses_objects_inside_a_block");
     let test = "excuses_objects_inside_a_block";
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
@@ -224,7 +224,7 @@ fn nests_blocks_three_deep() {
 }
 
 #[test]
-fn what_the_innermost_of_several_blocks_made_once_counts_for_the_test() {
+fn memory_created_once_by_the_innermost_block_counts_for_the_test() {
     let checked = run("blocks::nests_blocks_three_deep");
     assert_leaked(&checked, "nests_blocks_three_deep", MIB);
 }
@@ -333,7 +333,7 @@ fn keeps_a_block_in_the_segment_of_a_block() {
 }
 
 #[test]
-fn what_another_check_keeps_in_a_segment_explains_it() {
+fn memory_that_another_check_keeps_in_a_segment_explains_it() {
     let checked = run("blocks::keeps_a_block_in_the_segment_of_a_block");
     let step = report(&checked, "step");
     assert_eq!(step.status, CheckStatus::Clean, "{}", checked.story());
@@ -363,7 +363,7 @@ fn a_failing_assertion_outside_every_check_is_a_verdict_of_its_own() {
 #[gpu_leak_check]
 #[ignore = "fails on purpose"]
 #[test]
-fn gives_up_blocks() {
+fn abandons_blocks() {
     let block = Check::new("fails while it warms up").warmup(1);
     drop(catch_unwind(AssertUnwindSafe(|| {
         block.run(|| panic!("not ready"))
@@ -377,15 +377,15 @@ fn gives_up_blocks() {
 }
 
 #[test]
-fn a_block_that_was_given_up_is_not_measured_and_no_process_that_ended() {
-    let checked = run("blocks::gives_up_blocks");
+fn an_abandoned_block_is_not_measured_and_not_aborted() {
+    let checked = run("blocks::abandons_blocks");
     for block in ["fails while it warms up", "abandoned"] {
         let report = report(&checked, block);
         assert_eq!(report.status, CheckStatus::NotMeasured);
         let reason = report.reason.as_ref().expect("a reason");
         assert_eq!(reason.code.name(), "unfinished");
     }
-    assert_verdict(&checked, "gives_up_blocks", CheckStatus::Clean);
+    assert_verdict(&checked, "abandons_blocks", CheckStatus::Clean);
 }
 
 #[gpu_leak_check]

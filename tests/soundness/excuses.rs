@@ -142,7 +142,7 @@ fn tolerates_all_that_its_segments_hold() {
 }
 
 #[test]
-fn a_segment_in_which_something_lies_that_may_stay_may_stay_too() {
+fn a_segment_that_contains_something_allowed_may_stay() {
     for (test, verdict) in [
         ("hands_over_all_that_its_segments_hold", CheckStatus::Clean),
         (
@@ -172,7 +172,7 @@ fn loses_a_little_and_makes_a_static() {
 }
 
 #[test]
-fn tolerance_is_taken_off_what_was_confirmed() {
+fn the_tolerance_is_deducted_from_confirmed_memory() {
     let test = "loses_a_little_and_makes_a_static";
     let checked = run(&format!("excuses::{test}"));
     let story = checked.story();
@@ -207,7 +207,7 @@ fn loses_a_little_at_each_of_two_sites() {
 }
 
 #[test]
-fn tolerance_is_taken_off_once_for_all_sites_of_a_device() {
+fn the_tolerance_is_deducted_once_for_all_sites_of_a_device() {
     let test = "loses_a_little_at_each_of_two_sites";
     let checked = run(&format!("excuses::{test}"));
     assert_leaked(&checked, test, 120);
@@ -229,7 +229,7 @@ fn leaves_an_allowed_table_and_loses_a_little() {
 }
 
 #[test]
-fn what_is_allowed_uses_up_no_tolerance() {
+fn allowed_memory_uses_up_no_tolerance() {
     let test = "leaves_an_allowed_table_and_loses_a_little";
     let checked = run(&format!("excuses::{test}"));
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Allowed));
@@ -246,7 +246,7 @@ fn loses_a_little_in_each_run() {
 }
 
 #[test]
-fn what_a_run_loses_is_tolerated_in_each_run_by_itself() {
+fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     let test = "loses_a_little_in_each_run";
     let checked = run(&format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
@@ -290,7 +290,7 @@ fn gives_back_old_memory_and_loses_new() {
 }
 
 #[test]
-fn what_was_given_back_adds_nothing_to_the_tolerance() {
+fn freed_memory_adds_nothing_to_the_tolerance() {
     let test = "gives_back_old_memory_and_loses_new";
     let checked = run(&format!("excuses::{test}"));
     assert_leaked(&checked, test, 2 * MIB);

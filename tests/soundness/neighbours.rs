@@ -197,7 +197,7 @@ fn a_sum_that_rose_while_a_neighbour_may_have_taken_something_is_inconclusive() 
 suite!(sum_of_the_neighbour: do_nothing beside add_to_a_sum);
 
 #[test]
-fn what_a_neighbour_takes_of_an_allocator_without_reports_fails_nobody() {
+fn unreported_allocations_of_a_neighbour_fail_nobody() {
     assert_shared("sum_of_the_neighbour");
 }
 
@@ -225,7 +225,7 @@ fn notes(report: &Report) -> String {
 suite!(leak_beside_a_busy_neighbour: lose_a_block beside lose_much);
 
 #[test]
-fn what_a_test_s_own_threads_lose_is_a_leak_whoever_runs_beside_it() {
+fn a_leak_of_a_test_s_own_thread_is_a_leak_beside_any_neighbour() {
     let checked = run_beside("leak_beside_a_busy_neighbour");
     assert_leaked(&checked, "a_checked", 7);
 }
@@ -262,7 +262,7 @@ mod shared_pool {
 suite!(pool_of_the_test: start_the_pool beside lose_in_the_pool);
 
 #[test]
-fn what_a_shared_pool_s_thread_keeps_is_told_with_its_thread_and_the_advice_to_start_it_before() {
+fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
     let checked = run_beside("pool_of_the_test");
     let report = report(&checked, "a_checked");
     let story = checked.story();
@@ -303,7 +303,7 @@ mod after_an_unchecked_one {
 }
 
 #[test]
-fn what_a_thread_of_an_earlier_unchecked_test_takes_fails_nobody() {
+fn allocations_of_a_thread_of_an_earlier_unchecked_test_fail_nobody() {
     let checked = run_suite("neighbours::after_an_unchecked_one", 1);
     checked.assert_clean();
     let unowned = "by threads outside every check";
@@ -353,7 +353,7 @@ mod beside_an_open_scope {
 }
 
 #[test]
-fn what_a_test_takes_outside_the_scope_that_it_opened_fails_nobody_else() {
+fn allocations_outside_the_scope_that_a_test_opened_fail_nobody_else() {
     let checked = run_beside("beside_an_open_scope");
     let report = report(&checked, "beside a scope");
     let story = checked.story();
@@ -386,7 +386,7 @@ mod reserves_beside_others_once {
 }
 
 #[test]
-fn a_reserve_of_two_runs_is_retained_although_others_ran_beside_a_third() {
+fn a_reserve_of_two_runs_is_retained_even_if_others_ran_beside_a_third() {
     let checked = run_beside("reserves_beside_others_once");
     let retained = CheckStatus::Found(FindingKind::Retained);
     let report = assert_verdict(&checked, "a_checked", retained);

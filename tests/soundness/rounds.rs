@@ -54,7 +54,7 @@ fn loses_by_turns() {
 }
 
 #[test]
-fn what_grows_by_two_sites_in_turn_grows() {
+fn memory_that_two_sites_add_to_in_turn_grows() {
     let checked = run("rounds::loses_by_turns");
     assert_verdict(
         &checked,
@@ -93,7 +93,7 @@ fn a_cache_that_fills_by_two_sites_in_turn_does_not_grow() {
 }
 
 #[test]
-fn what_two_sites_replace_in_turn_does_not_grow() {
+fn memory_that_two_sites_replace_in_turn_does_not_grow() {
     run("rounds::replaces_by_turns").assert_clean();
 }
 
@@ -185,7 +185,7 @@ fn a_sum_rises_and_falls() {
 }
 
 #[test]
-fn a_sum_that_only_a_probe_tells_grows_where_every_round_adds_to_it() {
+fn a_sum_that_only_a_probe_reports_grows_if_every_round_adds_to_it() {
     let checked = run("rounds::a_sum_rises_in_every_round");
     assert_verdict(
         &checked,

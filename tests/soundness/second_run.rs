@@ -50,7 +50,7 @@ fn takes_a_cold_and_then_a_warm_path() {
 }
 
 #[test]
-fn what_a_cold_and_a_warm_path_lose_is_a_leak() {
+fn memory_that_a_cold_and_a_warm_path_lose_is_a_leak() {
     let checked = run("second_run::takes_a_cold_and_then_a_warm_path");
     assert_leaked(&checked, "takes_a_cold_and_then_a_warm_path", MIB);
 }
@@ -67,7 +67,7 @@ fn takes_another_path_each_time() {
 }
 
 #[test]
-fn what_each_of_three_runs_loses_elsewhere_is_a_leak() {
+fn memory_that_each_of_three_runs_loses_elsewhere_is_a_leak() {
     let checked = run("second_run::takes_another_path_each_time");
     let test = "takes_another_path_each_time";
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
@@ -88,7 +88,7 @@ fn leaks_much_after_a_little() {
 }
 
 #[test]
-fn a_small_loss_of_the_first_run_hides_no_large_one_of_the_others() {
+fn a_small_leak_of_the_first_run_hides_no_large_one_of_later_runs() {
     let checked = run("second_run::leaks_much_after_a_little");
     assert_leaked(&checked, "leaks_much_after_a_little", 100 * MIB);
 }
@@ -104,7 +104,7 @@ fn leaks_on_one_device_in_every_other_run() {
 }
 
 #[test]
-fn what_the_first_and_the_third_run_lose_at_one_site_is_a_leak() {
+fn memory_that_the_first_and_third_run_lose_at_one_site_is_a_leak() {
     let checked = run("second_run::leaks_on_one_device_in_every_other_run");
     assert_leaked(&checked, "leaks_on_one_device_in_every_other_run", MIB);
     assert_eq!(runs(&checked), 3, "{}", checked.story());
@@ -119,7 +119,7 @@ fn keeps_something_on_another_device_each_time() {
 }
 
 #[test]
-fn there_is_a_third_run_for_what_only_the_second_left_and_never_a_fourth() {
+fn memory_left_only_by_the_second_run_gets_a_third_run_and_no_fourth() {
     let test = "keeps_something_on_another_device_each_time";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
@@ -139,7 +139,7 @@ fn makes_one_static_in_each_of_two_runs() {
 }
 
 #[test]
-fn what_the_last_run_does_not_leave_is_told_and_fails_nothing() {
+fn memory_that_the_last_run_does_not_leave_is_reported_but_fails_nothing() {
     let test = "makes_one_static_in_each_of_two_runs";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FirstUse));
@@ -183,7 +183,7 @@ fn replaces_what_the_run_before_it_kept() {
 }
 
 #[test]
-fn what_one_run_left_and_a_later_one_freed_was_deferred() {
+fn memory_left_by_one_run_and_freed_by_a_later_one_is_deferred() {
     let test = "replaces_what_the_run_before_it_kept";
     let checked = run(&format!("second_run::{test}"));
     let story = checked.story();
@@ -204,7 +204,7 @@ fn replaces_one_block_and_loses_another() {
 }
 
 #[test]
-fn what_was_deferred_hides_no_leak_beside_it() {
+fn deferred_memory_hides_no_leak_beside_it() {
     let checked = run("second_run::replaces_one_block_and_loses_another");
     assert_leaked(&checked, "replaces_one_block_and_loses_another", 7);
 }
@@ -249,7 +249,7 @@ fn sets_a_logger_and_makes_a_static() {
 }
 
 #[test]
-fn what_a_body_leaves_that_cannot_run_twice_is_inconclusive() {
+fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     let test = "sets_a_logger_and_makes_a_static";
     let checked = run(&format!("second_run::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Inconclusive);
@@ -285,7 +285,7 @@ fn frees_beside_a_leak_and_loses_something_new() {
 }
 
 #[test]
-fn what_is_freed_beside_a_leak_excuses_nothing_that_the_second_run_leaves() {
+fn a_free_beside_a_leak_excuses_no_leak_of_the_second_run() {
     let test = "frees_beside_a_leak_and_loses_something_new";
     let checked = run(&format!("second_run::{test}"));
     assert_leaked(&checked, test, MIB + 1);
@@ -299,7 +299,7 @@ fn other_way() {
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]
-fn leaves_less_than_it_may_in_each_run_at_other_lines() {
+fn stays_within_its_tolerance_in_each_run_at_other_lines() {
     match begin_run() {
         1 => {
             take(40);
@@ -311,8 +311,8 @@ fn leaves_less_than_it_may_in_each_run_at_other_lines() {
 }
 
 #[test]
-fn what_another_run_left_counts_once_against_the_tolerance() {
-    let test = "leaves_less_than_it_may_in_each_run_at_other_lines";
+fn memory_of_another_run_counts_once_against_the_tolerance() {
+    let test = "stays_within_its_tolerance_in_each_run_at_other_lines";
     let checked = run(&format!("second_run::{test}"));
     assert_verdict(&checked, test, CheckStatus::Clean);
     assert_eq!(runs(&checked), 3, "{}", checked.story());
@@ -330,7 +330,7 @@ fn leaves_nine_and_then_seven() {
 }
 
 #[test]
-fn what_a_later_run_left_less_of_was_not_freed() {
+fn memory_that_a_later_run_left_less_of_was_not_freed() {
     let checked = run("second_run::leaves_nine_and_then_seven");
     let report = report(&checked, "leaves_nine_and_then_seven");
     let figures = |kind| {
@@ -350,7 +350,7 @@ fn what_a_later_run_left_less_of_was_not_freed() {
 #[gpu_leak_check(tolerance = 100)]
 #[ignore = "leaves less than it may"]
 #[test]
-fn leaves_less_than_it_may_in_each_run_by_turns() {
+fn stays_within_its_tolerance_in_each_run_by_turns() {
     let run = begin_run();
     for step in 0..2 {
         match (run, step) {
@@ -362,7 +362,7 @@ fn leaves_less_than_it_may_in_each_run_by_turns() {
 
 #[test]
 fn a_tolerance_holds_for_each_run_by_itself() {
-    let test = "leaves_less_than_it_may_in_each_run_by_turns";
+    let test = "stays_within_its_tolerance_in_each_run_by_turns";
     let checked = run(&format!("second_run::{test}"));
     assert_verdict(&checked, test, CheckStatus::Clean);
     assert_eq!(runs(&checked), 3, "{}", checked.story());

@@ -15,7 +15,7 @@ fn loses_what_it_does_not_report() {
 }
 
 #[test]
-fn what_an_allocator_does_not_report_is_judged_by_its_probe_s_sum() {
+fn memory_that_is_not_reported_is_judged_by_the_probe_s_sum() {
     let checked = run("sums::loses_what_it_does_not_report");
     assert_leaked(&checked, "loses_what_it_does_not_report", GIB);
 }
@@ -43,7 +43,7 @@ mod one_after_the_other {
 }
 
 #[test]
-fn what_an_earlier_test_had_an_allocator_report_hides_nothing_of_its_sum() {
+fn reported_memory_of_an_earlier_test_hides_nothing_of_the_sum() {
     let checked = run_suite("sums::one_after_the_other", 1);
     assert_leaked(&checked, "b_loses_what_it_does_not_report", GIB);
     let first = report(&checked, "a_keeps_a_reported_block");
@@ -87,7 +87,7 @@ fn borrows_a_sum() {
 }
 
 #[test]
-fn a_sum_is_judged_where_nobody_else_ran() {
+fn a_sum_is_judged_if_nobody_else_ran() {
     let checked = run("sums::loses_a_sum");
     let report = assert_verdict(
         &checked,

@@ -182,20 +182,20 @@ fn says_that_it_was_freed(story: &str) -> bool {
 }
 
 #[test]
-fn a_free_of_what_was_freed_before_is_told_as_that() {
+fn a_free_of_freed_memory_is_reported_as_such() {
     let story = story_of_a_failed_free("frees_a_block_twice");
     assert!(says_that_it_was_freed(&story), "{story}");
     assert!(story.contains("1.00 MiB"), "{story}");
 }
 
 #[test]
-fn a_second_free_is_told_with_the_place_of_the_first() {
+fn a_second_free_is_reported_with_the_place_of_the_first() {
     let story = story_of_a_failed_free("frees_a_block_twice");
     assert!(story.contains(&line_of("freed")), "{story}");
 }
 
 #[test]
-fn an_event_that_is_destroyed_twice_is_told_as_an_event() {
+fn an_event_that_is_destroyed_twice_is_reported_as_an_event() {
     let story = story_of_a_failed_free("destroys_an_event_twice");
     assert!(says_that_it_was_freed(&story), "{story}");
     let words = ["event,", "an event", "1 event", "this event"];
@@ -203,14 +203,14 @@ fn an_event_that_is_destroyed_twice_is_told_as_an_event() {
 }
 
 #[test]
-fn a_free_of_the_middle_of_a_block_is_told_with_the_block() {
+fn a_free_of_the_middle_of_a_block_is_reported_with_the_block() {
     let story = story_of_a_failed_free("frees_the_middle_of_a_block");
     assert!(story.contains("1.00 MiB"), "{story}");
     assert!(story.contains(&line_of("taken")), "{story}");
 }
 
 #[test]
-fn the_call_that_frees_the_memory_is_named_if_another_call_was_asked_to() {
+fn the_right_free_call_is_named_if_a_wrong_one_was_used() {
     let test = "frees_pinned_memory_as_device_memory";
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Leaked));
@@ -229,7 +229,7 @@ fn the_call_that_frees_the_memory_is_named_if_another_call_was_asked_to() {
 }
 
 #[test]
-fn a_failed_free_of_pinned_memory_is_one_on_the_host() {
+fn a_failed_free_of_pinned_memory_is_reported_on_the_host() {
     let test = "frees_memory_that_is_not_pinned";
     let checked = on_the_stand_in(test);
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
@@ -324,7 +324,7 @@ fn loses_blocks_and_a_reserve() {
 }
 
 #[test]
-fn no_tolerance_is_advised_that_leaves_a_reserve_to_fail_for() {
+fn no_tolerance_is_advised_that_leaves_a_failing_reserve() {
     let checked = run("words::loses_blocks_and_a_reserve");
     assert_verdict(
         &checked,
@@ -348,7 +348,7 @@ fn keeps_a_reserve_beside_a_block_within_the_tolerance() {
 }
 
 #[test]
-fn advice_about_a_reserve_says_nothing_else_than_its_notes() {
+fn advice_about_a_reserve_does_not_contradict_its_notes() {
     let test = "keeps_a_reserve_beside_a_block_within_the_tolerance";
     let checked = run(&format!("words::{test}"));
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
@@ -373,7 +373,7 @@ fn replaces_the_batch_of_the_run_before() {
 }
 
 #[test]
-fn what_each_run_makes_and_the_next_one_frees_is_not_called_made_once() {
+fn memory_that_the_next_run_frees_is_not_called_made_once() {
     let test = "replaces_the_batch_of_the_run_before";
     let checked = on_the_stand_in(test);
     let story = checked.story();

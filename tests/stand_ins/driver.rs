@@ -46,7 +46,7 @@ fn a_freed_address_is_given_out_next() {
 }
 
 #[test]
-fn a_pool_gives_back_at_a_synchronise_what_no_allocation_pins() {
+fn a_pool_returns_unpinned_memory_at_a_synchronisation() {
     Fake::new().here(|_| {
         context();
         let null = std::ptr::null_mut();
@@ -253,7 +253,7 @@ fn graph_memory_is_reserved_from_the_launch_to_the_trim() {
 }
 
 #[test]
-fn waiting_for_a_context_ruins_the_capture_in_it() {
+fn synchronising_a_context_invalidates_its_capture() {
     Fake::new().here(|control| {
         context();
         // SAFETY: valid out pointers and live handles, here and below.

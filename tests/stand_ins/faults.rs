@@ -64,7 +64,7 @@ fn a_broken_context_stays_broken() {
 fn a_misspelt_fault_ends_the_process_with_the_reason() {
     let fake = Fake::new().fault("fail:cuMemFre=1");
     let child = fake
-        .run("stand_ins::program::data_come_back_and_nothing_stays")
+        .run("stand_ins::program::data_comes_back_and_nothing_stays_allocated")
         .run();
     assert!(!child.status.success());
     assert!(
@@ -77,7 +77,7 @@ fn a_misspelt_fault_ends_the_process_with_the_reason() {
 }
 
 #[test]
-fn faults_can_be_added_and_forgotten_on_the_way() {
+fn faults_can_be_set_and_cleared_later() {
     Fake::new().here(|control| {
         let context = CudaContext::new(0).expect("a context");
         control.set_fault("fail:cuCtxSynchronize=999");

@@ -74,7 +74,7 @@ fn a_sparse_or_deferred_array_holds_nothing() {
 }
 
 #[test]
-fn planes_and_levels_are_lent_by_their_array() {
+fn planes_and_levels_belong_to_their_array() {
     Fake::new().here(|control| {
         context();
         let nv12 = array(CUarray_format::CU_AD_FORMAT_NV12, 0);
@@ -280,7 +280,7 @@ fn buffer(memory: sys::CUexternalMemory, offset: u64, size: u64) -> Result<u64, 
 }
 
 #[test]
-fn what_is_mapped_of_an_import_outlives_it() {
+fn a_mapping_of_an_import_outlives_it() {
     Fake::new().here(|control| {
         context();
         let before = free_bytes();

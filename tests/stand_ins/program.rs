@@ -41,7 +41,7 @@ fn assert_round_trip(stream: &Arc<CudaStream>) -> Result<(), DriverError> {
 }
 
 #[test]
-fn data_come_back_and_nothing_stays() {
+fn data_comes_back_and_nothing_stays_allocated() {
     Fake::new().here(|control| {
         let run = || {
             let context = CudaContext::new(0)?;

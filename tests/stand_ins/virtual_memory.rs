@@ -89,7 +89,7 @@ fn a_released_handle_is_given_out_again_while_its_memory_is_mapped() {
 }
 
 #[test]
-fn a_range_with_memory_in_it_is_not_given_back() {
+fn a_range_with_memory_in_it_is_not_freed() {
     Fake::new().here(|control| {
         context();
         let (place, memory) = (range(1), memory_on(0));
@@ -182,7 +182,7 @@ fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
 }
 
 #[test]
-fn memory_counts_on_the_device_it_was_made_on() {
+fn memory_counts_on_the_device_it_was_created_on() {
     Fake::new().devices(2).here(|_| {
         context_of(1);
         let other = free_bytes();

@@ -40,7 +40,7 @@ fn name(report: &Report) -> &str {
 }
 
 #[test]
-fn the_first_day_under_nextest_fails_nothing_and_each_process_tells_its_first_use_once() {
+fn first_runs_under_nextest_fail_nothing_and_report_first_use_once() {
     for device in devices() {
         let Some(nextest) = suite("") else { return };
         let checked = nextest.env(DEVICE, device).run();
@@ -59,7 +59,7 @@ fn the_first_day_under_nextest_fails_nothing_and_each_process_tells_its_first_us
 }
 
 #[test]
-fn where_first_use_fails_nextest_fails_each_with_the_remedies() {
+fn if_first_use_fails_nextest_fails_each_test_with_the_remedies() {
     let Some(nextest) = suite("t0") else { return };
     let nextest = nextest.env(DEVICE, "embedded");
     let checked = nextest.env("GPU_LEAK_CHECK_FIRST_USE", "fail").run();

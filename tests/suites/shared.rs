@@ -103,7 +103,7 @@ pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
 }
 
 #[test]
-fn the_first_day_of_a_suite_fails_nothing_and_tells_each_first_use_once() {
+fn the_first_run_of_a_suite_fails_nothing_and_reports_first_use_once() {
     for device in devices() {
         let checked = run(device, &[]);
         assert!(checked.child.status.success(), "{}", checked.story());
@@ -141,7 +141,7 @@ fn a_process_for_each_test_fails_nothing_either() {
 }
 
 #[test]
-fn where_first_use_fails_the_remedies_are_told_by_name() {
+fn if_first_use_fails_the_remedies_are_named() {
     let checked = run("embedded", &[("GPU_LEAK_CHECK_FIRST_USE", "fail")]);
     assert!(!checked.child.status.success(), "{}", checked.story());
     for remedy in [
@@ -154,7 +154,7 @@ fn where_first_use_fails_the_remedies_are_told_by_name() {
 }
 
 #[test]
-fn a_warm_up_makes_a_suite_clean_where_first_use_fails() {
+fn a_warm_up_makes_a_suite_clean_if_first_use_fails() {
     for device in devices() {
         let variables = [("GPU_LEAK_CHECK_FIRST_USE", "fail"), (WARM, "1")];
         run(device, &variables).assert_clean();

@@ -163,7 +163,7 @@ mod suite {
 }
 
 #[test]
-fn unchecked_tests_are_blamed_on_none_and_hide_nothing() {
+fn unchecked_tests_fail_no_check_and_hide_nothing() {
     for _ in 0..runs(10) {
         for device in devices() {
             let checked = run_warm("unchecked::suite", 20, device, &[]);

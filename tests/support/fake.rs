@@ -232,7 +232,7 @@ impl Control {
 
     /// Adds faults from now on, in the syntax of [`Fake::fault`].
     pub fn set_fault(&self, words: &str) {
-        self.tell("fake_cuda_set_fault", words);
+        self.call("fake_cuda_set_fault", words);
     }
 
     /// Removes every fault.
@@ -254,19 +254,19 @@ impl Control {
     /// Blocks until a thread is held by `delay:NAME`: its call has taken effect and has not
     /// returned yet.
     pub fn wait_held(&self, name: &str) {
-        self.tell("fake_cuda_wait_held", name);
+        self.call("fake_cuda_wait_held", name);
     }
 
     /// Lets one held thread continue.
     pub fn release(&self, name: &str) {
-        self.tell("fake_cuda_release", name);
+        self.call("fake_cuda_release", name);
     }
 
-    fn tell(&self, function: &str, argument: &str) {
+    fn call(&self, function: &str, argument: &str) {
         let argument = text(argument);
-        let tell: unsafe extern "C" fn(*const c_char) = self.function(function);
+        let call: unsafe extern "C" fn(*const c_char) = self.function(function);
         // SAFETY: a C string that outlives the call.
-        unsafe { tell(argument.as_ptr()) };
+        unsafe { call(argument.as_ptr()) };
     }
 }
 

@@ -68,7 +68,7 @@ fn run(test: &str) -> Option<Checked> {
 }
 
 #[test]
-fn what_vulkan_s_driver_does_with_cuda_is_its_own() {
+fn cuda_calls_of_vulkan_s_driver_are_not_the_program_s() {
     if let Some(checked) = run("has_a_driver_that_uses_cuda") {
         checked.assert_clean();
     }

@@ -27,7 +27,7 @@ fn forgets_beside_a_queue() {
 /// A device, its physical device and its queues lead into the driver and the loader, which know every
 /// object.
 #[test]
-fn what_only_the_driver_knows_is_held_by_nothing() {
+fn objects_that_only_the_driver_knows_are_held_by_nothing() {
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];
     let Some(checked) = run_with("holders::forgets_beside_a_queue", &variables) else {
         return;

@@ -91,7 +91,7 @@ fn leaks_the_empty_block() {
 }
 
 #[test]
-fn memory_to_which_nothing_is_bound_is_found_if_every_run_leaves_some() {
+fn unbound_memory_is_found_if_every_run_leaves_some() {
     found(
         "memory::leaks_the_empty_block",
         &[(Kind::Memory, 1, 1 << 20)],
@@ -145,7 +145,7 @@ fn frees_all() {
 }
 
 #[test]
-fn what_is_freed_is_clean_and_null_may_be_freed() {
+fn freed_memory_is_clean_and_null_may_be_freed() {
     is_clean("memory::frees_all");
 }
 
@@ -168,7 +168,7 @@ fn takes_a_page_through_cubecl() {
 
 /// This is how burn's backends on wgpu allocate: a page is a buffer.
 #[test]
-fn a_buffer_that_a_known_allocator_hands_out_parts_of_is_inconclusive_without_a_probe() {
+fn a_buffer_of_a_known_allocator_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {
         return;
     };

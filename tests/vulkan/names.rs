@@ -54,7 +54,7 @@ fn destroys_what_it_has_named() {
 }
 
 #[test]
-fn a_handle_that_is_used_again_has_not_the_name_of_the_object_before() {
+fn a_reused_handle_does_not_have_the_name_of_the_earlier_object() {
     let test = "names::destroys_what_it_has_named";
     if let Some(checked) = found(test, &[(Kind::Fence, 1, 0)]) {
         let notes = &checked.report().findings[0].notes;
@@ -73,7 +73,7 @@ fn leaves_a_named_one_to_the_device() {
 }
 
 #[test]
-fn what_only_the_end_of_its_device_freed_has_its_name() {
+fn an_object_freed_only_by_the_end_of_its_device_has_its_name() {
     let test = "names::leaves_a_named_one_to_the_device";
     if let Some(checked) = found(test, &[(Kind::Fence, 1, 0)]) {
         let notes = &checked.report().findings[0].notes;

@@ -545,7 +545,7 @@ const NOT_HERE: &[Kind] = &[
 ];
 
 #[test]
-fn every_type_of_object_has_a_row_or_is_not_here() {
+fn every_type_of_object_has_a_row_or_is_listed_as_missing() {
     let mut kinds = Kind::ALL.into_iter().filter(|kind| *kind >= Kind::Device);
     let is_planted = |kind| ROWS.iter().any(|row| row.kind == kind);
     let missing = kinds.find(|kind| is_planted(*kind) == NOT_HERE.contains(kind));

@@ -37,7 +37,7 @@ fn leaves_it_to_the_pools() {
 }
 
 #[test]
-fn what_ends_with_its_pool_is_clean() {
+fn objects_that_end_with_their_pool_are_clean() {
     is_clean("parents::leaves_it_to_the_pools");
 }
 
@@ -56,7 +56,7 @@ fn leaves_it_to_the_device() {
 }
 
 #[test]
-fn what_only_the_end_of_its_device_freed_is_found_and_marked() {
+fn objects_freed_only_by_the_end_of_their_device_are_found_and_marked() {
     let Some(checked) = found("parents::leaves_it_to_the_device", &[(Kind::Fence, 1, 0)]) else {
         return;
     };
@@ -81,7 +81,7 @@ fn leaves_it_to_the_instance() {
 }
 
 #[test]
-fn what_only_the_end_of_its_instance_freed_is_found_and_marked() {
+fn objects_freed_only_by_the_end_of_their_instance_are_found_and_marked() {
     let leaked = [(Kind::Messenger, 1, 0)];
     let Some(checked) = found("parents::leaves_it_to_the_instance", &leaked) else {
         return;
@@ -130,7 +130,7 @@ fn leaks_what_a_failed_call_created() {
 }
 
 #[test]
-fn what_a_failed_call_created_nevertheless_is_found() {
+fn objects_that_a_failed_call_created_nevertheless_are_found() {
     if !is_present() {
         return;
     }
@@ -158,6 +158,6 @@ fn destroys_what_a_failed_call_created() {
 }
 
 #[test]
-fn what_a_failed_call_created_can_be_destroyed() {
+fn objects_that_a_failed_call_created_can_be_destroyed() {
     is_clean("parents::destroys_what_a_failed_call_created");
 }

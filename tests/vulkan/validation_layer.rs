@@ -93,7 +93,7 @@ fn run_under_the_layer(test: &str) -> Option<Checked> {
 
 /// The layer reports nothing for a program that ends without destroying its device.
 #[test]
-fn the_layer_says_nothing_of_a_device_that_is_never_destroyed() {
+fn the_layer_reports_nothing_about_a_device_that_is_never_destroyed() {
     if layer_version().is_none() {
         return;
     }

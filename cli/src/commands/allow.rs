@@ -105,7 +105,7 @@ mod tests {
     use crate::render::sample;
 
     #[test]
-    fn findings_without_a_stack_are_refused_with_the_alternative() {
+    fn findings_without_a_stack_are_refused_with_an_alternative() {
         let layer = Layer::allocator("pool");
         let probed = Finding {
             resource: Some(Kind::Linear),

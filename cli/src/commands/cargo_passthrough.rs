@@ -163,7 +163,7 @@ mod tests {
     use super::selects_tests;
 
     #[test]
-    fn what_selects_tests_leaves_a_part_of_the_suite() {
+    fn arguments_that_select_tests_run_a_part_of_the_suite() {
         let selects = |words: &str| {
             let words = words.split_whitespace().map(OsString::from);
             selects_tests(&words.collect::<Vec<_>>())

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_says_what_each_means_and_a_number_is_an_error() {
+    fn the_list_explains_each_word_and_a_number_is_a_cuda_error() {
         let list = all(80);
         assert!(
             list.contains("  Something that the test allocated"),
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn words_with_spaces_are_those_with_hyphens() {
+    fn a_word_may_have_spaces_instead_of_hyphens() {
         for (words, code) in [
             ("held by", "held-by"),
             ("first  use", "first-use"),
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_gets_its_nearest() {
+    fn an_unknown_word_suggests_the_nearest_one() {
         let message = one("unherd", 80).expect_err("unknown");
         assert!(message.contains("similar: unheard"), "{message}");
         let message = one("xyzzy", 80).expect_err("unknown");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explanation_says_what_and_what_to_do() {
+    fn an_explanation_gives_the_meaning_and_advice() {
         insta::assert_snapshot!(one("cuda_error_invalid_context", 60).expect("known"));
     }
 }

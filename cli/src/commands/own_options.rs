@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_first_word_of_run_is_cargos() {
+    fn arguments_after_the_first_word_of_run_are_cargos() {
         let line = ["cargo-gpu-leak", "run", "--strict", "serve", "--name", "a"];
         let parsed = Arguments::try_parse_from(given(&line)).expect("a command line");
         let Command::Run(passing) = parsed.command else {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn own_options_stand_anywhere_and_everything_else_is_cargos() {
+    fn own_options_may_stand_anywhere_and_the_rest_is_cargos() {
         for (written, cargos) in [
             (&["test"][..], &[][..]),
             (&["test", "--", "--nocapture"], &["--", "--nocapture"]),

@@ -52,7 +52,7 @@ mod tests {
     use super::{END, bytes};
 
     #[test]
-    fn it_is_as_long_as_its_segment() {
+    fn the_library_is_as_long_as_its_segment() {
         assert_eq!(bytes().len(), END as usize);
     }
 }

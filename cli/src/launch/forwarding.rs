@@ -88,7 +88,7 @@ mod tests {
     use super::{Recipient, SIGTERM};
 
     #[test]
-    fn a_program_is_sent_signals_until_it_was_waited_for_and_nobody_afterwards() {
+    fn no_signal_is_sent_after_the_program_was_waited_for() {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
         let recipient = Recipient::new(&child);
         assert!(recipient.send(SIGTERM));

@@ -29,7 +29,7 @@ fn rendered(run: &Run, format: Format, width: usize) -> Vec<u8> {
 }
 
 #[test]
-fn text_merges_findings_over_tests_and_names_what_did_not_end() {
+fn text_merges_findings_of_tests_and_names_unfinished_tests() {
     assert_snapshot!(shown(&sample::mixed(), Format::Text, 100));
 }
 
@@ -53,7 +53,7 @@ fn annotations_point_at_the_lines() {
 }
 
 #[test]
-fn csv_has_a_row_a_finding() {
+fn csv_has_a_row_for_each_finding() {
     assert_snapshot!(shown(&sample::mixed(), Format::Csv, 0));
 }
 
@@ -86,7 +86,7 @@ fn folded_stacks_begin_outermost_and_are_weighed_by_bytes() {
 }
 
 #[test]
-fn github_is_given_no_more_than_it_shows() {
+fn github_gets_no_more_errors_than_it_shows() {
     let leaks = (0..5000).map(|at| {
         let finding = sample::finding(FindingKind::Leaked, &format!("f{at}"), 1, MIB);
         sample::with(&format!("t{at}"), &[finding])
@@ -108,7 +108,7 @@ fn github_is_given_no_more_than_it_shows() {
 }
 
 #[test]
-fn a_summary_stays_inside_a_mebibyte_and_counts_the_rest() {
+fn a_summary_stays_within_a_mebibyte_and_counts_the_rest() {
     let name = "a_module::".repeat(30);
     let leaks = (0..5000).map(|at| {
         let finding = sample::finding(FindingKind::Leaked, &format!("{name}f{at}"), 1, MIB);
@@ -125,7 +125,7 @@ fn a_summary_stays_inside_a_mebibyte_and_counts_the_rest() {
 }
 
 #[test]
-fn a_peak_above_a_budget_is_not_in_the_graph_of_what_was_left() {
+fn a_peak_above_a_budget_is_not_in_the_flame_graph_of_leaks() {
     let over = Finding {
         budget: Some(Budget {
             limit: Limit::MaxAllocated,
@@ -156,7 +156,7 @@ fn a_run_without_leaks_has_a_flame_graph_that_says_so() {
 }
 
 #[test]
-fn findings_that_are_only_warned_of_are_marked_and_fail_nothing() {
+fn warnings_are_marked_and_fail_nothing() {
     let leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let warned = Report {
         outcome: Some(Outcome::Warn),
@@ -188,7 +188,7 @@ fn findings_that_are_only_warned_of_are_marked_and_fail_nothing() {
 }
 
 #[test]
-fn annotations_are_no_more_than_github_shows_of_a_step() {
+fn annotations_are_limited_to_what_github_shows_for_a_step() {
     let many = |outcome: Outcome| {
         let reports = (1..=5_000).map(|at| {
             let mut leak = sample::finding(FindingKind::Leaked, "optim::Adam::step", 1, MIB);

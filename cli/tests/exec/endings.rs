@@ -6,7 +6,7 @@ use gpu_leak_tests::fake::Fake;
 use super::ran;
 
 #[test]
-fn the_program_s_own_failure_is_handed_on() {
+fn the_program_s_own_exit_code_is_passed_on() {
     let silent = ran(&Fake::new(), &[], "fails");
     assert_eq!(silent.told.code, Some(5), "{:?}", silent.told);
     let leaks = ran(&Fake::new(), &[], "one-and-fails");
@@ -39,7 +39,7 @@ fn a_killed_program_leaves_its_last_snapshot() {
 }
 
 #[test]
-fn a_terminated_program_is_looked_at_and_ends_by_the_signal() {
+fn a_terminated_program_is_checked_and_ends_by_the_signal() {
     let ran = ran(&Fake::new(), &[], "terminated");
     assert_eq!(ran.told.code, Some(128 + 15), "{:?}", ran.told);
     let files = ran.files();
@@ -58,14 +58,14 @@ fn a_program_whose_terminal_hangs_up_leaves_a_snapshot() {
 }
 
 #[test]
-fn the_program_s_own_handler_goes_on_working() {
+fn the_program_s_own_signal_handler_keeps_working() {
     let ran = ran(&Fake::new(), &[], "handles-it");
     assert_eq!(ran.told.code, Some(7), "{:?}", ran.told);
     assert_eq!(ran.files()[0].reports[0].status, CheckStatus::Clean);
 }
 
 #[test]
-fn a_signal_asks_for_a_snapshot_and_ends_nothing() {
+fn a_signal_requests_a_snapshot_and_ends_nothing() {
     let ran = ran(&Fake::new(), &[], "asked");
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
     let asked = "at SIGUSR1: gpu leak: 1 allocation, 4.00 KiB on cuda:0";
@@ -76,14 +76,14 @@ fn a_signal_asks_for_a_snapshot_and_ends_nothing() {
 }
 
 #[test]
-fn a_program_that_leaves_without_exit_handlers_is_not_taken_for_clean() {
+fn a_program_that_ends_without_exit_handlers_is_not_called_clean() {
     let ran = ran(&Fake::new(), &[], "leaves-at-once");
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
     assert!(ran.told.stdout.contains("aborted"), "{:?}", ran.told);
 }
 
 #[test]
-fn a_forked_child_tells_nothing_of_its_parent() {
+fn a_forked_child_reports_nothing_about_its_parent() {
     let ran = ran(&Fake::new(), &[], "forks");
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
     let files = ran.files();
@@ -93,7 +93,7 @@ fn a_forked_child_tells_nothing_of_its_parent() {
 }
 
 #[test]
-fn a_program_that_closes_every_file_is_told_all_the_same() {
+fn a_program_that_closes_every_file_is_still_reported() {
     let ran = ran(&Fake::new(), &[], "closes-everything");
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     assert_eq!(

@@ -20,7 +20,7 @@ fn findings(ran: &Ran) -> Vec<Finding> {
 /// With `--peaks`, the memory that was live at the peak is reported line by line, and the lines add
 /// up to the peak.
 #[test]
-fn what_made_the_peak_of_a_program_is_told() {
+fn the_allocations_at_a_program_s_peak_are_reported() {
     let plain = ran(&Fake::new(), &[], "one");
     assert!(
         !plain.told.stdout.contains("the peak of"),
@@ -47,7 +47,7 @@ fn what_made_the_peak_of_a_program_is_told() {
 }
 
 #[test]
-fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
+fn a_leak_is_reported_with_its_bytes_its_function_and_its_line() {
     let ran = ran(&Fake::new(), &[], "one");
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let findings = findings(&ran);
@@ -88,7 +88,7 @@ fn a_leak_is_told_with_its_bytes_its_function_and_its_line() {
 }
 
 #[test]
-fn one_of_each_kind_is_one_of_each_kind() {
+fn a_leak_of_each_kind_is_one_finding_of_that_kind() {
     let ran = ran(&Fake::new(), &[], "each");
     let mut kinds: Vec<_> = findings(&ran)
         .iter()
@@ -111,7 +111,7 @@ fn one_of_each_kind_is_one_of_each_kind() {
 }
 
 #[test]
-fn a_program_that_gives_back_is_clean() {
+fn a_program_that_frees_everything_is_clean() {
     let ran = ran(&Fake::new(), &[], "clean");
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
     assert!(findings(&ran).is_empty());
@@ -119,14 +119,14 @@ fn a_program_that_gives_back_is_clean() {
 }
 
 #[test]
-fn what_an_exit_handler_older_than_the_driver_gives_back_is_no_leak() {
+fn memory_freed_by_an_exit_handler_older_than_the_driver_is_no_leak() {
     let ran = ran(&Fake::new(), &[], "gives-back-last");
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
     assert!(findings(&ran).is_empty());
 }
 
 #[test]
-fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
+fn memory_freed_only_by_a_device_reset_is_a_leak_that_says_so() {
     let ran = ran(&Fake::new(), &[], "resets");
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let findings = findings(&ran);
@@ -139,7 +139,7 @@ fn what_only_a_reset_of_the_device_frees_is_a_leak_that_says_so() {
 }
 
 #[test]
-fn what_a_library_keeps_for_itself_is_named_and_fails_nothing() {
+fn memory_kept_by_a_library_is_named_and_fails_nothing() {
     let ran = ran(&Fake::new().with_cublas(), &[], "cublas");
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
     let findings = findings(&ran);
@@ -155,7 +155,7 @@ fn what_a_library_keeps_for_itself_is_named_and_fails_nothing() {
 }
 
 #[test]
-fn what_gains_at_every_snapshot_has_grown() {
+fn memory_that_rises_at_every_snapshot_has_grown() {
     let ran = ran(&Fake::new(), &["--every", "0.1"], "grows");
     assert_eq!(ran.told.code, Some(1), "{:?}", ran.told);
     let findings = findings(&ran);

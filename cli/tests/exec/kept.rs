@@ -10,7 +10,7 @@ use gpu_leak_tests::fake::Fake;
 use tempfile::TempDir;
 
 use super::{Ran, program, ran_with};
-use crate::support::{command, told};
+use crate::support::{call, command};
 
 /// For each entry of the list, in order: a library that the entry is about, a function of that
 /// library that creates something, and the driver's function that it calls.
@@ -134,7 +134,7 @@ fn each_entry_of_the_list_allows_what_it_is_about() {
 fn the_list_can_be_switched_off() {
     let (_directory, words) = words();
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(
+    let told = call(
         command()
             .envs(Fake::new().env())
             .env("GPU_LEAK_CHECK_OUTPUT", directory.path())
@@ -154,7 +154,7 @@ fn the_list_can_be_switched_off() {
 }
 
 #[test]
-fn what_a_python_program_takes_beside_its_library_s_pool_is_a_leak() {
+fn memory_outside_the_pool_of_a_python_library_is_a_leak() {
     let directory = tempfile::tempdir().expect("a directory");
     // CuPy's `runtime.malloc` passes on what the driver gives it; XLA hands out arrays.
     let others = [

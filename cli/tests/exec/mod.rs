@@ -18,7 +18,7 @@ use gpu_leak_check::report::run_file::{self, RunFile};
 use gpu_leak_tests::fake::Fake;
 use tempfile::TempDir;
 
-use crate::support::{Told, command, told};
+use crate::support::{CliOutput, call, command};
 
 /// The program, which is compiled once.
 fn program() -> &'static Path {
@@ -73,7 +73,7 @@ fn line_of(comment: &str) -> u32 {
 
 /// A run of the command, and what it wrote.
 struct Ran {
-    told: Told,
+    told: CliOutput,
     directory: TempDir,
 }
 
@@ -99,7 +99,7 @@ fn ran(machine: &Fake, options: &[&str], what: &str) -> Ran {
 
 fn ran_with(machine: &Fake, options: &[&str], program: &Path, words: &[&OsStr]) -> Ran {
     let directory = tempfile::tempdir().expect("a directory");
-    let told = told(
+    let told = call(
         command()
             .envs(machine.env())
             .env("GPU_LEAK_CHECK_OUTPUT", directory.path())

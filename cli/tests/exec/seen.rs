@@ -9,10 +9,10 @@ use std::path::Path;
 use gpu_leak_tests::fake::Fake;
 
 use super::{compiled, program, ran, ran_with};
-use crate::support::{command, told};
+use crate::support::{call, command};
 
 #[test]
-fn a_program_without_cuda_is_told_so_and_not_called_clean() {
+fn a_program_without_cuda_is_reported_as_such_and_not_as_clean() {
     let ran = ran(&Fake::new(), &[], "nothing");
     assert_eq!(ran.told.code, Some(3), "{:?}", ran.told);
     let said = "the harness saw no initialisation of the CUDA driver";
@@ -29,7 +29,7 @@ fn a_program_that_asks_for_a_driver_before_it_loads_one_finds_none() {
 
 /// A report that was requested is written even without a driver.
 #[test]
-fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
+fn a_missing_driver_is_reported_and_the_report_is_still_written() {
     if fs::exists("/dev/nvidiactl").is_ok_and(|there| there) {
         return;
     }
@@ -40,7 +40,7 @@ fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
     command
         .args(["exec", "--report"])
         .arg(format!("html={}", page.display()));
-    let told = told(command.args(["--", "true"]));
+    let told = call(command.args(["--", "true"]));
     assert_eq!(told.code, Some(3), "{told:?}");
     assert!(
         told.stderr.contains("no usable CUDA driver was found"),
@@ -50,7 +50,7 @@ fn a_machine_without_a_driver_is_told_so_and_the_report_is_written() {
 }
 
 #[test]
-fn a_static_program_is_one_without_cuda() {
+fn a_static_program_counts_as_one_without_cuda() {
     let directory = tempfile::tempdir().expect("a directory");
     let source = directory.path().join("nothing.c");
     fs::write(&source, "int main(void) { return 0; }\n").expect("a source");
@@ -76,12 +76,12 @@ fn a_missing_program_is_wrong_usage() {
 }
 
 #[test]
-fn wrong_settings_are_told_before_the_program_runs() {
+fn wrong_settings_are_reported_before_the_program_runs() {
     let wrong = |name: &str, value: &OsStr| {
         let mut command = command();
         command.envs(Fake::new().env()).env(name, value);
         command.args(["exec", "--"]).arg(program()).arg("one");
-        told(&mut command)
+        call(&mut command)
     };
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("gpu.toml");
@@ -103,7 +103,7 @@ fn wrong_settings_are_told_before_the_program_runs() {
 }
 
 #[test]
-fn an_option_that_there_is_not_is_told_so() {
+fn an_unknown_option_is_reported() {
     let ran = ran_with(&Fake::new(), &[], Path::new("--eror-exitcode"), &[]);
     assert_eq!(ran.told.code, Some(2), "{:?}", ran.told);
     let said = &ran.told.stderr;
@@ -112,7 +112,7 @@ fn an_option_that_there_is_not_is_told_so() {
 
 /// A project in another language has no workspace.
 #[test]
-fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
+fn leaks_of_a_program_are_reported_and_allowed_without_a_workspace() {
     let fake = Fake::new();
     let directory = tempfile::tempdir().expect("a directory");
     let here = |words: &[&OsStr]| {
@@ -120,7 +120,7 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
         command.current_dir(directory.path()).args(words);
         command.envs(fake.env()).env_remove("GPU_LEAK_CHECK_OUTPUT");
         // cargo, which runs this test, has set the variable to a directory of this workspace.
-        told(command.env_remove("CARGO_MANIFEST_DIR"))
+        call(command.env_remove("CARGO_MANIFEST_DIR"))
     };
     let words = |words: &[&'static str]| {
         words
@@ -158,7 +158,7 @@ fn what_a_program_left_is_read_and_allowed_where_no_workspace_is() {
 }
 
 #[test]
-fn words_that_are_no_text_reach_the_program_as_they_are() {
+fn arguments_that_are_not_utf8_reach_the_program_unchanged() {
     let word = OsStr::from_bytes(&[0xff]);
     let ran = ran_with(&Fake::new(), &[], program(), &[OsStr::new("word"), word]);
     assert_eq!(ran.told.code, Some(0), "{:?}", ran.told);
@@ -172,7 +172,7 @@ fn the_program_s_options_are_not_the_command_s() {
 }
 
 #[test]
-fn what_a_program_starts_is_watched_unless_told_otherwise() {
+fn children_of_a_program_are_watched_unless_they_are_excluded() {
     let both = ran(&Fake::new(), &[], "starts-another");
     assert_eq!(both.told.code, Some(1), "{:?}", both.told);
     assert_eq!(both.files().len(), 1);
@@ -186,7 +186,7 @@ fn what_a_program_starts_is_watched_unless_told_otherwise() {
 }
 
 #[test]
-fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
+fn a_program_behind_a_shell_with_preloaded_libraries_is_watched() {
     let directory = tempfile::tempdir().expect("a directory");
     let script = directory.path().join("train.sh");
     let text = format!(
@@ -200,7 +200,7 @@ fn a_shell_s_program_is_found_behind_it_and_with_preloaded_libraries() {
 }
 
 #[test]
-fn a_program_without_line_tables_is_told_by_its_functions() {
+fn a_program_without_line_tables_is_reported_by_function() {
     let directory = tempfile::tempdir().expect("a directory");
     let bare = compiled(directory.path(), "bare", &["-O0", "-ldl", "-rdynamic"]);
     let ran = ran_with(&Fake::new(), &[], &bare, &[OsStr::new("one")]);

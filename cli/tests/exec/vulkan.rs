@@ -54,12 +54,12 @@ const LEFT: [Kind; 3] = [Kind::Device, Kind::Instance, Kind::Fence];
 const LEFT_BY_CPP: [Kind; 4] = [Kind::Device, Kind::Instance, Kind::Fence, Kind::Event];
 
 #[test]
-fn what_a_program_leaves_that_opens_vulkan_is_told_with_its_line() {
+fn a_leak_of_a_program_that_opens_vulkan_is_reported_with_its_line() {
     is_found("cc", "tests/exec/vulkan.c", &["-ldl"], &LEFT);
 }
 
 #[test]
-fn what_a_program_leaves_that_is_linked_to_vulkan_is_told_with_its_line() {
+fn a_leak_of_a_program_linked_to_vulkan_is_reported_with_its_line() {
     let flags = ["-DLINKED", "-ldl", "-l:libvulkan.so.1"];
     is_found("cc", "tests/exec/vulkan.c", &flags, &LEFT);
 }
@@ -74,7 +74,7 @@ fn has_header(name: &str) -> bool {
 }
 
 #[test]
-fn what_a_program_in_cpp_leaves_is_told_with_its_line() {
+fn a_leak_of_a_cpp_program_is_reported_with_its_line() {
     if has_header("vulkan/vulkan.h") {
         is_found("c++", "tests/exec/vulkan.cpp", &["-lvulkan"], &LEFT_BY_CPP);
     }

@@ -72,7 +72,7 @@ fn the_report_names_the_line_the_label_and_the_static() {
 }
 
 #[test]
-fn the_mended_scene_passes() {
+fn the_fixed_scene_passes() {
     let checked = support::run("a_scene_frees_its_frames");
     assert!(checked.passed, "{}", checked.story);
     assert!(!checked.report.status.is_failure(), "{}", checked.story);

@@ -80,14 +80,14 @@ mod tests {
     use super::name;
 
     #[test]
-    fn escape_sequences_lose_their_power() {
+    fn escape_sequences_are_made_harmless() {
         assert_eq!(name("a\x1b[31mred"), "a\\u{1b}[31mred");
         assert_eq!(name("one\ntwo\r"), "one\\u{a}two\\u{d}");
         assert_eq!(name("c1 \u{9b}31m"), "c1 \\u{9b}31m");
     }
 
     #[test]
-    fn text_cannot_be_turned_around_or_hidden() {
+    fn text_cannot_be_reversed_or_hidden() {
         assert_eq!(name("ab\u{202e}dc"), "ab\\u{202e}dc");
         assert_eq!(name("a\u{200b}b\u{feff}"), "a\\u{200b}b\\u{feff}");
     }

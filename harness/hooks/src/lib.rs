@@ -315,30 +315,30 @@ mod tests {
 
     use super::{Hooks, Place, PlacedSource, Source, allow, hand_over, install};
 
-    static TOLD: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
+    static NOTED: Mutex<Vec<(String, u64)>> = Mutex::new(Vec::new());
 
-    fn tell(what: impl Into<String>, value: u64) {
-        TOLD.lock().unwrap().push((what.into(), value));
+    fn note(what: impl Into<String>, value: u64) {
+        NOTED.lock().unwrap().push((what.into(), value));
     }
 
-    fn told(name: &str, place: Option<Place>) -> String {
+    fn shown(name: &str, place: Option<Place>) -> String {
         let place = place.map(|place| (place.cuda_ordinal(), place.name()));
         std::format!("{name} {place:?}")
     }
 
     #[test]
-    fn nothing_happens_until_a_harness_is_there_and_everything_is_told_afterwards() {
+    fn nothing_is_reported_until_a_harness_is_installed() {
         static POOL: Source = Source::new("pool", &[]);
         static HEAPS: PlacedSource = PlacedSource::new("heaps", &[]);
         static HOOKS: Hooks = Hooks {
             begin_allow: |reason| {
-                tell(reason, 0);
+                note(reason, 0);
                 7
             },
-            end_allow: |token| tell("end", token),
-            hand_over: |address| tell("hand over", address),
-            allocated: |source, place, address, _| tell(told(source.name, Some(*place)), address),
-            freed: |_, place, address| tell(told("freed", place.copied()), address),
+            end_allow: |token| note("end", token),
+            hand_over: |address| note("hand over", address),
+            allocated: |source, place, address, _| note(shown(source.name, Some(*place)), address),
+            freed: |_, place, address| note(shown("freed", place.copied()), address),
         };
         hand_over(1);
         assert_eq!(allow("early", || 3), 3);
@@ -352,7 +352,7 @@ mod tests {
         let outcome = std::panic::catch_unwind(|| allow("a reason", || std::panic!("inside")));
         assert!(outcome.is_err());
         assert_eq!(
-            *TOLD.lock().unwrap(),
+            *NOTED.lock().unwrap(),
             [
                 ("pool Some((Some(3), None))", 5),
                 ("pool Some((None, None))", 6),

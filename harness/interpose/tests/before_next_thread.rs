@@ -15,7 +15,7 @@ fn first() {
 }
 
 #[test]
-fn it_runs_once_on_the_thread_that_starts_the_next_one() {
+fn the_function_runs_once_on_the_thread_that_starts_the_next() {
     before_next_thread(first);
     assert!(RAN_ON.lock().unwrap().is_empty());
     let seen = thread::spawn(|| RAN_ON.lock().unwrap().clone());

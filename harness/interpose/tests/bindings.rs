@@ -68,9 +68,9 @@ fn a_library_that_is_linked_to_the_driver_is_rebound_and_named() {
 }
 
 #[test]
-fn what_was_not_called_yet_is_rebound_and_not_named() {
+fn a_function_that_was_not_called_yet_is_rebound_and_not_named() {
     alone(
-        "what_was_not_called_yet_is_rebound_and_not_named",
+        "a_function_that_was_not_called_yet_is_rebound_and_not_named",
         &[],
         || {
             let libraries = Libraries::new();
@@ -157,8 +157,8 @@ fn a_library_with_a_driver_of_its_own_keeps_it() {
 }
 
 #[test]
-fn other_namespaces_are_told_of() {
-    alone("other_namespaces_are_told_of", &[], || {
+fn other_namespaces_are_reported() {
+    alone("other_namespaces_are_reported", &[], || {
         let libraries = Libraries::new();
         register();
         let driver = libraries.driver();
@@ -184,7 +184,7 @@ fn other_namespaces_are_told_of() {
 }
 
 #[test]
-fn under_an_auditor_all_is_heard() {
+fn all_calls_are_heard_under_an_auditor() {
     let libraries = Libraries::new();
     let auditor = libraries.compile("auditor.c", "libauditor.so", &[]);
     let driver = libraries.driver();
@@ -195,7 +195,7 @@ fn under_an_auditor_all_is_heard() {
         ("DRIVER", driver.as_os_str()),
         ("LINKED", linked.as_os_str()),
     ];
-    alone("under_an_auditor_all_is_heard", &variables, || {
+    alone("all_calls_are_heard_under_an_auditor", &variables, || {
         register();
         let driver = Library::open(env::var_os("DRIVER").expect("a path"));
         // SAFETY: an open library.

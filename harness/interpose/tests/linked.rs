@@ -58,7 +58,7 @@ const MOCK: &str = "EveryLookup\nshown false\ninit 300 alloc 302\n\
                     heard 0 inits, 1 allocations; inherited 7\n";
 
 #[test]
-fn by_every_linker_all_is_heard_and_nothing_shown_that_is_not_there() {
+fn all_calls_are_heard_with_every_linker_and_no_symbol_is_invented() {
     let libraries = Libraries::new();
     let driver = libraries.driver();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
@@ -132,7 +132,7 @@ fn build_scripts_procedural_macros_and_documentation_are_hosts() {
 
 #[test]
 #[ignore = "builds allocators written in C, and cudarc twice: two minutes"]
-fn with_other_allocators_and_with_cudarc_all_is_heard() {
+fn all_calls_are_heard_with_other_allocators_and_with_cudarc() {
     let libraries = Libraries::new();
     let looks_up = libraries.compile("looks_up.c", "liblooks_up.so", &[]);
     let driver = libraries.driver();

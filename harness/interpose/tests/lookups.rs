@@ -97,8 +97,8 @@ fn without_a_driver_there_is_no_function() {
 }
 
 #[test]
-fn whoever_asks_for_the_next_definition_gets_it() {
-    alone("whoever_asks_for_the_next_definition_gets_it", &[], || {
+fn a_look_up_of_the_next_definition_finds_it() {
+    alone("a_look_up_of_the_next_definition_finds_it", &[], || {
         let libraries = Libraries::new();
         libraries.compile(
             "second.c",
@@ -205,8 +205,8 @@ fn proc_address(function: *const (), name: &CStr, version: c_int) -> *const () {
 }
 
 #[test]
-fn an_address_is_answered_by_the_wrapper_of_the_variant_that_it_is() {
-    let test = "an_address_is_answered_by_the_wrapper_of_the_variant_that_it_is";
+fn an_address_is_answered_by_the_wrapper_of_its_variant() {
+    let test = "an_address_is_answered_by_the_wrapper_of_its_variant";
     alone(test, &[], || {
         let libraries = Libraries::new();
         register();
@@ -229,8 +229,8 @@ fn an_address_is_answered_by_the_wrapper_of_the_variant_that_it_is() {
 }
 
 #[test]
-fn a_variant_that_is_not_exported_is_the_one_that_the_harness_names() {
-    let test = "a_variant_that_is_not_exported_is_the_one_that_the_harness_names";
+fn an_unexported_variant_is_the_one_that_the_harness_names() {
+    let test = "an_unexported_variant_is_the_one_that_the_harness_names";
     alone(test, &[], || {
         let libraries = Libraries::new();
         register();

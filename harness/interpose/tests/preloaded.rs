@@ -51,7 +51,7 @@ fn a_program_with_its_own_mock_keeps_it() {
 }
 
 #[test]
-fn a_library_that_the_program_starts_with_may_ask_for_what_is_not_there() {
+fn a_library_loaded_at_start_may_look_up_a_missing_symbol() {
     let libraries = Libraries::new();
     libraries.compile("looks_up.c", "liblooks_up.so", &[]);
     let program = libraries.compile("asks.c", "asks", &["-DPROGRAM", "-llooks_up"]);

@@ -305,7 +305,7 @@ mod tests {
     use super::{create, with_its_number};
 
     #[test]
-    fn what_was_recorded_before_gives_way() {
+    fn an_earlier_recording_is_overwritten() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("made/gpu.jsonl");
         create(&path).unwrap().write_all(b"a long line\n").unwrap();
@@ -315,7 +315,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn what_a_link_leads_to_is_left_alone() {
+    fn the_target_of_a_link_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
         let (link, secret) = (
             directory.path().join("gpu.jsonl"),

@@ -189,7 +189,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn what_creates_something_outside_every_check_is_listed_with_its_full_name() {
+    fn a_thread_that_creates_outside_every_check_is_listed_by_full_name() {
         let name = "tests::training_frees_everything";
         let works = on_thread(name, number);
         assert_eq!(thread_name(works), "tests::training…");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_never_met_is_told_by_its_number() {
+    fn an_unknown_thread_is_named_by_its_number() {
         assert_eq!(thread_name(ThreadNumber(u32::MAX)), "thread 4294967295");
     }
 }

@@ -342,7 +342,7 @@ mod tests {
     use super::{Between, How, first_line, last_line};
 
     #[test]
-    fn what_stands_between_the_two_lines_is_the_test_s_own() {
+    fn output_between_the_two_lines_is_the_test_s_own() {
         let mut between = Between::new("7-1");
         let head = format!("test a ... {}\n", first_line("7-1"));
         let carried = r#"{"how":"Passed","summary":{"statuses":{},"named":{},"reasons":[],"unowned":{"count":0,"bytes":0},"allowed":{"count":0,"bytes":0},"notes":[]}}"#;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_another_process_are_the_test_s_own() {
+    fn the_marker_of_another_process_is_the_test_s_own_output() {
         let mut between = Between::new("7-1");
         between.own(&first_line("7-1"));
         let other = last_line("8-1");
@@ -368,11 +368,11 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_signal_is_told_by_name() {
+    fn a_signal_is_reported_by_name() {
         use std::os::unix::process::ExitStatusExt;
-        let told = |raw| super::ending(std::process::ExitStatus::from_raw(raw));
-        assert_eq!(told(11), "signal 11 (SIGSEGV)");
-        assert_eq!(told(64), "signal 64");
-        assert_eq!(told(3 << 8), "exit code 3");
+        let text = |raw| super::ending(std::process::ExitStatus::from_raw(raw));
+        assert_eq!(text(11), "signal 11 (SIGSEGV)");
+        assert_eq!(text(64), "signal 64");
+        assert_eq!(text(3 << 8), "exit code 3");
     }
 }

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_says_nothing() {
+    fn an_empty_file_sets_nothing() {
         let file = File::parse("").unwrap();
         assert_eq!(file.run.mode, None);
         assert_eq!(file.facts_about("any").tolerance, None);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_override_that_states_a_fact_stands_over_the_rest() {
+    fn the_first_override_that_states_a_fact_takes_precedence() {
         let text = "
             [check]
             tolerance = 1
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_with_its_place_and_what_may_stand_there() {
+    fn every_mistake_is_reported_with_its_place_and_the_valid_values() {
         let told = [
             "[run]\nmode = 'on'",
             "[run]\nsettle = 250",

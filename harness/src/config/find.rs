@@ -83,7 +83,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_anybody_may_have_put_there_counts_for_nothing() {
+    fn a_file_in_a_directory_writable_by_all_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
 
         let all_s = tempfile::tempdir().unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_file_that_is_nowhere_is_an_error() {
+    fn a_chosen_file_that_does_not_exist_is_an_error() {
         let root = tempfile::tempdir().unwrap();
         let missing = choose("ci/gpu.toml".as_ref(), root.path()).unwrap_err();
         assert!(missing.contains("ci/gpu.toml"), "{missing}");

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_gives_the_defaults() {
+    fn without_settings_the_defaults_apply() {
         let CheckSettings { policy, test } = CheckSettings::default();
         assert_eq!(policy.mode, Mode::Auto);
         assert_eq!(policy.on_leak, OnLeak::Fail);
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_the_attribute_s_over_the_file_s() {
+    fn facts_of_the_attribute_override_those_of_the_file() {
         let file = "[check]\ntolerance = 1\nreserved_tolerance = 1";
         let attribute = Options {
             tolerance: Some(2),

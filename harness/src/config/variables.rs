@@ -106,13 +106,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_left_open() {
+    fn an_unset_or_blank_variable_sets_nothing() {
         assert_eq!(read(&[("PATH", "/bin")]), Ok(Variables::default()));
         assert_eq!(read(&[("GPU_LEAK_CHECK", " ")]), Ok(Variables::default()));
     }
 
     #[test]
-    fn ci_is_set_by_anything_but_a_no() {
+    fn ci_is_set_by_any_value_but_empty_and_false() {
         for (value, ci) in [("true", true), ("1", true), ("", false), ("false", false)] {
             assert_eq!(read(&[("CI", value)]).unwrap().ci, ci, "{value}");
         }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_variable_is_named_with_what_may_stand_there() {
+    fn a_wrong_variable_is_named_with_the_valid_values() {
         let wrong = |name, value| read(&[(name, value)]).unwrap_err();
         assert_eq!(
             wrong("GPU_LEAK_CHECK", "on"),

@@ -112,8 +112,8 @@ mod tests {
     use super::{Holder, HolderKind, HolderRoot, described};
 
     #[test]
-    fn a_place_is_told_in_words() {
-        let told = |kind, thread: Option<&str>, module: Option<&str>, blocks| {
+    fn a_holder_is_described_in_words() {
+        let text = |kind, thread: Option<&str>, module: Option<&str>, blocks| {
             described(&Holder {
                 root: HolderRoot {
                     kind,
@@ -132,10 +132,10 @@ mod tests {
         let worker = Some("worker-3");
         assert_eq!(
             [
-                told(HolderKind::Static, None, None, 0),
-                told(HolderKind::Static, None, Some("libplugin.so"), 1),
-                told(HolderKind::ThreadLocal, worker, None, 2),
-                told(HolderKind::Stack, worker, None, 0),
+                text(HolderKind::Static, None, None, 0),
+                text(HolderKind::Static, None, Some("libplugin.so"), 1),
+                text(HolderKind::ThreadLocal, worker, None, 2),
+                text(HolderKind::Stack, worker, None, 0),
             ],
             [
                 "static optim::STATE",

@@ -78,7 +78,7 @@ mod tests {
         }
     }
 
-    fn told(natives: &[(&str, &str)], script: &[(&str, bool)]) -> String {
+    fn joined(natives: &[(&str, &str)], script: &[(&str, bool)]) -> String {
         let natives = natives.iter().map(|(function, at)| native(function, at));
         let script = script.iter().map(|(function, outermost)| ScriptFrame {
             frame: native(function, ""),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn each_loop_gives_way_to_the_lines_it_evaluates() {
+    fn each_interpreter_loop_is_replaced_by_the_lines_it_evaluates() {
         let natives = [
             ("c10::malloc", "libc10_cuda.so"),
             ("_PyObject_Vectorcall", "libpython3.12.so.1.0"),
@@ -108,18 +108,18 @@ mod tests {
             ("<module>", true),
         ];
         assert_eq!(
-            told(&natives, &script),
+            joined(&natives, &script),
             "c10::malloc hook pybind11::call step train <module>"
         );
     }
 
     #[test]
-    fn lines_stand_at_the_end_where_native_frames_are_cut_off() {
+    fn lines_are_at_the_end_if_native_frames_are_cut_off() {
         let natives = [("c10::malloc", "libc10_cuda.so"), (LOOP, "python3.12")];
         let script = [("hook", true), ("step", false), ("<module>", true)];
-        assert_eq!(told(&natives, &script), "c10::malloc hook step <module>");
+        assert_eq!(joined(&natives, &script), "c10::malloc hook step <module>");
         assert_eq!(
-            told(&natives[..1], &script),
+            joined(&natives[..1], &script),
             "c10::malloc hook step <module>"
         );
     }
@@ -134,7 +134,7 @@ mod tests {
         ];
         let script = [("step", false), ("<module>", true)];
         assert_eq!(
-            told(&natives, &script),
+            joined(&natives, &script),
             "c10::malloc step <module> __libc_start_main"
         );
     }
@@ -142,6 +142,6 @@ mod tests {
     #[test]
     fn a_stack_without_lines_keeps_the_interpreters_frames() {
         let natives = [("take", "libmine.so"), (LOOP, "python3.12")];
-        assert_eq!(told(&natives, &[]), format!("take {LOOP}"));
+        assert_eq!(joined(&natives, &[]), format!("take {LOOP}"));
     }
 }

@@ -140,7 +140,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_manifest_in_a_directory_that_all_may_write_to_is_not_asked() {
+    fn a_manifest_in_a_directory_writable_by_all_is_ignored() {
         use std::os::unix::fs::PermissionsExt;
 
         let all_s = tempfile::tempdir().unwrap();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn without_its_sources_the_compilers_paths_tell_the_root() {
+    fn without_its_sources_the_compilers_paths_show_the_root() {
         let of = |directory: &str, file: &str| Workspace::of(Path::new(directory), Path::new(file));
         let workspace = of("/gone/w/crates/a", "crates/a/tests/t.rs");
         assert_eq!(workspace.root(), Path::new("/gone/w"));

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kernel_stands_in_the_source_of_its_family() {
+    fn every_kernel_is_in_the_source_of_its_family() {
         let found = FAMILIES.iter().flat_map(|family| {
             let words = family.source.split("__global__ void ").skip(1);
             words.filter_map(|rest| Some((family.file, rest.split_once('(')?.0)))

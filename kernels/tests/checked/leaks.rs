@@ -98,7 +98,7 @@ mod tolerated {
 
 /// A block that may stay explains the segment that contains it.
 #[test]
-fn a_segment_in_which_a_block_lies_that_may_stay_may_stay_too() {
+fn a_segment_that_contains_an_allowed_block_may_stay() {
     let devices = ["embedded", "cuda"];
     let count = 1 + usize::from(Device::cuda(0).is_ok());
     for device in &devices[..count] {

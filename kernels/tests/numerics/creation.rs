@@ -5,7 +5,7 @@ use gpu_leak_kernels::{DType, HostTensor, Result, Tensor, manual_seed};
 use super::devices;
 
 #[test]
-fn what_goes_to_a_device_comes_back() -> Result<()> {
+fn data_copied_to_a_device_comes_back_unchanged() -> Result<()> {
     for device in devices() {
         let floats: Vec<f32> = (0..24_u8).map(f32::from).collect();
         let tensor = Tensor::from_vec(floats.clone(), [2, 3, 4], &device)?;

@@ -32,14 +32,14 @@ fn refused(args: &str, item: &str) -> (usize, Vec<String>) {
 }
 
 #[test]
-fn every_mistake_among_the_arguments_is_told_at_once() {
+fn all_mistakes_in_the_arguments_are_reported_at_once() {
     let args = "tolerence = 1, confirm = 1, settle, tolerance = 2, tolerance = 3";
     let item = "#[test] #[ignore] #[should_panic] fn f() {}";
     assert_eq!(refused(args, item), (4, vec!["f".to_owned()]));
 }
 
 #[test]
-fn a_function_that_cannot_be_a_test_stays() {
+fn a_function_that_cannot_be_a_test_is_kept() {
     for item in [
         "fn f(x: u8) {}",
         "async fn f() {}",
@@ -61,7 +61,7 @@ fn a_repeated_attribute_is_one_error_and_does_not_expand_again() {
 }
 
 #[test]
-fn a_mistake_in_a_module_s_attribute_is_told_once_and_the_module_stays() {
+fn a_mistake_in_a_module_s_attribute_is_reported_once() {
     let expansion = super::pretty(items(
         "tolerence = 1",
         "mod m { #[test] fn f() {} #[test] fn g() {} }",
@@ -71,7 +71,7 @@ fn a_mistake_in_a_module_s_attribute_is_told_once_and_the_module_stays() {
 }
 
 #[test]
-fn a_program_is_no_test_and_no_one_of_many() {
+fn a_program_refuses_options_that_only_tests_have() {
     for (args, item) in [
         ("isolate", "fn main() {}"),
         ("parallel", "fn main() {}"),

@@ -22,7 +22,7 @@ fn refused(args: &str) -> String {
 }
 
 #[test]
-fn every_mistake_is_told_with_its_remedy() {
+fn every_mistake_is_reported_with_its_remedy() {
     let told = [
         "tolerence = 1",
         "leak = 1",
@@ -80,7 +80,7 @@ fn every_mistake_is_told_with_its_remedy() {
 }
 
 #[test]
-fn what_only_looks_like_a_conflict_is_accepted() {
+fn options_that_only_seem_to_conflict_are_accepted() {
     for args in [
         "expect(count = 1), rounds = 1, confirm = false",
         "rounds = 5, confirm = false",

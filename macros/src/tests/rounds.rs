@@ -59,7 +59,7 @@ fn conditional_attributes_come_first() {
 }
 
 #[test]
-fn attributes_of_the_compiler_take_no_round() {
+fn attributes_of_the_compiler_need_no_round() {
     assert!(
         again(
             "",
@@ -153,7 +153,7 @@ fn a_module_hands_its_arguments_to_every_test_and_to_nothing_else() {
 }
 
 #[test]
-fn what_a_function_says_stands_over_what_its_module_says() {
+fn options_of_a_function_override_those_of_its_module() {
     let own = "#[test] #[mine::gpu_leak_check(tolerance = 2)] fn f() {}";
     let inherited = "__inherited(__inherited(settle = \"1s\"), tolerance = 1, confirm = false),";
     let handed_over = again(inherited, own).expect("another round");
@@ -174,7 +174,7 @@ fn what_a_function_says_stands_over_what_its_module_says() {
 }
 
 #[test]
-fn what_turns_out_to_be_no_test_is_left_alone() {
+fn a_function_that_turns_out_to_be_no_test_is_left_alone() {
     let first = again(
         "__inherited(tolerance = 1),",
         "#[cfg_attr(miri, test)] fn f() {}",

@@ -78,7 +78,7 @@ impl View<'_> {
     }
 
     /// Everything that was left is reported.
-    pub(super) fn check_told(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
+    pub(super) fn check_left(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
                 if !group.is_left() && !group.is_kept() || group.is_settled {

@@ -43,7 +43,7 @@ pub fn each(name: &str, count: usize, mut target: impl FnMut(&[u8])) {
     let seeds = seeds(name);
     assert!(!seeds.is_empty(), "no seeds for {name}");
     for seed in &seeds {
-        tell(&mut target, seed);
+        attempt(&mut target, seed);
     }
     let times = std::env::var("MUTATIONS").map_or(1, |times| times.parse().expect("a number"));
     let mut random = Random::new(name);
@@ -53,11 +53,11 @@ pub fn each(name: &str, count: usize, mut target: impl FnMut(&[u8])) {
             change(&mut input, &seeds, &mut random);
         }
         input.truncate(LONGEST);
-        tell(&mut target, &input);
+        attempt(&mut target, &input);
     }
 }
 
-fn tell(target: &mut impl FnMut(&[u8]), input: &[u8]) {
+fn attempt(target: &mut impl FnMut(&[u8]), input: &[u8]) {
     if let Err(panicked) = panic::catch_unwind(AssertUnwindSafe(|| target(input))) {
         let kept = std::env::temp_dir().join("gpu-leak-mutation");
         let _ = fs::write(&kept, input);

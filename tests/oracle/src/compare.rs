@@ -52,7 +52,7 @@ pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
 }
 
 /// One row of a table, followed by the differences.
-pub(crate) fn told(program: &str, source: &str, heard: &Account, cupti: &Account) -> String {
+pub(crate) fn rendered(program: &str, source: &str, heard: &Account, cupti: &Account) -> String {
     let differences = compare(&heard.running, &cupti.running);
     let count = |which: fn(&Fact) -> bool| heard.running.iter().filter(|it| which(it)).count();
     let mut text = format!(
@@ -83,7 +83,7 @@ mod tests {
     use gpu_leak_check::ledger::Kind;
     use gpu_leak_check::ledger::event::Space;
 
-    use super::{Account, compare, told};
+    use super::{Account, compare, rendered};
     use crate::fact::{Fact, Where};
 
     fn made(value: u64, bytes: Option<u64>, place: Where) -> Fact {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_and_what_one_does_not_know_are_no_differences() {
+    fn order_and_unknown_facts_are_no_differences() {
         let heard = [
             made(1, Some(8), Where::Device(0)),
             freed(1),
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn another_size_device_or_number_of_times_is_one() {
+    fn another_size_device_or_count_is_a_difference() {
         let heard = [made(1, Some(8), Where::Device(0)), freed(1), freed(1)];
         let cupti = [made(1, Some(9), Where::Device(0)), freed(1)];
         let differences = compare(&heard, &cupti);
@@ -140,7 +140,7 @@ mod tests {
         };
         let one = made(1, Some(8), Where::Device(0));
         assert_eq!(
-            told(
+            rendered(
                 "train",
                 "13.0",
                 &account(&[one, freed(1)]),

@@ -108,7 +108,7 @@ extern "C" fn last(_: *mut c_void) {
         Ok(source) => {
             let heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
             let cupti = CUPTI.lock().unwrap_or_else(PoisonError::into_inner);
-            compare::told(&program, source, &heard, &cupti)
+            compare::rendered(&program, source, &heard, &cupti)
         }
         Err(why) => format!("| {program} | not compared: {why} |\n"),
     };

@@ -343,7 +343,7 @@ mod tests {
     const NO_ROW_YET: &[&str] = &[];
 
     #[test]
-    fn every_watched_function_is_compared_or_said_not_to_be() {
+    fn every_watched_function_is_compared_or_listed_as_not_compared() {
         let table = include_str!("../../../harness/src/api/cuda/functions.rs");
         let rows = table.lines().filter(|line| line.starts_with("    cu"));
         // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn no_number_stands_twice() {
+    fn no_number_occurs_twice() {
         let ids: BTreeSet<_> = ROWS.iter().map(|row| row.id).collect();
         assert_eq!(ids.len(), ROWS.len());
     }

@@ -40,7 +40,7 @@ fn run(interpreter: &PathBuf, program: &str) -> Output {
 
 #[test]
 #[expect(clippy::print_stdout, reason = "lists what was tested")]
-fn every_frame_has_the_line_that_python_tells() {
+fn every_frame_has_the_line_that_python_reports() {
     let interpreters = interpreters();
     if interpreters.is_empty() {
         println!("skipped: no python3 with ctypes in PATH");
@@ -60,7 +60,7 @@ fn every_frame_has_the_line_that_python_tells() {
 }
 
 #[test]
-fn a_process_without_python_has_none() {
+fn install_finds_nothing_in_a_process_without_python() {
     assert_eq!(gpu_leak_python::install(), Ok(None));
 }
 

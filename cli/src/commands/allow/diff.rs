@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_shown() {
+    fn only_changed_lines_are_shown() {
         let before = "a\nb = 1\nc\n";
         assert_eq!(lines(before, before), "");
         assert_eq!(lines(before, "a\nb = 2\nc\nd\n"), "- b = 1\n+ b = 2\n+ d\n");

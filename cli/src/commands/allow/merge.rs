@@ -209,7 +209,7 @@ mod tests {
     const WHY: &str = "known before";
 
     #[test]
-    fn an_entry_has_the_bounds_of_its_call_site_and_leaves_all_else_as_it_was() {
+    fn an_added_entry_has_its_call_site_s_bounds_and_changes_nothing_else() {
         let run = sample::mixed();
         let text = "# ours\n[run]\nmode = \"require\"   # in CI\n";
         let mut document: DocumentMut = text.parse().expect("TOML");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_is_there_is_raised_and_keeps_its_reason() {
+    fn an_existing_entry_is_raised_and_keeps_its_reason() {
         let text = "[[allow]]\nat = \"optim::Adam::step\"\ntests = [\"trains\"]\nup_to = 1\n\
                     up_to_count = 9\nreason = \"mine\"\n";
         let mut document: DocumentMut = text.parse().expect("TOML");

@@ -143,7 +143,7 @@ mod tests {
     use super::{Exit, Observed, Tally, checked};
 
     #[test]
-    fn a_plant_is_found_by_its_kind_and_size_in_its_own_scope_only() {
+    fn a_planted_leak_is_found_by_kind_and_size_in_its_own_scope_only() {
         let [plant] = Observed::PLANTS else {
             panic!("one allocator")
         };
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missed_outweighs_what_is_found_and_no_driver_is_no_success() {
+    fn a_missed_leak_is_a_failure_and_no_driver_is_no_success() {
         let end = |found, missed, by_drivers| {
             let tally = Tally {
                 found,

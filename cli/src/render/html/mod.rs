@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_a_name_is_markup_or_leaves_the_page() {
+    fn no_name_adds_markup_or_a_reference_to_another_page() {
         let run = sample::hostile();
         let page = render(&run, "/nowhere");
         assert_eq!(page.matches("<script>").count(), 1, "the page's own");

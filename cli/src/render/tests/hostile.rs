@@ -89,7 +89,7 @@ fn a_long_name_is_cut_in_a_snapshot() {
 }
 
 #[test]
-fn a_hostile_name_opens_nothing_in_markup() {
+fn a_hostile_name_adds_no_markup() {
     let run = sample::hostile();
     let markdown = shown(&run, Format::Markdown, 0);
     assert!(!markdown.contains("<script"), "{markdown}");

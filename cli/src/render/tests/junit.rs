@@ -8,7 +8,7 @@ use crate::render::{Format, sample};
 use crate::run::Run;
 
 #[test]
-fn junit_has_a_case_a_check_and_tells_each_sort_apart() {
+fn junit_has_a_case_for_each_check_and_distinguishes_outcomes() {
     let text = shown(&sample::mixed(), Format::Junit, 0);
     let junit = roxmltree::Document::parse(&text).expect("XML");
     let outcome = |test: &str| {
@@ -67,7 +67,7 @@ fn figures_and_the_commit_are_properties_of_the_suite() {
 }
 
 #[test]
-fn a_check_that_failed_its_test_unseen_is_an_error_and_not_skipped() {
+fn a_failed_check_that_measured_nothing_is_an_error_and_not_skipped() {
     let blind = Report {
         outcome: Some(Outcome::Fail),
         ..sample::report("reads", CheckStatus::NotMeasured)
@@ -155,7 +155,7 @@ const JENKINS: &[Rule] = &[
 ];
 
 #[test]
-fn junit_is_what_ci_systems_take() {
+fn junit_has_only_what_ci_systems_accept() {
     for run in [sample::mixed(), sample::hostile(), sample::retried()] {
         let text = shown(&run, Format::Junit, 0);
         let junit = roxmltree::Document::parse(&text).expect("XML");

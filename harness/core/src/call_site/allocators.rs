@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_calls_their_own_files_and_functions_says_nothing() {
+    fn user_code_named_like_an_allocator_is_not_one() {
         let user = |function, file, module| name_in(Owner::User, function, file, module);
         for (function, file) in [
             (
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_memory_on_as_it_comes_is_none() {
+    fn code_that_only_passes_memory_on_is_no_allocator() {
         assert_eq!(
             name("rmm::mr::cuda_memory_resource::do_allocate", "", ""),
             None

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_and_what_lies_behind_the_user_s_code_hold_nothing() {
+    fn the_driver_and_libraries_behind_the_user_s_code_hold_nothing() {
         assert_eq!(of(&[DRIVER, USER]), None);
         let called_back = (Owner::Cuda, "libcublas.so.13", "cublasSgemm_v2");
         assert_eq!(of(&[DRIVER, USER, called_back, USER]), None);

@@ -249,7 +249,7 @@ fn a_fingerprint_tells_kinds_and_functions_apart() {
 }
 
 #[test]
-fn a_bare_name_is_what_line_tables_have() {
+fn a_bare_name_is_the_name_in_line_tables() {
     for (function, bare) in [
         ("train::Device::zeros", "zeros"),
         (
@@ -284,7 +284,7 @@ fn python(owner: Owner, file: &str, function: &str) -> Frame {
 }
 
 #[test]
-fn a_python_program_s_line_is_the_innermost_that_is_nobody_else_s() {
+fn a_python_program_s_line_is_the_innermost_of_its_own_code() {
     let native = nameless(Owner::Native, "libtorch_cuda.so");
     let package = python(Owner::Dependency, "/venv/site-packages/torch/nn.py", "to");
     let library = python(Owner::Std, "/usr/lib/python3.12/functools.py", "wrapper");

@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_interpreter_holds_until_it_shuts_down_is_deferred_unless_it_grew() {
+    fn memory_held_until_interpreter_shutdown_is_deferred_unless_it_grew() {
         let mut input = program(0);
         input.runs[0].freed_by_shutdown = (1..=5).map(record).collect();
         let result = judge(&input);

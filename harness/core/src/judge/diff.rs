@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_and_what_its_caller_takes_are_two_call_sites_even_without_lines() {
+    fn a_library_and_its_caller_are_two_call_sites_even_without_lines() {
         const DRIVER: (&str, &str) = ("libcuda.so.1", "cuMemAlloc_v2");
         let stacks = [
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
@@ -362,7 +362,7 @@ mod tests {
     /// The order matters, because a report names the first and the last of the calls that created
     /// them.
     #[test]
-    fn records_that_end_with_a_context_in_any_order_are_in_that_of_their_creation() {
+    fn records_that_ended_with_a_context_are_in_order_of_creation() {
         let run = RunInput {
             anomalies: [3, 1, 2].map(ended).into(),
             ..RunInput::default()

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_one_place_are_one_and_those_of_another_are_not() {
+    fn failed_calls_are_merged_for_each_call_site() {
         let anomalies = [failed(8, 1), failed(8, 2), failed(8, 1), failed(24, 2)];
         let all: [_; 2] = together(anomalies.iter()).try_into().unwrap();
         let amounts = all.map(|((_, _, stack), failed)| (stack.0, failed.amount, failed.each));

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_counts_references_each_object_was_forgotten_by_itself() {
+    fn without_reference_counts_each_object_is_its_own_leak() {
         let mut found = opened("ash");
         found.push(leaked(Kind::Buffer, 30, "ash", &[5]));
         fold(&mut found);
@@ -238,28 +238,28 @@ mod tests {
     }
 
     /// The findings that are reported by themselves, each with the number of its consequences.
-    fn told(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
-        let told = found.iter().filter(|it| !it.finding.is_consequence);
-        let told = told.map(|it| (it.finding.resource, it.finding.consequences.len()));
-        told.collect()
+    fn reported(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
+        let reported = found.iter().filter(|it| !it.finding.is_consequence);
+        let reported = reported.map(|it| (it.finding.resource, it.finding.consequences.len()));
+        reported.collect()
     }
 
     #[test]
-    fn what_one_call_created_is_told_at_the_memory() {
+    fn objects_of_one_call_are_reported_with_its_memory() {
         let mut found = [
             created(Kind::Linear, "alloc", 2, 64),
             created(Kind::Event, "alloc", 4, 0),
             created(Kind::Stream, "alloc", 2, 0),
         ];
         mark_consequences(&mut found);
-        assert_eq!(told(&found), [(Some(Kind::Linear), 2)]);
+        assert_eq!(reported(&found), [(Some(Kind::Linear), 2)]);
         let consequences = found[0].finding.consequences.iter();
         let consequences: Vec<_> = consequences.map(|it| it.what()).collect();
         assert_eq!(consequences, ["2 streams", "4 events"]);
     }
 
     #[test]
-    fn what_other_calls_may_have_created_is_told_by_itself() {
+    fn objects_that_other_calls_may_have_created_are_reported_separately() {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
@@ -279,6 +279,6 @@ mod tests {
         let mut found = vec![created(Kind::Linear, "alloc", 2, 64)];
         found.extend(others);
         mark_consequences(&mut found);
-        assert_eq!(told(&found).len(), 6);
+        assert_eq!(reported(&found).len(), 6);
     }
 }

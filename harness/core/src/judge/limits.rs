@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_inclusive_and_of_each_device() {
+    fn a_limit_is_inclusive_and_applies_to_each_device() {
         let limits = Limits {
             max_allocated: Some(100),
             max_allocation_count: Some(2),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_exceeds_a_limit_says_who_had_part_in_it() {
+    fn an_exceeded_limit_lists_the_contributing_call_sites() {
         let site = |line| SiteUsage {
             stack: StackId(line),
             count: 1,

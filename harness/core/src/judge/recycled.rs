@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_wgpu_recycles_and_what_has_not_grown_may_stay() {
+    fn only_objects_that_wgpu_recycles_may_stay_unless_they_grew() {
         let mut all = [
             found(FindingKind::Leaked, Kind::CommandPool, "wgpu-hal"),
             found(FindingKind::Leaked, Kind::Buffer, "wgpu-hal"),
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn what_vulkano_keeps_for_other_threads_may_stay_and_nothing_else_of_it() {
+    fn only_objects_that_vulkano_keeps_for_other_threads_may_stay() {
         const COMMANDS: &str = "vulkano-0.35.2/src/command_buffer/allocator.rs";
         const SETS: &str = "vulkano-0.35.2/src/descriptor_set/allocator.rs";
         const FENCES: &str = "vulkano-0.35.2/src/sync/fence.rs";

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_earlier_runs_left_explains_nothing_of_what_a_run_reserved() {
+    fn leaks_of_earlier_runs_do_not_explain_a_run_s_reserve() {
         let layer = Layer::allocator("reserve-runs");
         let input = CheckInput {
             runs: (0..2).map(|at| run(layer, at)).collect(),

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn allocators_inside_one_another_each_claim_what_they_hold_from_the_one_below() {
+    fn nested_allocators_each_claim_their_segments_of_the_one_below() {
         let (outer, inner) = (
             Layer::allocator("claims-outer"),
             Layer::allocator("claims-inner"),

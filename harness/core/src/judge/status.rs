@@ -183,7 +183,7 @@ mod tests {
     use crate::report::{Confirmation, FindingKind};
 
     #[test]
-    fn what_two_runs_confirmed_fails_though_a_third_could_not_be_made() {
+    fn a_leak_that_two_runs_confirmed_fails_without_a_third_run() {
         let mut leaked = of_sum(FindingKind::Leaked, Layer::DRIVER, Place::cuda(0), 8);
         leaked.confirmed = Some(Confirmation::by_second_run(1, 8));
         cannot_be_confirmed(&mut leaked);

@@ -145,7 +145,7 @@ mod tests {
     use crate::ledger::{Layer, Place};
 
     #[test]
-    fn a_reported_block_that_was_freed_is_no_credit_for_what_is_not_reported() {
+    fn a_freed_reported_block_gives_no_credit_for_unreported_memory() {
         let usage = |allocated, reported| Usage {
             layers: vec![LayerUsage {
                 name: LayerName::Probe(Layer::allocator("sums-partly")),

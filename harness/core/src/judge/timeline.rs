@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happened_is_no_timeline() {
+    fn runs_without_events_have_no_timeline() {
         let mut nothing = run(Vec::new());
         nothing.curves.clear();
         assert_eq!(of_runs(&[&nothing, &nothing], false), None);

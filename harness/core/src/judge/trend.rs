@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn what_gains_at_each_of_the_last_snapshots_grows() {
+    fn memory_that_rises_at_each_of_the_last_snapshots_grows() {
         assert_eq!(levels(&[1, 2, 3, 4, 5]), Some(vec![1, 2, 3, 4, 5]));
         assert_eq!(levels(&[9, 0, 2, 3, 4, 5, 9]), Some(vec![2, 3, 4, 5, 9]));
         assert_eq!(levels(&[0, 1, 2, 3, 4, 5]).map(|it| it.len()), Some(ENOUGH));
     }
 
     #[test]
-    fn what_stands_still_once_or_is_too_young_does_not() {
+    fn memory_that_stands_still_once_or_is_too_new_does_not_grow() {
         for counts in [
             &[1, 2, 3, 4][..],
             &[1, 2, 3, 3, 4],

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_ledger_and_the_pools_know_is_accounted_for() {
+    fn memory_of_the_ledger_and_the_pools_is_accounted_for() {
         let pool = |used, reserved| (LayerName::Pool(PoolName::Default), used, Some(reserved));
         let graphs = |reserved| (LayerName::Pool(PoolName::Graph), 0, Some(reserved));
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_a_page_is_the_page_s_rest_and_more_is_unexplained() {
+    fn less_than_a_page_is_rounding_and_more_is_unexplained() {
         let before = usage(whole(0), &[]);
         let told = between(&before, &usage(whole(2 * MIB), &[driver(4)]));
         let rest = part(Purpose::Pages, 2 * MIB - 4);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_need_not_be_the_device_s_is_not_expected_there() {
+    fn memory_that_may_lie_elsewhere_is_not_expected_on_the_device() {
         let mut is = whole(0);
         is.elsewhere = 64 * MIB;
         let told = between(&usage(whole(0), &[]), &usage(is, &[driver(64 * MIB)]));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_back_is_a_part_below_zero() {
+    fn freed_memory_is_a_negative_part() {
         let before = usage(whole(4 * MIB), &[driver(4 * MIB)]);
         let told = between(&before, &usage(whole(0), &[]));
         let back = Part {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_was_not_read_at_both_moments_is_not_told() {
+    fn a_device_that_was_not_read_at_both_moments_is_not_reported() {
         let read = usage(whole(0), &[]);
         let (nothing, place) = (Usage::default(), Place::cuda(0));
         assert_eq!(whole_device(place, &nothing, &read, &names()), None);

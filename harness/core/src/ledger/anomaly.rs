@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_fails_without_end_hides_nothing_of_the_next() {
+    fn endless_failures_of_a_test_hide_nothing_of_the_next_test() {
         let anomalies = Anomalies::default();
         for _ in 0..LIMIT {
             anomalies.push(failed_creation(1));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_that_are_refused_hide_no_free_that_failed() {
+    fn refused_allocations_hide_no_failed_free() {
         let anomalies = Anomalies::default();
         for _ in 0..=LIMIT {
             anomalies.push(failed_creation(1));
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_ends_with_a_context_is_told() {
+    fn everything_that_ends_with_a_context_is_reported() {
         let anomalies = Anomalies::default();
         let ended = Anomaly::EndedWithContext {
             record: Record {

@@ -113,7 +113,7 @@ mod tests {
     use super::{OpenScopes, Place, ScopeId};
 
     #[test]
-    fn what_is_retained_and_released_is_not_kept() {
+    fn a_primary_context_retained_and_released_is_not_kept() {
         let scopes = OpenScopes::default();
         let (one, other) = (ScopeId(1), ScopeId(2));
         let (first, second) = (Place::cuda(0), Place::cuda(1));

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_no_line() {
+    fn an_address_is_not_taken_for_a_line() {
         let address = at as fn(_) -> _ as usize;
         for word in [0, address, (1 << 47) - 1] {
             assert!(!is_script(word) && !is_outermost(word));

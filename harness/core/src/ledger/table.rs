@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_takes_no_room_for_long() {
+    fn freed_records_do_not_take_up_room_for_long() {
         let table = Table::default();
         for address in 1..=100_000 {
             table.create(&made(address));
@@ -299,7 +299,7 @@ mod tests {
     /// The driver may reuse an address before the call that frees it has returned. That call may
     /// then return an error with another cause, but the address had been freed.
     #[test]
-    fn what_is_freed_is_gone_if_its_address_is_used_again_meanwhile() {
+    fn a_freed_record_is_gone_even_if_its_address_is_reused_meanwhile() {
         for (second_lives, first_fails) in
             [(true, true), (true, false), (false, true), (false, false)]
         {
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_keeps_its_entry_until_many_are_free() {
+    fn a_freed_record_keeps_its_entry_until_many_are_free() {
         for (freed, kept) in [(2 * MIN_FREE, 2 * MIN_FREE + 1), (2 * MIN_FREE + 1, 1)] {
             let table = Table::default();
             let of_one_shard = (1..).map(key).filter(|key| Table::shard_of(key) == 0);

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_shards_noted_is_one_curve() {
+    fn the_notes_of_two_shards_are_one_curve() {
         let mut figure = Figure {
             live: 100,
             ..Figure::default()

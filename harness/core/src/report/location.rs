@@ -332,7 +332,7 @@ mod tests {
     use crate::report::{Frame, Owner, Site};
 
     #[test]
-    fn the_last_two_parts_of_a_path_are_left() {
+    fn the_last_two_parts_of_a_path_are_kept() {
         for (path, short) in [
             ("main", "main"),
             ("app::fill", "app::fill"),
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_s_frame_that_is_not_there_has_no_callers() {
+    fn a_missing_user_frame_has_no_callers() {
         let site = Site {
             user: Some(usize::MAX),
             ..Site::default()

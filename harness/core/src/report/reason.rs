@@ -100,7 +100,7 @@ mod tests {
     use super::Code;
 
     #[test]
-    fn a_code_is_its_word_in_a_file_and_one_of_a_later_release_is_unknown() {
+    fn a_code_is_written_by_its_name_and_a_later_one_is_unknown() {
         for code in Code::ALL.iter().chain([&Code::Unknown]) {
             let word = serde_json::to_string(code).unwrap();
             assert_eq!(word, format!("\"{}\"", code.name()));

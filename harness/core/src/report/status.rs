@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_file_a_status_is_the_word_that_it_is_told_by() {
+    fn a_status_is_written_to_a_file_by_its_name() {
         for status in all() {
             let word = serde_json::to_string(&status).unwrap();
             assert_eq!(word, format!("\"{}\"", status.name()));

@@ -155,7 +155,7 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
 }
 
 #[test]
-fn the_first_entry_about_a_finding_counts_though_a_later_one_allows_more() {
+fn the_first_matching_entry_counts_even_if_a_later_one_allows_more() {
     let first = Suppression {
         up_to: Some(5),
         ..entry("fn", "train::optim::*")
@@ -201,15 +201,15 @@ fn an_expired_entry_still_allows_and_says_so() {
     };
     let by = settled(today.clone(), vec![leak(10)])[0].allowed_by.clone();
     assert_eq!(by.expect("an entry").expired, None);
-    let told = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
+    let note = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
     assert_eq!(
-        told(expired),
+        note(expired),
         [
             "gpu.toml:3 still applies (a table for the whole process), but expired on 2026-05-31; \
              ask the runtime team"
         ]
     );
-    assert!(told(today).is_empty());
+    assert!(note(today).is_empty());
 }
 
 #[test]

@@ -143,12 +143,12 @@ mod tests {
     }
 
     #[test]
-    fn what_no_block_contains_is_enclosed_by_none() {
+    fn an_address_outside_every_block_is_enclosed_by_none() {
         assert_eq!(enclosing(&[7, block(0).start]), None);
     }
 
     #[test]
-    fn a_block_that_nothing_leads_to_is_at_the_end_of_the_way() {
+    fn a_block_that_nothing_leads_to_ends_the_chain() {
         let found = enclosing(&[block(1).start + 8, TARGET + 8, block(0).start]);
         let expected = Enclosing {
             blocks: starts(&[1, 0, 2]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_leads_to_itself_is_no_way() {
+    fn a_block_that_leads_to_itself_is_not_a_cycle() {
         let found = enclosing(&[TARGET, block(0).start]);
         let expected = Enclosing {
             blocks: starts(&[0, 1]),

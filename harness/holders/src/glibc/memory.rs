@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_seen_up_to_the_end_and_past_what_is_not_there() {
+    fn words_are_read_up_to_the_end_and_past_missing_pages() {
         let mut memory = Synthetic::default();
         memory.put(PAGE - 8, 1);
         memory.put(2 * PAGE, 2);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_time_is_over_nothing_more_is_read_and_nothing_more_is_seen() {
+    fn nothing_more_is_read_after_the_time_limit() {
         let mut memory = Synthetic::default();
         for page in 0..10 {
             memory.put(page * PAGE, page);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_read_and_no_more_is_kept_than_may_be_whatever_time_there_is() {
+    fn reading_and_caching_are_limited_even_without_a_time_limit() {
         let mut pages = Pages::new(Synthetic::default(), unlimited());
         for page in 0..MAX_BYTES_READ / PAGE + 10 {
             pages.word(page * PAGE);

@@ -175,7 +175,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_static_is_called_as_in_the_source() {
+    fn a_static_has_its_name_in_the_source() {
         for (mangled, name) in [
             ("_ZN5optim5STATE17h0123456789abcdefE", "optim::STATE"),
             ("_RNvCs1234_5optim5STATE", "optim::STATE"),
@@ -198,7 +198,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_symbol_tells_its_crate() {
+    fn a_symbol_names_its_crate() {
         let optim = super::CrateName::new("optim");
         for (symbol, expected) in [
             ("_ZN5optim4step17h0123456789abcdefE", true),
@@ -216,7 +216,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_knows_every_address_is_told_from_what_knows_some() {
+    fn holders_of_every_address_are_distinguished_from_holders_of_some() {
         for (mangled, expected) in [
             (
                 "_ZN14gpu_leak_check6ledger4LIVE17h0123456789abcdefE",

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_runs_is_asked_again_for_a_part_of_the_time() {
+    fn a_running_thread_is_read_again_for_a_part_of_the_time() {
         let says = |last: Option<&'static str>| {
             READS.set(0);
             let read = || match READS.replace(READS.get() + 1) {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_the_stack_of_a_thread_that_has_continued() {
+    fn no_stack_is_reported_for_a_thread_that_has_continued() {
         let returns = |call: String| {
             let thread = Thread {
                 name: String::new(),
@@ -338,7 +338,7 @@ mod tests {
 
     /// On a busy machine, it may take a long time until the thread waits.
     #[test]
-    fn the_thread_that_asks_need_not_wait_yet() {
+    fn the_searching_thread_need_not_be_waiting_yet() {
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             let (send, receive) = mpsc::channel();

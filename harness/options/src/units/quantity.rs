@@ -57,14 +57,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn text_that_is_no_number_is_refused() {
         for text in ["", "MiB", ".5", "5.", "1.2.3", "-1"] {
             assert_eq!(Quantity::read(text), None, "{text}");
         }
     }
 
     #[test]
-    fn what_overflows_is_refused() {
+    fn an_overflow_is_refused() {
         let large = Quantity::read("20000000000").expect("a number");
         assert_eq!(large.times(1 << 30), None);
         assert_eq!(Quantity::read(&"9".repeat(50)), None);

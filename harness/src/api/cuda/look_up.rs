@@ -123,7 +123,7 @@ mod tests {
     use super::meant;
 
     #[test]
-    fn a_program_means_the_variant_of_its_own_age() {
+    fn a_look_up_means_the_variant_of_the_requested_version() {
         for (name, version, flags, expected) in [
             (c"cuMemAlloc", 13_000, 0, Some(c"cuMemAlloc_v2")),
             (c"cuMemAlloc", 3_010, 0, Some(c"cuMemAlloc")),

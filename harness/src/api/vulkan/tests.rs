@@ -5,7 +5,7 @@ use super::functions::{FUNCTIONS, TARGETS, calls};
 use crate::ledger::Kind;
 
 #[test]
-fn each_name_stands_once() {
+fn each_name_occurs_once() {
     let calls = calls();
     let names: HashSet<_> = calls.iter().map(|(name, _)| name).collect();
     assert_eq!(names.len(), calls.len());
@@ -13,7 +13,7 @@ fn each_name_stands_once() {
 }
 
 #[test]
-fn whatever_can_be_created_can_be_destroyed_and_the_other_way_round() {
+fn everything_that_can_be_created_can_be_destroyed_and_vice_versa() {
     let (mut made, mut destroyed) = (HashSet::new(), HashSet::new());
     for (_, call) in calls() {
         match call {

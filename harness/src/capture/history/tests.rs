@@ -5,7 +5,7 @@ const RUNTIME: &str = "8000-9000 r-xp 00000000 08:01 12 /opt/libcudart.so.13\n";
 const PLUGIN: &str = "8000-9800 r-xp 00000000 08:01 13 /w/libplugin.so\n";
 
 #[test]
-fn code_at_the_address_of_what_has_gone_is_its_own() {
+fn code_at_the_address_of_unloaded_code_is_distinguished_from_it() {
     let mut history = History {
         changes: None,
         eras: Vec::new(),
@@ -34,7 +34,7 @@ fn code_at_the_address_of_what_has_gone_is_its_own() {
 }
 
 #[test]
-fn a_file_that_was_built_anew_is_another() {
+fn a_rebuilt_file_is_another_module() {
     let mut history = History {
         changes: None,
         eras: Vec::new(),

@@ -162,7 +162,7 @@ fn wrong(lines: &[serde_json::Value]) -> (usize, String) {
 }
 
 #[test]
-fn what_cannot_be_is_told_with_its_line() {
+fn an_impossible_event_is_reported_with_its_line() {
     let ended = json!({"release-ended": {"ticket": 5, "error": 0, "stack": 0}});
     let retained = json!({"primary-retained": {"place": "cuda:0", "caller": {"thread": 1, "scope": 0, "stack": 0}}});
     let named = json!({"release-ended": {"ticket": 5, "error": 1, "stack": 9}});
@@ -199,7 +199,7 @@ fn what_cannot_be_is_told_with_its_line() {
 }
 
 #[test]
-fn a_later_schema_is_refused_and_told_by_whom_it_was_written() {
+fn a_later_schema_is_refused_with_the_version_that_wrote_it() {
     let header = json!({
         "record": "header", "schema": SCHEMA, "schema_version": SCHEMA_VERSION + 1,
         "version": "9.1.0", "what_comes_later": [],
@@ -254,7 +254,7 @@ fn a_file_that_fails_is_one_note() {
 }
 
 #[test]
-fn what_comes_before_the_header_stands_behind_it() {
+fn events_before_the_header_are_written_after_it() {
     let file = Shared::default();
     let recorder = Recorder::new(PathBuf::new());
     let ledger = Ledger::new();

@@ -37,7 +37,7 @@ fn a_deep_stack_is_cut_off_at_its_outer_end() {
 }
 
 #[test]
-fn one_way_is_one_stack() {
+fn one_path_is_one_stack() {
     let stacks = Stacks::default();
     let mut seen = Vec::new();
     // If the loop were unrolled, each iteration would be a different call site.

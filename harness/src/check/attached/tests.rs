@@ -20,7 +20,7 @@ fn attached() -> Attached {
 
 #[cfg(unix)]
 #[test]
-fn a_child_forked_during_a_snapshot_ends_all_the_same() {
+fn a_child_forked_during_a_snapshot_still_ends() {
     let attached = attached();
     // The watcher thread, which does not exist in the child, holds the same lock during a snapshot.
     let _taking_one = attached.state();
@@ -32,7 +32,7 @@ fn a_child_forked_during_a_snapshot_ends_all_the_same() {
 }
 
 #[test]
-fn a_command_line_is_shown_whatever_a_program_made_of_it() {
+fn a_command_line_is_shown_even_if_the_program_changed_it() {
     for (line, name) in [
         (
             &b"/usr/bin/python3\0train.py\0"[..],

@@ -82,7 +82,7 @@ mod tests {
     use crate::ledger;
 
     #[test]
-    fn the_token_of_a_check_that_is_over_counts_for_nothing() {
+    fn the_token_of_a_finished_check_has_no_effect() {
         let open = Open::new(false);
         let outer = threads::set_token(u64::from(open.scope().0));
         let while_open = is_inside_a_check();

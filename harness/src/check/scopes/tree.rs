@@ -389,7 +389,7 @@ mod tests {
     use super::{Lineage, TREE, forget, hand_on, locked, open_scope};
 
     #[test]
-    fn what_was_inside_a_run_is_known_until_the_check_is_over() {
+    fn scopes_inside_a_run_are_known_until_the_check_is_over() {
         let first = Open::new(false);
         let inside = {
             let _token = Token::set(first.scope());
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_closed_block_goes_on_to_do_is_its_test_s() {
+    fn later_work_of_a_closed_block_belongs_to_its_test() {
         let test = Open::new(false);
         let _token = Token::set(test.scope());
         let block = Open::new(false);

@@ -90,7 +90,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_process_that_has_ended_does_not_live_though_nobody_asked_after_it() {
+    fn a_process_that_ended_does_not_live_even_if_nobody_waited_for_it() {
         use std::process::{Command, Stdio};
 
         assert!(super::lives(std::process::id()));

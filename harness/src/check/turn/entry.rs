@@ -62,7 +62,7 @@ mod tests {
     use super::is_of;
 
     #[test]
-    fn the_test_itself_is_told_from_a_test_that_calls_it() {
+    fn the_test_itself_is_distinguished_from_a_test_that_calls_it() {
         let path = "train::optim::adam_frees";
         for own in [path, "adam_frees", "train::optim::adam_frees::{{closure}}"] {
             assert!(is_of(path, own), "{own}");

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_be_waited_for_goes_in_beside_the_one_inside() {
+    fn a_check_that_may_be_waited_for_enters_beside_the_one_inside() {
         let gate = Gate::new();
         let outer = gate.enter(Manner::Exclusive);
         let inner = gate.enter_now(Manner::Exclusive);

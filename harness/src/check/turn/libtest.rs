@@ -46,7 +46,7 @@ mod tests {
     use super::Arguments;
 
     #[test]
-    fn what_is_no_option_and_no_value_of_one_is_a_filter() {
+    fn an_argument_that_is_no_option_and_no_value_is_a_filter() {
         for (arguments, filters) in [
             ("", &[][..]),
             ("adam", &["adam"]),

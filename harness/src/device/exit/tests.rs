@@ -25,8 +25,8 @@ pub(crate) fn in_forked_child(body: impl FnOnce()) -> i32 {
 }
 
 #[test]
-fn an_exit_in_the_midst_of_the_harness_s_own_work_tells_nothing() {
-    fn told() {
+fn an_exit_during_the_harness_s_own_work_reports_nothing() {
+    fn end_child() {
         // SAFETY: ends the child immediately, without handlers.
         unsafe { libc::_exit(9) };
     }
@@ -34,7 +34,7 @@ fn an_exit_in_the_midst_of_the_harness_s_own_work_tells_nothing() {
         in_forked_child(|| {
             // A process that exits, tested in a child process because that can only be done once.
             FORKED.store(false, Ordering::Relaxed);
-            at_exit(told);
+            at_exit(end_child);
             let _quiet = at_work.then(quiet);
             on_exit();
         })

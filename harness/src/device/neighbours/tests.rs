@@ -23,7 +23,7 @@ fn other_processes_with_the_device_open_are_named_and_this_one_is_not() {
 }
 
 #[test]
-fn where_there_is_nothing_to_look_through_nobody_is_seen() {
+fn without_a_directory_of_processes_no_process_is_seen() {
     let missing = Path::new("/there/is/no/such/directory");
     let seen = that_have_open(missing, 1, Path::new("/dev/null"));
     assert_eq!(seen, [""; 0]);

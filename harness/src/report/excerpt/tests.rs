@@ -42,7 +42,7 @@ fn columns_count_bytes() {
 }
 
 #[test]
-fn a_column_that_is_no_place_marks_nothing() {
+fn a_column_outside_the_line_marks_nothing() {
     for column in [0, 99] {
         assert_eq!(marked("take();", column).1, "", "{column}");
     }

@@ -114,7 +114,7 @@ fn only_the_harness_own_sources_are_the_harness() {
 }
 
 #[test]
-fn without_a_file_the_symbol_tells() {
+fn without_a_file_the_symbol_decides() {
     for (function, expected) in [
         ("core::ops::function::FnOnce::call_once", Owner::Std),
         ("<alloc::boxed::Box<F> as core::ops::Fn>::call", Owner::Std),

@@ -96,7 +96,7 @@ fn nothing_is_written_through_a_link() {
 }
 
 #[test]
-fn a_run_is_called_what_the_environment_says() {
+fn a_run_has_the_name_that_the_environment_sets() {
     let variables = |known: &'static [(&str, &str)]| {
         move |name: &str| {
             let found = known.iter().find(|(known, _)| *known == name);

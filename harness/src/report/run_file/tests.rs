@@ -81,7 +81,7 @@ fn a_check_that_began_and_never_ended_was_aborted() {
 }
 
 #[test]
-fn of_two_with_one_name_each_needs_its_own_end() {
+fn two_checks_with_one_name_each_need_their_own_end() {
     let twice = [
         Record::Began(began("a")),
         Record::Began(began("a")),
@@ -107,7 +107,7 @@ fn a_torn_last_line_is_ignored_wherever_it_was_torn() {
 }
 
 #[test]
-fn what_could_not_be_written_is_neither_aborted_nor_clean() {
+fn a_verdict_that_could_not_be_written_is_neither_aborted_nor_clean() {
     let mut bytes = written(&[Record::Header(header()), Record::Began(began("a"))]);
     bytes.extend(&Record::Verdict(&report("a")).to_line().unwrap()[..60]);
     let file = parse(&bytes);
@@ -146,7 +146,7 @@ fn a_line_without_an_end_is_never_held_whole() {
 }
 
 #[test]
-fn a_process_is_known_to_run_only_where_its_number_counts() {
+fn a_process_is_known_to_run_only_in_its_own_pid_namespace() {
     let this = Header {
         pid: std::process::id(),
         executable: std::env::current_exe().unwrap().display().to_string(),
@@ -196,12 +196,12 @@ fn a_later_schema_is_refused_with_a_remedy() {
 }
 
 #[test]
-fn an_empty_file_says_nothing() {
+fn an_empty_file_contains_no_results() {
     assert_eq!(parse(b""), RunFile::default());
 }
 
 #[test]
-fn a_snapshot_speaks_for_a_process_without_an_end_and_for_no_other() {
+fn a_snapshot_counts_only_for_a_process_without_an_end() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("train-7.jsonl");
     let snapshot = ProcessSnapshot {

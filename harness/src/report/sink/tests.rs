@@ -90,7 +90,7 @@ fn lines_of_many_threads_stay_whole() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_written_is_told_once() {
+fn a_directory_that_cannot_be_written_is_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     // A file in place of a directory stops everybody, even root.
     let base = directory.path().join("taken");
@@ -105,7 +105,7 @@ fn a_directory_that_cannot_be_written_is_told_once() {
 }
 
 #[test]
-fn results_that_were_removed_meanwhile_are_told() {
+fn results_that_were_removed_meanwhile_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let sink = Sink::new(directory.path().to_owned(), "run".to_owned());
     sink.began("a", "tests/train.rs", 3);
@@ -173,14 +173,14 @@ fn limit_files_to(bytes: u64) {
 }
 
 #[test]
-fn an_attempt_is_what_the_runner_calls_it() {
-    let told = |known: &'static [(&str, &str)]| {
+fn an_attempt_has_the_number_that_the_runner_gives() {
+    let read = |known: &'static [(&str, &str)]| {
         super::attempt(|name| {
             let found = known.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
         })
     };
-    let attempt = told(&[
+    let attempt = read(&[
         ("NEXTEST_BINARY_ID", "optim::train"),
         ("NEXTEST_TEST_NAME", "frees"),
         ("NEXTEST_ATTEMPT", "2"),
@@ -190,7 +190,7 @@ fn an_attempt_is_what_the_runner_calls_it() {
     assert_eq!(attempt.test, "optim::train frees");
     assert_eq!((attempt.number, attempt.round), (2, None));
     // Older releases of nextest set fewer variables.
-    assert_eq!(told(&[("NEXTEST_TEST_NAME", "frees")]), None);
+    assert_eq!(read(&[("NEXTEST_TEST_NAME", "frees")]), None);
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn a_file_that_changed_after_the_build_says_so() {
 }
 
 #[test]
-fn the_code_around_a_passage_ends_with_its_function_and_leaves_out_what_says_nothing() {
+fn the_code_around_a_passage_stays_in_its_function_and_omits_comments() {
     let directory = tempfile::tempdir().unwrap();
     let text = "fn before() {}\nimpl A {\nfn work() {\nlet a = 1;\nif a == 1 {\n// Why.\nreturn;\n}\n}\n\
                 fn after() {}\n";
@@ -48,7 +48,7 @@ fn the_code_around_a_passage_ends_with_its_function_and_leaves_out_what_says_not
 }
 
 #[test]
-fn of_a_run_file_no_file_is_shown_but_sources_below_the_workspace() {
+fn only_sources_below_the_workspace_are_shown_for_a_run_file() {
     let outside = tempfile::tempdir().unwrap();
     let root = outside.path().join("w");
     fs::create_dir(&root).unwrap();

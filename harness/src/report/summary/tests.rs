@@ -19,7 +19,7 @@ fn summary(reports: impl IntoIterator<Item = Report>) -> Summary {
 }
 
 #[test]
-fn no_checks_and_no_notes_are_no_line() {
+fn a_summary_without_checks_and_notes_has_no_line() {
     assert_eq!(Summary::default().text(), None);
 }
 
@@ -90,7 +90,7 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
 
 /// They are most likely the allocations of an unchecked test, which no scope has to take over.
 #[test]
-fn allocations_beside_unchecked_tests_are_offered_a_scope_only_if_they_work_for_a_check() {
+fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
     summary.add_unowned(14, 1024);
     let alone = summary.text().unwrap();
@@ -121,7 +121,7 @@ fn many_tests_of_a_status_are_named_up_to_a_number() {
 }
 
 #[test]
-fn what_was_not_measured_is_never_counted_as_checked() {
+fn a_check_that_was_not_measured_is_never_counted_as_checked() {
     let mut reports = vec![Report::bare(CheckStatus::Clean)];
     reports.extend((0..2).map(|_| without(Code::NoGpu, "use a machine with a GPU")));
     reports.push(without(Code::UnheardFunction, "update it"));
@@ -140,7 +140,7 @@ fn what_was_not_measured_is_never_counted_as_checked() {
 }
 
 #[test]
-fn one_sort_of_reason_is_named_once_and_each_reason_told() {
+fn one_kind_of_reason_is_named_once_and_each_reason_is_shown() {
     let poisoned = |what: &str| Report {
         reason: Some(Reason::new(Code::Poisoned, what, "mend it")),
         ..Report::bare(CheckStatus::Inconclusive)
@@ -157,7 +157,7 @@ fn one_sort_of_reason_is_named_once_and_each_reason_told() {
 }
 
 #[test]
-fn notes_are_told_once_and_counted() {
+fn notes_are_shown_once_and_counted() {
     let noted = || Report {
         notes: vec!["context 2 was retained once too often".to_owned()],
         ..Report::bare(CheckStatus::Clean)
@@ -194,7 +194,7 @@ fn the_configuration_file_is_named_once() {
 }
 
 #[test]
-fn what_nobody_owns_is_summed_up() {
+fn memory_without_an_owner_is_summed_up() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);
     summary.add_unowned(2, 1 << 19);
     summary.add_unowned(1, 1 << 19);

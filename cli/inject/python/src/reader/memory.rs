@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_read_the_same() {
+    fn both_ways_of_reading_agree() {
         let words = [3_usize, 5, 7];
         let at = words.as_ptr().expose_provenance();
         // SAFETY: everything that is read below is alive.

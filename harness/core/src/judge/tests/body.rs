@@ -163,14 +163,14 @@ impl Body {
 
     /// Asserts the result of the judgement: the status, then a line for each finding and note.
     #[track_caller]
-    pub(super) fn tells(&self, expected: &str) {
+    pub(super) fn reports(&self, expected: &str) {
         let expected: Vec<_> = expected.trim().lines().map(str::trim).collect();
-        let said = self.said();
-        let said: Vec<_> = said.trim().lines().map(str::trim).collect();
-        assert!(said == expected, "said:\n{}\n", said.join("\n"));
+        let text = self.text();
+        let text: Vec<_> = text.trim().lines().map(str::trim).collect();
+        assert!(text == expected, "reported:\n{}\n", text.join("\n"));
     }
 
-    fn said(&self) -> String {
+    fn text(&self) -> String {
         let CheckResult {
             status,
             reason,
@@ -179,10 +179,10 @@ impl Body {
             notes,
             unbound,
         } = judge(&self.input);
-        let mut said = status.name().to_owned();
+        let mut text = status.name().to_owned();
         if let Some(reason) = reason {
             let _ = write!(
-                said,
+                text,
                 " because of {}: {}; {}",
                 reason.code.name(),
                 reason.what,
@@ -190,20 +190,20 @@ impl Body {
             );
         }
         for (finding, records) in findings.iter().zip(records) {
-            let _ = write!(said, "\n{}; records {records:?}", tell(finding));
+            let _ = write!(text, "\n{}; records {records:?}", describe(finding));
         }
         for note in notes {
-            let _ = write!(said, "\nnote: {note}");
+            let _ = write!(text, "\nnote: {note}");
         }
         if let Some(sentence) = unbound {
-            let _ = write!(said, "\nunbound: {sentence}");
+            let _ = write!(text, "\nunbound: {sentence}");
         }
-        said
+        text
     }
 }
 
 /// Describes a finding, without the fields that have their usual values.
-fn tell(finding: &Finding) -> String {
+fn describe(finding: &Finding) -> String {
     let usual = Finding::new(
         finding.kind,
         finding.layer,
@@ -213,7 +213,7 @@ fn tell(finding: &Finding) -> String {
     let usual = serde_json::to_value(usual).expect("data");
     let all = serde_json::to_value(finding).expect("data");
     let kind = finding.resource.map_or("reserve", Kind::name);
-    let mut said = format!(
+    let mut text = format!(
         "{}: {} × {kind} on {} at {}",
         finding.kind.name(),
         finding.count,
@@ -221,11 +221,11 @@ fn tell(finding: &Finding) -> String {
         finding.site.location()
     );
     if finding.layer != Layer::DRIVER {
-        let _ = write!(said, " by {}", finding.layer);
+        let _ = write!(text, " by {}", finding.layer);
     }
     for (field, value) in all.as_object().expect("fields") {
-        let is_told = ["resource", "count"].contains(&field.as_str());
-        if is_told || usual.get(field) == Some(value) {
+        let is_shown = ["resource", "count"].contains(&field.as_str());
+        if is_shown || usual.get(field) == Some(value) {
             continue;
         }
         let value = match field.as_str() {
@@ -239,9 +239,9 @@ fn tell(finding: &Finding) -> String {
             }),
             _ => value.to_string().replace(['"', '\\'], ""),
         };
-        let _ = write!(said, "; {field} {value}");
+        let _ = write!(text, "; {field} {value}");
     }
-    said
+    text
 }
 
 impl Run<'_> {

@@ -49,7 +49,7 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
     assert!(needs_another_run(&check.input));
     check.run(|run| _ = exceed(run, Limit::MaxAllocated, 150));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at src/app.rs:10; budget {allowed:100,limit:max_allocated,reached:180,reusable:[{at:src/app.rs:10,buffers:1,count:2,each:60}],shares:[{at:src/app.rs:10,bytes:120,count:2},{at:src/app.rs:20,bytes:60,count:1,when:{first:4,last:4,of:8}},{at:src/app.rs:30,bytes:20,count:1}],when:{first:4,last:4,of:8}}; bytes 180; confirmed {bytes:150,count:1,of:2,runs:2}; records []
@@ -58,12 +58,12 @@ fn a_limit_that_two_runs_exceed_is_a_finding_with_its_lines() {
 }
 
 #[test]
-fn a_limit_that_only_the_first_run_exceeds_is_set_up_and_a_later_one_needs_a_third_run() {
+fn a_limit_exceeded_only_in_the_first_run_is_first_use() {
     let mut check = check();
     check.run(|run| _ = exceed(run, Limit::MaxAllocationCount, 180));
     check.run(|_| {});
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocation_count,reached:180,shares:[]}; records []
@@ -74,7 +74,7 @@ fn a_limit_that_only_the_first_run_exceeds_is_set_up_and_a_later_one_needs_a_thi
     later.run(|run| _ = exceed(run, Limit::MaxTotalAllocated, 190));
     assert!(needs_another_run(&later.input));
     later.run(|run| _ = exceed(run, Limit::MaxTotalAllocated, 200));
-    later.tells(
+    later.reports(
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_total_allocated,reached:190,shares:[]}; bytes 190; confirmed {bytes:200,count:1,of:3,runs:2}; records []
@@ -84,7 +84,7 @@ fn a_limit_that_only_the_first_run_exceeds_is_set_up_and_a_later_one_needs_a_thi
 }
 
 #[test]
-fn the_round_that_exceeds_a_limit_most_is_told() {
+fn the_round_that_exceeds_a_limit_most_is_reported() {
     let mut check = rounds(3);
     for reached in [110, 130, 120] {
         check.run(|run| {
@@ -94,7 +94,7 @@ fn the_round_that_exceeds_a_limit_most_is_told() {
             over.place = Place::cuda(1);
         });
     }
-    check.tells(
+    check.reports(
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_reserved,reached:130,shares:[]}; bytes 130; pool pool 0; records []
@@ -112,7 +112,7 @@ fn a_reserve_above_its_limit_that_others_could_move_is_only_noted() {
         exceed(run, Limit::MaxAllocated, 170);
         run.input.others.anything = true;
     });
-    check.tells(
+    check.reports(
         "
         over-budget
         over-budget: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocated,reached:170,shares:[]}; bytes 170; records []
@@ -122,7 +122,7 @@ fn a_reserve_above_its_limit_that_others_could_move_is_only_noted() {
 }
 
 #[test]
-fn a_limit_of_a_layer_that_nobody_reported_is_told() {
+fn a_limit_of_a_layer_that_nobody_reported_is_noted() {
     let mut check = check();
     let cache = Layer::allocator("budgets-cache");
     let limits = &mut check.input.facts.budget;
@@ -132,7 +132,7 @@ fn a_limit_of_a_layer_that_nobody_reported_is_told() {
         let driver = LayerName::Layer(Layer::DRIVER);
         run.input.end.layers.push(usage(driver, 0, 0));
     });
-    check.tells(
+    check.reports(
         "
         clean
         note: max_allocated and max_allocation_count limits nothing, because nothing was allocated in the layer allocator:budgets-cache; the layers that were seen are driver
@@ -142,21 +142,21 @@ fn a_limit_of_a_layer_that_nobody_reported_is_told() {
     let mut bound = check.clone();
     let of_cache = LayerUsage::new(LayerName::Probe(cache), gpu());
     bound.input.runs[0].baseline.layers.push(of_cache);
-    bound.tells("clean");
+    bound.reports("clean");
     let mut ended = check.clone();
     ended.run(|run| _ = exceed(run, Limit::MaxAllocated, 180));
-    ended.tells(
+    ended.reports(
         "
         first-use
         first-use: 1 × reserve on cuda:0 at an unknown place; budget {allowed:100,limit:max_allocated,reached:180,shares:[]}; bytes 180; records []
     ",
     );
     check.input.runs[0].end.layers.clear();
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
-fn one_time_set_up_within_the_tolerance_is_noted_by_itself() {
+fn one_time_set_up_within_the_tolerance_is_noted_separately() {
     let mut check = check();
     check.input.facts.tolerance = 64;
     check.run(|run| {
@@ -166,7 +166,7 @@ fn one_time_set_up_within_the_tolerance_is_noted_by_itself() {
         )
     });
     check.run(|_| {});
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × event on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:2,last:2,of:2}; records [1]
@@ -174,7 +174,7 @@ fn one_time_set_up_within_the_tolerance_is_noted_by_itself() {
     ",
     );
     check.input.facts.tolerance = 63;
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:2}; records [0]
@@ -184,7 +184,7 @@ fn one_time_set_up_within_the_tolerance_is_noted_by_itself() {
 }
 
 #[test]
-fn a_test_leaves_exactly_what_it_expects() {
+fn expected_leaks_must_match_exactly() {
     let mut check = check();
     let expect = |count, bytes| Some(Expect { count, bytes });
     for _ in 0..2 {
@@ -197,7 +197,7 @@ fn a_test_leaves_exactly_what_it_expects() {
         });
     }
     check.input.facts.expect = expect(Some(3), Some(72));
-    check.tells(
+    check.reports(
         "
         allowed
         allowed: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; allowed_by {expired:null,owner:null,reason:expected by the test,stands_in:the attribute}; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
@@ -206,7 +206,7 @@ fn a_test_leaves_exactly_what_it_expects() {
     ",
     );
     check.input.facts.expect = expect(Some(2), Some(72));
-    check.tells(
+    check.reports(
         "
         unexpected because of expectation: expected to leave 2 objects, 72 B, and left 3 objects, 72 B; find out what has changed, or change the option `expect`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
@@ -215,7 +215,7 @@ fn a_test_leaves_exactly_what_it_expects() {
     ",
     );
     check.input.facts.expect = expect(None, Some(73));
-    check.tells(
+    check.reports(
         "
         unexpected because of expectation: expected to leave 73 B, and left 72 B; find out what has changed, or change the option `expect`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
@@ -226,7 +226,7 @@ fn a_test_leaves_exactly_what_it_expects() {
 }
 
 #[test]
-fn what_a_suppression_allows_uses_up_no_tolerance() {
+fn memory_that_a_suppression_allows_uses_up_no_tolerance() {
     let mut check = check();
     check.input.facts.tolerance = 64;
     let allow = Suppression::of_pattern(Pattern::Function("app::step10".to_owned()));
@@ -234,7 +234,7 @@ fn what_a_suppression_allows_uses_up_no_tolerance() {
     for _ in 0..2 {
         check.run(|run| _ = (run.take(10, 128), run.take(20, 64)));
     }
-    check.tells(
+    check.reports(
         "
         allowed
         allowed: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; allowed_by {expired:null,owner:null,reason:,stands_in:the attribute}; bytes 128; confirmed {bytes:128,count:1,of:2,runs:2}; each 128; when {first:1,last:1,of:2}; records [0, 2]
@@ -246,7 +246,7 @@ fn what_a_suppression_allows_uses_up_no_tolerance() {
     let mut program = check.clone();
     program.input.kept_for_the_process = program.input.suppressions.split_off(0);
     program.input.runs.truncate(1);
-    program.tells(
+    program.reports(
         "
         allowed
         allowed: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; allowed_by {expired:null,owner:null,reason:,stands_in:the attribute}; bytes 128; each 128; when {first:1,last:1,of:2}; records [0]
@@ -258,7 +258,7 @@ fn what_a_suppression_allows_uses_up_no_tolerance() {
         let taken = run.take(10, 64);
         run.fail_to_free(taken, 30, 1);
     });
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; failed CUresult 1 (1) at src/app.rs:30; records [4]
@@ -269,7 +269,7 @@ fn what_a_suppression_allows_uses_up_no_tolerance() {
 }
 
 #[test]
-fn the_advice_is_what_lets_the_check_pass() {
+fn the_advised_options_let_the_check_pass() {
     let advice = |check: &mut super::body::Body| {
         let result = crate::judge::judge(&check.input);
         let advice = meant_to_stay(&mut check.input, &result);

@@ -16,13 +16,13 @@ fn untraced(lost: bool) -> Untraced {
 }
 
 #[test]
-fn what_could_not_be_seen_decides_where_nothing_fails() {
+fn missed_calls_decide_the_status_if_nothing_fails() {
     let mut check = check();
     check.run(|_| {});
     check.input.untraced = Some(untraced(false));
-    check.tells("not-measured because of no-gpu: nothing was seen; look");
+    check.reports("not-measured because of no-gpu: nothing was seen; look");
     check.input.untraced = Some(untraced(true));
-    check.tells("inconclusive because of no-gpu: nothing was seen; look");
+    check.reports("inconclusive because of no-gpu: nothing was seen; look");
     // A finding of another layer is kept. A leak in the driver's layer is not, because its free may
     // have been missed.
     let cache = Layer::allocator("facts-cache");
@@ -40,7 +40,7 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
         });
     }
     check.input.runs.remove(0);
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:20 by allocator:facts-cache; allocated 1; bytes 8; confirmed {bytes:8,count:1,of:2,runs:2}; each 8; when {first:2,last:2,of:3}; records [1, 4]
@@ -50,7 +50,7 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
     );
     // In a whole program, nothing else would report this memory.
     check.input.facts.whole_program = true;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
@@ -61,7 +61,7 @@ fn what_could_not_be_seen_decides_where_nothing_fails() {
     ",
     );
     check.input.untraced = Some(untraced(false));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:3}; records [0, 3]
@@ -85,7 +85,7 @@ fn reasons_that_do_not_decide_are_notes() {
         });
     });
     check.input.untraced = Some(untraced(true));
-    check.tells(
+    check.reports(
         r#"
         inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_LAUNCH_FAILED); find the call that broke it first; running each test in its own process (nextest) protects the others
         note: nothing was seen; look
@@ -95,21 +95,21 @@ fn reasons_that_do_not_decide_are_notes() {
 }
 
 #[test]
-fn what_is_unmet_is_not_told_where_not_everything_was_seen() {
+fn an_unmet_expectation_is_not_reported_if_calls_were_missed() {
     let mut check = check();
     check.run(|_| {});
     check.input.facts.expect = Some(crate::judge::Expect {
         count: Some(1),
         bytes: None,
     });
-    check.tells(
+    check.reports(
         "unexpected because of expectation: expected to leave 1 object, and left 0 objects; find out what has changed, or change the option `expect`",
     );
     check.input.runs[0].as_expected = false;
-    check.tells("clean");
+    check.reports("clean");
     check.input.runs[0].as_expected = true;
     check.input.untraced = Some(untraced(false));
-    check.tells("not-measured because of no-gpu: nothing was seen; look");
+    check.reports("not-measured because of no-gpu: nothing was seen; look");
 }
 
 #[test]
@@ -130,28 +130,28 @@ fn an_address_that_was_reported_twice_makes_its_free_ambiguous() {
         };
         run.input.anomalies.push(overwritten);
     });
-    check.tells(
+    check.reports(
         "
         inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; report each free, and make sure that allocator instances sharing a `Source` use different addresses
     ",
     );
     let overwritten = |record, by| Anomaly::Overwritten { record, by };
     check.input.runs[0].anomalies = vec![overwritten(block(gpu(0)), Some(block(gpu(1))))];
-    check.tells(
+    check.reports(
         "
         inconclusive because of ambiguous-free: allocator:facts-cache reported 0x7000 as allocated while it was already live on cuda:0, so it is unknown which of the two a later free refers to; if two devices may use the same addresses, report through an `observe::PlacedSource`, whose frees name the device
     ",
     );
     check.input.runs[0].anomalies = vec![overwritten(block(gpu(0)), None)];
-    check.tells("clean");
+    check.reports("clean");
     let mut linear = block(gpu(0));
     linear.made.kind = Kind::Linear;
     check.input.runs[0].anomalies = vec![overwritten(linear, Some(linear))];
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
-fn a_broken_context_runs_no_body_again() {
+fn no_body_runs_again_after_a_context_broke() {
     for before in [false, true] {
         let mut check = check();
         check.run(|run| {
@@ -170,7 +170,7 @@ fn a_broken_context_runs_no_body_again() {
 }
 
 #[test]
-fn switched_off_a_check_knows_nothing() {
+fn a_check_that_is_switched_off_knows_nothing() {
     let mut check = check();
     check.run(|run| {
         run.take(10, 64);
@@ -183,11 +183,11 @@ fn switched_off_a_check_knows_nothing() {
         (run.scope.0, run.as_expected, run.threads_running),
         (4, true, 0)
     );
-    check.tells("not-measured because of no-gpu: nothing was seen; look");
+    check.reports("not-measured because of no-gpu: nothing was seen; look");
 }
 
 #[test]
-fn a_sum_explains_nothing_that_is_reported_by_line() {
+fn a_sum_is_not_judged_in_a_layer_that_is_reported_by_line() {
     let mut check = rounds(1);
     check.run(|run| {
         let driver = LayerUsage {
@@ -196,11 +196,11 @@ fn a_sum_explains_nothing_that_is_reported_by_line() {
         };
         run.input.end.layers.push(driver);
     });
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
-fn what_gains_from_each_snapshot_to_the_next_grew() {
+fn memory_that_rises_with_each_snapshot_has_grown() {
     let snapshot = |lines: &[(u32, u64)]| {
         let mut program = check();
         let c10 = |line| {
@@ -243,7 +243,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     }
     let mut last = at(5);
     last.input.trend = Some(trend.clone());
-    last.tells(
+    last.reports(
         "
         leaked
         leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
@@ -258,7 +258,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     trend.add(&held(&last.input));
     assert_eq!(trend.taken, 6);
     last.input.trend = Some(trend.clone());
-    last.tells(
+    last.reports(
         "
         leaked
         leaked: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 24; each 8; when {first:6,last:8,of:18}; records [5, 6, 7]
@@ -272,7 +272,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
     // One snapshot without growth ends the trend.
     trend.add(&held(&at(5).input));
     last.input.trend = Some(trend);
-    last.tells(
+    last.reports(
         "
         leaked
         leaked: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 40; each 8; when {first:1,last:5,of:18}; records [0, 1, 2, 3, 4]
@@ -287,7 +287,7 @@ fn what_gains_from_each_snapshot_to_the_next_grew() {
 }
 
 #[test]
-fn a_check_that_was_recorded_is_judged_as_it_was() {
+fn a_recorded_check_is_judged_alike() {
     let mut check = check();
     for _ in 0..2 {
         check.run(|run| {

@@ -19,7 +19,7 @@ fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: C
 }
 
 #[test]
-fn what_is_live_only_because_its_free_failed_is_told_as_that() {
+fn memory_live_only_because_its_free_failed_is_reported_as_such() {
     let mut check = check();
     check.run(|run| {
         for bytes in [64, 64] {
@@ -45,7 +45,7 @@ fn what_is_live_only_because_its_free_failed_is_told_as_that() {
         .names
         .errors
         .insert(1, "CUDA_ERROR_INVALID_VALUE".to_owned());
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 128; each 64; failed CUDA_ERROR_INVALID_VALUE (1) at src/app.rs:20; records [0, 1, 5]
@@ -58,7 +58,7 @@ fn what_is_live_only_because_its_free_failed_is_told_as_that() {
 }
 
 #[test]
-fn an_address_that_was_not_live_says_what_was_meant() {
+fn a_failed_free_explains_which_memory_was_probably_meant() {
     let mut check = check();
     check.run(|run| {
         let before = run.take(10, 4096);
@@ -102,7 +102,7 @@ fn an_address_that_was_not_live_says_what_was_meant() {
             1,
         );
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; each 256; when {first:3,last:3,of:7}; records [2]
@@ -121,7 +121,7 @@ fn an_address_that_was_not_live_says_what_was_meant() {
 }
 
 #[test]
-fn an_address_that_nothing_explains_is_named_with_what_the_call_frees() {
+fn an_unexplained_address_is_reported_with_what_the_call_frees() {
     let context = ContextUid(1);
     let of = |kind| Space::Object {
         kind,
@@ -146,7 +146,7 @@ fn an_address_that_nothing_explains_is_named_with_what_the_call_frees() {
             free_unknown(run, space, 0xbad0, line / 2, 1);
         }
     });
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 1 × linear on unknown device at an unknown place; allocated 1; failed CUresult 1 (1) at src/app.rs:0; notes [0xbad0 was not live when it was freed]; records []
@@ -162,7 +162,7 @@ fn an_address_that_nothing_explains_is_named_with_what_the_call_frees() {
 }
 
 #[test]
-fn the_first_run_that_can_say_what_was_meant_says_it() {
+fn the_first_run_that_can_explain_a_failed_free_explains_it() {
     let mut check = check();
     check.run(|run| free_unknown(run, Space::DevicePointer, 0xbad0, 20, 1));
     for _ in 0..2 {
@@ -171,7 +171,7 @@ fn the_first_run_that_can_say_what_was_meant_says_it() {
             free_unknown(run, Space::DevicePointer, 0x1000 * (live + 1) + 8, 20, 1);
         });
     }
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 256; confirmed {bytes:256,count:1,of:3,runs:2}; each 256; when {first:1,last:1,of:1}; records [0, 1]
@@ -198,7 +198,7 @@ fn a_free_inside_a_leak_is_noted_with_its_distance() {
             });
         }
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; when {first:2,last:2,of:2}; records [1]
@@ -239,7 +239,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
             caller,
         });
     });
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 6 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 4, 5, 6]
@@ -253,7 +253,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
         error: 700,
     };
     check.input.runs[0].broken_inside = Some(broken);
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 5 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 232; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5, 6]
@@ -266,7 +266,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
     let anomalies = &mut check.input.runs[0].anomalies;
     let ended = anomalies.pop().expect("one ended");
     anomalies.insert(0, ended);
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 4 × reserve on cuda:0 at src/app.rs:10; allocated 1; bytes 104; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:5; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 2 frees failed in all. Find the kernel or the copy first]; records [0, 1, 3, 5]
@@ -279,7 +279,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
 }
 
 #[test]
-fn a_context_that_broke_without_a_failed_free_says_nothing_of_leaks() {
+fn leaks_are_reported_if_a_context_broke_without_a_failed_free() {
     let mut check = check();
     check.run(|run| {
         let caller = run.caller(5);
@@ -291,7 +291,7 @@ fn a_context_that_broke_without_a_failed_free_says_nothing_of_leaks() {
         });
         run.take(10, 64);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
@@ -301,7 +301,7 @@ fn a_context_that_broke_without_a_failed_free_says_nothing_of_leaks() {
 }
 
 #[test]
-fn what_broke_a_context_comes_first() {
+fn the_free_that_broke_a_context_comes_first() {
     let mut check = check();
     check.run(|run| {
         for (line, error) in [(10, 1), (20, 700)] {
@@ -314,7 +314,7 @@ fn what_broke_a_context_comes_first() {
             error: 700,
         });
     });
-    check.tells(
+    check.reports(
         "
         failed-free
         failed-free: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; failed CUDA_ERROR_ILLEGAL_ADDRESS (700) at src/app.rs:21; notes [the context is broken: a kernel or a copy failed, so every later call in the context fails; this is the first such call that was intercepted, and 1 free failed in all. Find the kernel or the copy first]; records [1]
@@ -362,7 +362,7 @@ fn allocations_that_failed_are_noted_by_line() {
         (60, Kind::Linear, 64),
         (60, Kind::Linear, 64),
     ]);
-    check.tells(
+    check.reports(
         "
         clean
         note: 1 × CUresult 2: 1.00 TiB of linear memory, requested at src/app.rs:10
@@ -374,7 +374,7 @@ fn allocations_that_failed_are_noted_by_line() {
     );
     // Every round counts.
     check.input.facts.rounds = 2;
-    check.tells(
+    check.reports(
         "
         clean
         note: 1 × CUresult 2: 1.00 TiB of linear memory, requested at src/app.rs:10

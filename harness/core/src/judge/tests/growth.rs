@@ -4,18 +4,18 @@ use super::body::rounds;
 use crate::judge::needs_another_run;
 
 #[test]
-fn what_gains_in_every_round_grew() {
+fn memory_that_rises_in_every_round_has_grown() {
     let mut check = rounds(4);
     check.run(|run| _ = (run.take(10, 64), run.take(20, 8), run.take(30, 16)));
     assert!(needs_another_run(&check.input));
     check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
     assert!(needs_another_run(&check.input));
-    check.tells("clean");
+    check.reports("clean");
     check.run(|run| _ = (run.take(10, 64), run.take(10, 32)));
     assert!(needs_another_run(&check.input), "one of them still grows");
     check.run(|run| _ = run.take(10, 64));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         grew
         grew: 5 × linear on cuda:0 at src/app.rs:10; allocated 5; bytes 288; rounds [{bytes:64,count:1},{bytes:128,count:2},{bytes:224,count:4},{bytes:288,count:5}]; sizes [{bytes:32,count:1},{bytes:256,count:4}]; records [0, 3, 5, 6, 7]
@@ -31,7 +31,7 @@ fn rounds_end_as_soon_as_nothing_can_have_grown() {
         .run(|_| {})
         .run(|_| {});
     assert!(!needs_another_run(&check.input));
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn lines_that_grow_together_are_one_finding_at_the_largest() {
     assert!(needs_another_run(&check.input));
     check.run(|run| _ = (run.take(30, 32), run.take(40, 8)));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         grew
         grew: 3 × linear on cuda:0 at src/app.rs:20; allocated 3; bytes 224; notes [no single call site grew in every round, but all of them together did; the others are src/app.rs:10, src/app.rs:30]; rounds [{bytes:64,count:1},{bytes:192,count:2},{bytes:224,count:3}]; records [0, 2, 4]
@@ -58,5 +58,5 @@ fn a_round_that_failed_shows_no_growth() {
         check.run(|run| _ = run.take(10, 64));
     }
     check.run(|run| run.input.as_expected = false);
-    check.tells("clean");
+    check.reports("clean");
 }

@@ -6,7 +6,7 @@ use crate::ledger::Kind;
 use crate::report::Owner;
 
 #[test]
-fn what_a_single_run_leaves_is_a_leak_if_nothing_confirms_it() {
+fn memory_left_by_a_single_run_is_a_leak_without_confirmation() {
     let mut check = check();
     check.input.facts.confirm = false;
     check.run(|run| {
@@ -17,7 +17,7 @@ fn what_a_single_run_leaves_is_a_leak_if_nothing_confirms_it() {
         run.free(freed);
     });
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 64; each 64; freed 1; when {first:2,last:2,of:5}; records [1]
@@ -34,17 +34,17 @@ fn a_run_that_leaves_nothing_needs_no_other() {
         run.free(freed);
     });
     assert!(!needs_another_run(&check.input));
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
-fn what_two_runs_leave_at_one_line_is_a_leak() {
+fn memory_that_two_runs_leave_at_one_line_is_a_leak() {
     let mut check = check();
     check.run(|run| _ = run.take(10, 64));
     assert!(needs_another_run(&check.input));
     check.run(|run| _ = run.take(10, 64));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1]
@@ -53,11 +53,11 @@ fn what_two_runs_leave_at_one_line_is_a_leak() {
 }
 
 #[test]
-fn what_only_the_first_run_leaves_was_set_up_once() {
+fn memory_left_only_by_the_first_run_is_first_use() {
     let mut check = check();
     check.run(|run| _ = run.take(10, 64)).run(|_| {});
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
@@ -66,7 +66,7 @@ fn what_only_the_first_run_leaves_was_set_up_once() {
 }
 
 #[test]
-fn what_only_the_second_run_leaves_is_decided_by_a_third() {
+fn memory_left_only_by_the_second_run_is_decided_by_a_third() {
     let mut check = check();
     check.run(|run| _ = run.take(10, 64));
     check.run(|run| _ = run.take(20, 64));
@@ -74,7 +74,7 @@ fn what_only_the_second_run_leaves_is_decided_by_a_third() {
     let mut without = check.clone();
     without.run(|_| {});
     assert!(!needs_another_run(&without.input), "never a fourth");
-    without.tells(
+    without.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
@@ -83,7 +83,7 @@ fn what_only_the_second_run_leaves_is_decided_by_a_third() {
     );
     let mut again = check.clone();
     again.run(|run| _ = run.take(20, 64));
-    again.tells(
+    again.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:1}; records [1, 2]
@@ -91,7 +91,7 @@ fn what_only_the_second_run_leaves_is_decided_by_a_third() {
     );
     // A different line leaks in each run.
     check.run(|run| _ = run.take(30, 48));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:48,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 48 B, mostly at src/app.rs:30]; when {first:1,last:1,of:1}; records [0, 2]
@@ -105,7 +105,7 @@ fn a_path_that_alternates_is_a_leak_of_every_run() {
     check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
     check.run(|run| _ = (run.take(30, 64), run.take(20, 8)));
     check.run(|run| _ = (run.take(10, 64), run.take(20, 8)));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 4]
@@ -115,12 +115,12 @@ fn a_path_that_alternates_is_a_leak_of_every_run() {
 }
 
 #[test]
-fn what_a_later_run_leaves_at_another_path_is_reported_with_the_first() {
+fn memory_left_later_on_another_path_is_reported_with_the_first() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(10, 64), run.take(15, 8)));
     check.run(|run| _ = (run.take(10, 64), run.take(20, 128), run.take(20, 64)));
     check.run(|run| _ = (run.take(10, 64), run.take(20, 64), run.take(25, 64)));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 128; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 3 objects, 192 B in total]; when {first:1,last:2,of:3}; records [0, 1, 3, 6]
@@ -130,13 +130,13 @@ fn what_a_later_run_leaves_at_another_path_is_reported_with_the_first() {
 }
 
 #[test]
-fn what_a_later_run_frees_was_deferred() {
+fn memory_freed_by_a_later_run_is_deferred() {
     let mut check = check();
     let mut first = 0;
     check.run(|run| first = run.take(10, 64));
     check.run(|run| _ = run.free(first));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         deferred
         deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
@@ -145,7 +145,7 @@ fn what_a_later_run_frees_was_deferred() {
 }
 
 #[test]
-fn what_replaces_something_is_deferred_unless_it_is_more() {
+fn a_replacement_is_deferred_unless_it_is_larger() {
     let replaced = |line, bytes| {
         let mut check = check();
         let mut first = 0;
@@ -158,7 +158,7 @@ fn what_replaces_something_is_deferred_unless_it_is_more() {
     };
     let check = replaced(10, 64);
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         deferred
         deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [the last run left 1 in its place]; records []
@@ -166,7 +166,7 @@ fn what_replaces_something_is_deferred_unless_it_is_more() {
     );
     let larger = replaced(10, 65);
     assert!(needs_another_run(&larger.input));
-    larger.tells(
+    larger.reports(
         "
         deferred
         deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; notes [the last run left 1 in its place]; records []
@@ -174,7 +174,7 @@ fn what_replaces_something_is_deferred_unless_it_is_more() {
     );
     let elsewhere = replaced(20, 64);
     assert!(needs_another_run(&elsewhere.input), "it replaces nothing");
-    elsewhere.tells(
+    elsewhere.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:2,last:2,of:2}; records [2]
@@ -184,7 +184,7 @@ fn what_replaces_something_is_deferred_unless_it_is_more() {
 }
 
 #[test]
-fn a_replacement_through_another_path_to_the_same_line_is_none_of_its_own() {
+fn a_replacement_through_another_path_to_the_same_line_is_no_finding() {
     let mut check = check();
     check.stack(11, &[frame(10), frame(50)]);
     check.stack(12, &[frame(10), frame(60)]);
@@ -195,7 +195,7 @@ fn a_replacement_through_another_path_to_the_same_line_is_none_of_its_own() {
         run.take(12, 64);
     });
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         deferred
         deferred: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; records []
@@ -204,12 +204,12 @@ fn a_replacement_through_another_path_to_the_same_line_is_none_of_its_own() {
 }
 
 #[test]
-fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
+fn memory_that_the_first_run_left_in_excess_is_first_use() {
     let mut check = check();
     check.run(|run| _ = [64, 64, 64].map(|bytes| run.take(10, bytes)));
     check.run(|run| _ = run.take(10, 64));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2, 3]
@@ -224,14 +224,14 @@ fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
         needs_another_run(&check.input),
         "a third run decides on the second one"
     );
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2]
     ",
     );
     check.input.facts.tolerance = 127;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:2,runs:2}; each 64; when {first:1,last:1,of:1}; records [0, 1, 2]
@@ -239,7 +239,7 @@ fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
     ",
     );
     check.input.facts.tolerance = 128;
-    check.tells(
+    check.reports(
         "
         clean
         note: 128 B remained allocated, within the tolerance of 128 B
@@ -248,7 +248,7 @@ fn what_a_run_leaves_less_of_than_the_first_was_set_up_with_it() {
 }
 
 #[test]
-fn what_rises_with_every_run_is_a_leak_though_its_lines_differ() {
+fn memory_that_rises_with_every_run_is_a_leak_even_at_other_lines() {
     let mut check = check();
     let mut first = 0;
     check.run(|run| first = run.take(10, 64));
@@ -263,7 +263,7 @@ fn what_rises_with_every_run_is_a_leak_though_its_lines_differ() {
         run.take(40, 64);
         run.take(50, 64);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; confirmed {bytes:128,count:2,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 2 objects, 128 B, mostly at src/app.rs:50]; when {first:3,last:3,of:3}; records [3, 5, 6]
@@ -279,7 +279,7 @@ fn a_class_that_every_run_leaves_is_charged_once() {
     check.run(|run| _ = (run.take(10, 64), run.take(11, 32), run.take(12, 8)));
     check.run(|run| _ = (run.take(20, 64), run.take(21, 64)));
     check.run(|run| _ = run.take(30, 32));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:3}; records [0, 5]
@@ -288,7 +288,7 @@ fn a_class_that_every_run_leaves_is_charged_once() {
     ",
     );
     check.input.facts.tolerance = 127;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:32,count:1,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 1 object, 32 B, mostly at src/app.rs:30]; when {first:1,last:1,of:3}; records [0, 5]
@@ -298,7 +298,7 @@ fn a_class_that_every_run_leaves_is_charged_once() {
     ",
     );
     check.input.facts.tolerance = 128;
-    check.tells(
+    check.reports(
         "
         clean
         note: 128 B remained allocated, within the tolerance of 128 B
@@ -312,7 +312,7 @@ fn handles_and_memory_do_not_confirm_each_other() {
     check.run(|run| _ = run.take(10, 64));
     check.run(|run| _ = run.make(20, |made| made.kind = Kind::Stream));
     check.run(|run| _ = run.take(30, 64));
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
@@ -328,7 +328,7 @@ fn a_run_that_ended_differently_confirms_nothing() {
     check.run(|run| _ = run.take(10, 64));
     check.run(|run| run.input.as_expected = false);
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         inconclusive because of not-repeatable: the first run left allocations behind, but the second run, which was meant to confirm them, ended differently; fix the leak of the first run, which may be why the second run failed; if the body can run only once, set `confirm = false`
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed not-repeatable; each 64; when {first:1,last:1,of:1}; records [0]
@@ -356,7 +356,7 @@ fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
     check.stack(13, &[cublas("later"), column(10, 6), column(50, 2)]);
     check.run(|run| _ = run.take(11, 64));
     check.run(|run| _ = (run.take(12, 64), run.take(13, 64)));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; passages [{frame:{column:1,file:src/app.rs,function:app::step50,line:50,module:null,offset:null,owner:user},until:52,what:called}]; when {first:1,last:1,of:1}; records [0, 1]
@@ -366,13 +366,13 @@ fn paths_that_differ_only_inside_cuda_or_in_a_column_are_one_call_site() {
 }
 
 #[test]
-fn what_a_later_run_leaves_beyond_the_first_is_charged_once() {
+fn memory_that_a_later_run_leaves_in_excess_is_charged_once() {
     let mut check = check();
     check.run(|run| _ = run.take(20, 64));
     check.run(|run| _ = run.take(10, 128));
     check.run(|run| _ = run.take(30, 64));
     check.input.facts.tolerance = 127;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; notes [each run left as much, but not always at the same call site; the last run left 1 object, 64 B in total]; when {first:1,last:1,of:1}; records [0]
@@ -380,7 +380,7 @@ fn what_a_later_run_leaves_beyond_the_first_is_charged_once() {
     ",
     );
     check.input.facts.tolerance = 128;
-    check.tells(
+    check.reports(
         "
         clean
         note: 128 B remained allocated, within the tolerance of 128 B
@@ -389,13 +389,13 @@ fn what_a_later_run_leaves_beyond_the_first_is_charged_once() {
 }
 
 #[test]
-fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
+fn a_call_site_that_leaves_the_same_proves_nothing_about_others() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(15, 64)));
     check.run(|run| _ = (run.take(20, 64), run.take(25, 64)));
     let mut at_another = check.clone();
     at_another.run(|run| _ = (run.take(10, 64), run.take(30, 64)));
-    at_another.tells(
+    at_another.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:3}; each 64; when {first:1,last:1,of:2}; records [0, 4]
@@ -403,7 +403,7 @@ fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
     ",
     );
     check.run(|run| _ = (run.take(10, 64), run.take(25, 64)));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:3,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 4]
@@ -413,11 +413,11 @@ fn a_call_site_that_leaves_as_much_as_at_first_says_nothing_of_others() {
 }
 
 #[test]
-fn what_is_left_once_beside_a_leak_is_reported_by_itself() {
+fn memory_left_once_beside_a_leak_is_reported_separately() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(15, 8)));
     check.run(|run| _ = run.take(10, 64));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:64,count:1,of:2,runs:2}; each 64; when {first:1,last:1,of:2}; records [0, 2]
@@ -432,7 +432,7 @@ fn a_third_run_that_ended_differently_confirms_no_set_up() {
     check.run(|run| _ = run.take(10, 64));
     check.run(|run| _ = run.take(20, 64));
     check.run(|run| run.input.as_expected = false);
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
@@ -442,12 +442,12 @@ fn a_third_run_that_ended_differently_confirms_no_set_up() {
 }
 
 #[test]
-fn a_class_in_all_runs_is_reported_with_where_the_last_run_left_most() {
+fn a_class_in_all_runs_is_reported_with_the_last_run_s_largest_line() {
     let mut check = check();
     check.run(|run| _ = (run.take(10, 64), run.take(90, 8)));
     check.run(|run| _ = (run.take(20, 8), run.take(90, 8)));
     check.run(|run| _ = (run.take(30, 16), run.take(40, 24), run.take(90, 8)));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; confirmed {bytes:40,count:2,of:3,runs:3}; each 64; notes [each run left resources at a different call site; the last run left 2 objects, 40 B, mostly at src/app.rs:40]; when {first:1,last:1,of:2}; records [0, 4, 5]

@@ -7,7 +7,7 @@ use crate::ledger::{Anomaly, Kind, Place};
 use crate::report::{AllowedBy, Owner};
 
 #[test]
-fn what_is_handed_over_or_another_s_is_no_leak_and_what_is_allowed_is_reported() {
+fn memory_handed_over_is_no_leak_and_allowed_memory_is_reported() {
     let mut check = check();
     check.run(|run| {
         for (line, owner) in [(10, Ownership::HandedOver), (20, Ownership::Another)] {
@@ -20,7 +20,7 @@ fn what_is_handed_over_or_another_s_is_no_leak_and_what_is_allowed_is_reported()
         }
     });
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         allowed
         allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:3,last:3,of:4}; records [2]
@@ -30,7 +30,7 @@ fn what_is_handed_over_or_another_s_is_no_leak_and_what_is_allowed_is_reported()
 }
 
 #[test]
-fn what_is_allowed_counts_in_rounds_with_all_that_is_kept() {
+fn allowed_memory_of_all_rounds_is_reported() {
     let mut check = check();
     for _ in 0..3 {
         check.run(|run| {
@@ -38,14 +38,14 @@ fn what_is_allowed_counts_in_rounds_with_all_that_is_kept() {
             run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
         });
     }
-    check.tells(
+    check.reports(
         "
         allowed
         allowed: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:1,last:1,of:1}; records [0]
     ",
     );
     check.input.facts.rounds = 3;
-    check.tells(
+    check.reports(
         "
         allowed
         allowed: 3 × linear on cuda:0 at src/app.rs:30; allocated 3; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 192; each 64; records [0, 1, 2]
@@ -59,7 +59,7 @@ fn what_is_allowed_counts_in_rounds_with_all_that_is_kept() {
         run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
     });
     check.run(|run| _ = run.free(taken));
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_thread_outside_every_scope_is_named() {
         let taken = run.take(20, 64);
         run.give(taken, Ownership::Foreign(ThreadNumber(8)));
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 64; each 64; foreign_thread worker; when {first:1,last:1,of:2}; records [0]
@@ -100,7 +100,7 @@ fn a_thread_that_still_runs_may_belong_to_a_pool() {
         }
         run.input.threads_running = 1;
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
@@ -109,7 +109,7 @@ fn a_thread_that_still_runs_may_belong_to_a_pool() {
     ",
     );
     check.input.runs[0].threads_running = 0;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; each 0; when {first:1,last:1,of:3}; records [0]
@@ -120,7 +120,7 @@ fn a_thread_that_still_runs_may_belong_to_a_pool() {
 }
 
 #[test]
-fn what_only_the_end_of_a_context_freed_is_a_leak_that_says_how() {
+fn memory_freed_only_by_the_end_of_a_context_is_a_leak_that_says_so() {
     let mut check = check();
     let ends = [
         ContextEnd::Destroyed,
@@ -151,7 +151,7 @@ fn what_only_the_end_of_a_context_freed_is_a_leak_that_says_how() {
             }
         });
     }
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 2 × linear on cuda:0 at src/app.rs:1; allocated 2; bytes 96; confirmed {bytes:96,count:2,of:2,runs:2}; ended {at:null,how:freed only because its context was destroyed}; sizes [{bytes:32,count:1},{bytes:64,count:1}]; when {first:1,last:3,of:20}; records [0, 2, 20, 22]
@@ -182,7 +182,7 @@ fn names_that_the_program_gave_are_shown() {
     }
     // Two objects may have the same name.
     check.input.names.labels.insert(1, "weights 2".to_owned());
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 5 × linear on cuda:0 at src/app.rs:30; allocated 5; bytes 40; each 8; notes [named weights 4, weights 5, weights 6 and 2 other names]; when {first:5,last:9,of:9}; records [4, 5, 6, 7, 8]
@@ -193,7 +193,7 @@ fn names_that_the_program_gave_are_shown() {
 }
 
 #[test]
-fn the_calls_that_created_it_are_counted_from_the_run_s_first() {
+fn creating_calls_are_counted_from_the_first_call_of_the_run() {
     let mut check = check();
     check.run(|run| {
         let first = run.take(5, 8);
@@ -206,7 +206,7 @@ fn the_calls_that_created_it_are_counted_from_the_run_s_first() {
         run.free(first);
     });
     check.input.runs.remove(0);
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 2 × linear on cuda:0 at src/app.rs:10; allocated 2; bytes 16; each 8; when {first:2,last:3,of:4}; records [3, 4]
@@ -215,7 +215,7 @@ fn the_calls_that_created_it_are_counted_from_the_run_s_first() {
 }
 
 #[test]
-fn what_others_did_meanwhile_is_noted() {
+fn activity_of_others_during_the_check_is_noted() {
     let mut check = check();
     check.run(|run| {
         run.take(10, 8);
@@ -223,7 +223,7 @@ fn what_others_did_meanwhile_is_noted() {
         run.input.handed_over.count = 1;
         run.input.others.checks = true;
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
@@ -234,7 +234,7 @@ fn what_others_did_meanwhile_is_noted() {
     );
     let mut without = super::body::check();
     without.run(|run| run.input.others.checks = true);
-    without.tells("clean");
+    without.reports("clean");
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn findings_are_sorted_by_kind_then_the_program_s_own_then_the_largest() {
         let taken = run.take(60, 8);
         run.fail_to_free(taken, 61, 4);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; when {first:3,last:3,of:7}; records [2]
@@ -275,7 +275,7 @@ fn findings_are_sorted_by_kind_then_the_program_s_own_then_the_largest() {
 }
 
 #[test]
-fn what_only_a_later_run_may_leave_is_reported_with_its_time() {
+fn allowed_memory_of_a_later_run_is_reported_with_its_time() {
     let mut check = check();
     check.run(|_| {});
     check.run(|run| {
@@ -283,7 +283,7 @@ fn what_only_a_later_run_may_leave_is_reported_with_its_time() {
         let taken = run.take(30, 64);
         run.give(taken, Ownership::Allowed(AllowedBy::the_code("a cache")));
     });
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × linear on cuda:0 at src/app.rs:10; allocated 1; bytes 8; each 8; notes [left by run 2 of 2 only: findings cannot be confirmed if the test behaves differently in each run]; when {first:1,last:1,of:2}; records [0]

@@ -101,7 +101,7 @@ fn the_test_is_shown_only_if_it_allocates_itself() {
 }
 
 #[test]
-fn what_was_allocated_elsewhere_later_is_shown_because_it_may_have_replaced_the_leak() {
+fn a_later_allocation_that_may_have_replaced_the_leak_is_shown() {
     let stacks: &[(u32, &[Frame])] = &[
         (10, &[wrapper(1), at("new", 10)]),
         (11, &[wrapper(1), at("present", 31), at("step", 41)]),

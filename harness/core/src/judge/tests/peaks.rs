@@ -96,7 +96,7 @@ fn more_lines_of_a_peak_than_are_listed_are_one() {
 }
 
 #[test]
-fn memory_that_graphs_hold_is_shown_of_the_first_run_that_has_some() {
+fn graph_memory_is_shown_for_the_first_run_that_has_some() {
     let mut check = check();
     check.run(|_| {});
     for bytes in [64, 128] {

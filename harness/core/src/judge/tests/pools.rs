@@ -52,7 +52,7 @@ fn a_reserve_that_rises_in_two_runs_is_retained() {
     assert!(needs_another_run(&check.input));
     check.run(|run| reserves(run, &pool(), 64 * MIB, 96 * MIB));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; confirmed {bytes:33554432,count:1,of:2,runs:2}; each 67108864; pool pool 0; records []
@@ -60,14 +60,14 @@ fn a_reserve_that_rises_in_two_runs_is_retained() {
     );
     // The limit is inclusive, and applies to each run.
     check.input.facts.reserved_tolerance = 64 * MIB - 1;
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; each 67108864; pool pool 0; records []
     ",
     );
     check.input.facts.reserved_tolerance = 64 * MIB;
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_reserve_that_rises_once_was_set_up_and_one_that_rises_later_needs_a_third_r
     once.run(|run| reserves(run, &pool(), 0, 64 * MIB));
     once.run(|run| reserves(run, &pool(), 64 * MIB, 64 * MIB));
     assert!(!needs_another_run(&once.input));
-    once.tells(
+    once.reports(
         "
         first-use
         first-use: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; each 67108864; pool pool 0; records []
@@ -101,7 +101,7 @@ fn reserves_of_a_layer_count_together_for_their_tolerance() {
         reserves(run, &LayerName::Pool(PoolName::Graph), 0, 33 * MIB);
         reserves(run, &cache(), 0, 64 * MIB);
     });
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 34603008; each 34603008; notes [more than the reserved_tolerance of 64.0 MiB]; pool graph pool; records []
@@ -129,7 +129,7 @@ fn a_live_block_explains_a_chunk_of_its_pool_and_no_more() {
         reserves(run, &pool(), 32 * MIB, 160 * MIB);
         reserves(run, &LayerName::Pool(PoolName::Graph), 0, 32 * MIB);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × stream-ordered on cuda:0 at src/app.rs:20; allocated 1; bytes 34603008; each 34603008; when {first:2,last:2,of:4}; records [1]
@@ -141,7 +141,7 @@ fn a_live_block_explains_a_chunk_of_its_pool_and_no_more() {
     ",
     );
     check.input.runs[0].end.layers[0].reserved = Some(128 * MIB);
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × stream-ordered on cuda:0 at src/app.rs:20; allocated 1; bytes 34603008; each 34603008; when {first:2,last:2,of:4}; records [1]
@@ -162,7 +162,7 @@ fn memory_of_a_graph_explains_the_graph_pool() {
         run.give(taken, Ownership::Another);
         reserves(run, &LayerName::Pool(PoolName::Graph), 0, 32 * MIB);
     });
-    check.tells("clean");
+    check.reports("clean");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
             (usage.allocated, usage.reported) = (192, Some(192));
         }
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 64; each 64; notes [prevents 2.00 MiB of the memory reserved by allocator:pools-cache from being released]; when {first:1,last:1,of:3}; records [0]
@@ -199,7 +199,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
     // If blocks are not reported individually, their segments are unknown.
     let end = &mut check.input.runs[0].end.layers[0];
     (end.allocated, end.reported, end.reserved) = (192, None, Some(39 * MIB));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 64; each 64; notes [prevents 38.0 MiB of the memory reserved by allocator:pools-cache from being released]; when {first:1,last:1,of:3}; records [0]
@@ -208,7 +208,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
     ",
     );
     check.input.facts.tolerance = 191;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 64; each 64; notes [prevents 38.0 MiB of the memory reserved by allocator:pools-cache from being released]; when {first:1,last:1,of:3}; records [0]
@@ -218,7 +218,7 @@ fn a_block_explains_the_segment_that_it_lies_in() {
     ",
     );
     check.input.facts.tolerance = 192;
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 4194304; each 4194304; records []
@@ -235,7 +235,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
         run.input.others.anything = true;
     });
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         clean
         note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
@@ -244,14 +244,14 @@ fn a_reserve_that_others_could_move_is_only_noted() {
     // A reserve that can be judged in only one of two runs confirms nothing.
     check.run(|run| reserves(run, &pool(), 64 * MIB, 96 * MIB));
     assert!(needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         clean
         note: 64.0 MiB more reserved by pool 0 on cuda:0: not judged, because something outside this check may have reserved it
     ",
     );
     check.run(|run| reserves(run, &pool(), 96 * MIB, 128 * MIB));
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 33554432; confirmed {bytes:33554432,count:1,of:2,runs:2}; each 33554432; pool pool 0; records []
@@ -261,7 +261,7 @@ fn a_reserve_that_others_could_move_is_only_noted() {
 }
 
 #[test]
-fn what_a_check_inside_failed_for_is_not_reported_twice() {
+fn findings_of_a_failed_inner_check_are_not_reported_twice() {
     let mut check = check();
     check.input.facts.confirm = false;
     check.run(|run| {
@@ -280,7 +280,7 @@ fn what_a_check_inside_failed_for_is_not_reported_twice() {
             failed(cache(), Place::cuda(1), 90, MIB),
         ];
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 96; each 96; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
@@ -303,13 +303,13 @@ fn a_pool_of_a_broken_context_proves_nothing() {
     });
     assert!(!needs_another_run(&check.input), "it could only fail");
     check.input.runs[0].end.layers.truncate(1);
-    check.tells(
+    check.reports(
         "
         inconclusive because of poisoned: the context on cuda:0 was broken outside every check of this process (CUDA_ERROR_ILLEGAL_ADDRESS); find the call that broke it first; running each test in its own process (nextest) protects the others
     ",
     );
     check.input.names.broken_by = Some("tests::other".to_owned());
-    check.tells(
+    check.reports(
         "
         inconclusive because of poisoned: the context on cuda:0 was broken by tests::other (CUDA_ERROR_ILLEGAL_ADDRESS); fix that test first; running each test in its own process (nextest) protects the others
     ",
@@ -320,14 +320,14 @@ fn a_pool_of_a_broken_context_proves_nothing() {
         .as_mut()
         .expect("it is broken")
         .place = elsewhere;
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; each 67108864; pool pool 0; records []
     ",
     );
     check.input.runs[0].broken_before = check.input.runs[0].broken_inside.take();
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 67108864; each 67108864; pool pool 0; records []

@@ -21,7 +21,7 @@ fn object(kind: Kind, value: u64) -> Key {
 }
 
 #[test]
-fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
+fn bound_memory_is_judged_as_the_objects_bound_to_it() {
     let mut check = check();
     check.run(|run| {
         for (line, value) in [(10, 1), (20, 2)] {
@@ -49,7 +49,7 @@ fn memory_to_which_something_is_bound_is_judged_as_what_is_bound_to_it() {
             (made.kind, made.bytes) = (Kind::Image, 64);
         });
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × memory object on cuda:0 at src/app.rs:20; allocated 1; bytes 1024; each 1024; when {first:2,last:2,of:6}; records [1]
@@ -83,7 +83,7 @@ fn memory_of_a_bound_object_that_ended_with_its_device_is_not_reported_beside_it
             });
         }
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × image on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; ended {at:app::step80 (src/app.rs:80),how:not destroyed before its device was}; when {first:2,last:2,of:4}; records [1]
@@ -119,7 +119,7 @@ fn code_that_cuda_s_libraries_load_stays_for_the_process() {
         });
         run.input.freed_by_shutdown.push(record);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × module on cuda:0 at src/app.rs:20; allocated 1; each 0; when {first:3,last:3,of:7}; records [2]
@@ -150,7 +150,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
         }
         run.make(10, |made| made.kind = Kind::Event);
     });
-    check.tells(
+    check.reports(
         r#"
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
@@ -160,7 +160,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
     );
     let mut probed = check.clone();
     probed.input.runs[0].probed = vec!["c10".to_owned(), "rmm".to_owned()];
-    probed.tells(
+    probed.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
@@ -169,7 +169,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
     );
     let mut one = check.clone();
     one.input.runs[0].probed = vec!["c10".to_owned()];
-    one.tells(
+    one.reports(
         r#"
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
@@ -186,7 +186,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
     probed.input.runs[0]
         .segments
         .add(layer, gpu(), &[elsewhere]);
-    probed.tells(
+    probed.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
@@ -197,7 +197,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
     );
     // A whole program holds the segments until its end.
     check.input.facts.whole_program = true;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; bytes 2097152; each 2097152; when {first:4,last:4,of:5}; records [3]
@@ -210,7 +210,7 @@ fn segments_of_an_allocator_without_a_probe_are_not_judged() {
 }
 
 #[test]
-fn what_lies_in_a_segment_is_its_allocator_s() {
+fn records_inside_a_segment_belong_to_its_allocator() {
     let layer = Layer::allocator("owners-cache");
     let mut check = check();
     check.run(|run| {
@@ -230,7 +230,7 @@ fn what_lies_in_a_segment_is_its_allocator_s() {
         run.input.segments.add(layer, gpu(), &segments);
         run.take(30, 64);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:30; allocated 1; bytes 64; each 64; when {first:4,last:4,of:4}; records [3]
@@ -265,7 +265,7 @@ fn physical_memory_says_whether_a_handle_or_a_range_is_left() {
         }
         run.take(50, 64);
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 3 × physical on cuda:0 at src/app.rs:40; allocated 3; bytes 192; each 64; notes [the handles of 2 were not released (cuMemRelease), the mappings of 2 still exist (cuMemUnmap)]; when {first:4,last:6,of:7}; records [3, 4, 5]

@@ -40,7 +40,7 @@ pub(super) fn twice(prepare: impl Fn(&mut Body), run: impl Fn(&mut Run<'_>)) -> 
 }
 
 #[test]
-fn what_was_freed_of_the_same_line_is_reported_with_its_callers() {
+fn freed_objects_of_the_same_line_are_reported_with_their_callers() {
     let stacks = |check: &mut Body| {
         check.stack(10, &[frame(10), frame(50), frame(70)]);
         check.stack(11, &[frame(10), frame(60), frame(70)]);
@@ -95,7 +95,7 @@ fn what_was_freed_of_the_same_line_is_reported_with_its_callers() {
 }
 
 #[test]
-fn what_the_same_function_created_and_freed_is_reported_if_nothing_of_the_line_was() {
+fn freed_objects_of_the_function_are_reported_if_the_line_has_none() {
     let at = |function: &str, line| {
         let mut frame = frame(line);
         frame.function = Some(function.to_owned());
@@ -240,7 +240,7 @@ fn the_order_names_the_functions_that_differ() {
 }
 
 #[test]
-fn no_order_is_reported_of_what_is_not_all_known() {
+fn no_order_is_reported_unless_all_of_it_is_known() {
     let order = |run: fn(&mut Run<'_>)| twice(|_| {}, run).order;
     assert_eq!(order(|run| _ = run.take(10, 8)), None, "nothing was freed");
     let many = order(|run| {
@@ -290,7 +290,7 @@ fn no_order_is_reported_of_what_is_not_all_known() {
 }
 
 #[test]
-fn the_order_holds_what_ended_with_its_context() {
+fn the_order_includes_objects_that_ended_with_their_context() {
     let found = twice(
         |_| {},
         |run| {

@@ -15,14 +15,14 @@ fn a_sum_that_rises_is_a_leak_without_a_line() {
     assert!(needs_another_run(&check.input));
     check.run(|run| hands_out(run, &cache(), 1100, 1700));
     assert!(!needs_another_run(&check.input));
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
     ",
     );
     check.input.facts.tolerance = 999;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 600; confirmed {bytes:600,count:1,of:2,runs:2}; each 600; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
@@ -30,7 +30,7 @@ fn a_sum_that_rises_is_a_leak_without_a_line() {
     ",
     );
     check.input.facts.tolerance = 1000;
-    check.tells(
+    check.reports(
         "
         clean
         note: 1,000 B remained allocated, within the tolerance of 1,000 B
@@ -38,7 +38,7 @@ fn a_sum_that_rises_is_a_leak_without_a_line() {
     );
     check.input.facts.tolerance = 0;
     check.run(|run| hands_out(run, &cache(), 1700, 1700));
-    check.tells(
+    check.reports(
         "
         first-use
         first-use: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1000; each 1000; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
@@ -68,11 +68,11 @@ fn a_sum_or_a_reserve_grew_if_it_rose_in_every_round() {
     };
     add(&mut check, 0, 1000);
     add(&mut check, 1, 1000);
-    check.tells("clean");
+    check.reports("clean");
     assert!(needs_another_run(&check.input));
     let mut stays = check.clone();
     add(&mut check, 2, 1000);
-    check.tells(
+    check.reports(
         "
         grew
         grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
@@ -80,7 +80,7 @@ fn a_sum_or_a_reserve_grew_if_it_rose_in_every_round() {
     ",
     );
     add(&mut stays, 2, 0);
-    stays.tells(
+    stays.reports(
         "
         grew
         grew: 1 × reserve on cuda:0 at an unknown place; allocated 1; bytes 3145728; each 3145728; pool pool 0; rounds [{bytes:1048576,count:1},{bytes:2097152,count:1},{bytes:3145728,count:1}]; records []
@@ -128,26 +128,26 @@ fn an_allocator_may_round_up_what_was_requested() {
         });
         check
     };
-    rises(8, 8 + 512).tells(
+    rises(8, 8 + 512).reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
     ",
     );
-    rises(8, 8 + 513).tells(
+    rises(8, 8 + 513).reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 513; each 513; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 8; each 8; when {first:1,last:1,of:1}; records [0]
     ",
     );
-    rises(1000, 2000).tells(
+    rises(1000, 2000).reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at src/app.rs:10 by allocator:pools-cache; allocated 1; bytes 1000; each 1000; when {first:1,last:1,of:1}; records [0]
     ",
     );
-    rises(1000, 2001).tells(
+    rises(1000, 2001).reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 1001; each 1001; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
@@ -166,7 +166,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
         run.input.baseline.layers[0].in_motion = 300;
         run.input.end.layers[0].in_motion = 500;
     });
-    check.tells(
+    check.reports(
         "
         inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while another check ran: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
     ",
@@ -174,15 +174,15 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     check.input.facts.tolerance = 3999;
     let others = &mut check.input.runs[0].others;
     (others.checks, others.anything) = (false, true);
-    check.tells(
+    check.reports(
         "
         inconclusive because of shared: allocator:pools-cache has handed out 3.91 KiB (4,000 B) more on cuda:0 than before, while other tests or threads could run: its probe reads only a total, which does not show who allocated the difference, so it may be a leak; run the test in its own process (nextest or `isolate`) or one test at a time (`--test-threads=1`), or have the allocator report its blocks
     ",
     );
     check.input.facts.tolerance = 4000;
-    check.tells("clean");
+    check.reports("clean");
     check.input.runs[0].others.anything = false;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 5000; each 5000; notes [the probe of pools-cache reports only this total, without call sites or individual blocks]; records []
@@ -221,7 +221,7 @@ fn a_leak_says_how_much_of_a_reserve_it_pins() {
             (usage.allocated, usage.reported) = (128, Some(128));
         }
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × linear on cuda:0 at src/app.rs:20; allocated 1; bytes 64; each 64; when {first:2,last:2,of:5}; records [1]
@@ -241,7 +241,7 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
         run.input.baseline.layers.push(usage(0, 0));
         run.input.end.layers.push(usage(100, 40 * MIB));
     });
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 100; each 100; notes [the probe of pools-cache reports only this total, without call sites or individual blocks,prevents 32.0 MiB of the memory reserved by allocator:pools-cache from being released]; records []
@@ -251,7 +251,7 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
     // If no more memory is handed out than before, nothing is explained, whether or not segments
     // are known.
     check.input.runs[0].end.layers[0].allocated = 0;
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 41943040; each 41943040; records []
@@ -263,7 +263,7 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
     };
     let segments = &mut check.input.runs[0].segments;
     segments.add(cache().layer(), gpu(), &[segment]);
-    check.tells(
+    check.reports(
         "
         retained
         retained: 1 × reserve on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 41943040; each 41943040; records []
@@ -272,7 +272,7 @@ fn a_sum_explains_a_chunk_of_a_reserve_whose_segments_are_unknown() {
 }
 
 #[test]
-fn a_tolerance_counts_a_sum_in_the_run_in_which_it_rose() {
+fn a_sum_counts_against_the_tolerance_in_the_run_in_which_it_rose() {
     let mut check = check();
     let mut before = (0, 0);
     for (bytes, sum) in [(64, 1000), (640, 700)] {
@@ -290,7 +290,7 @@ fn a_tolerance_counts_a_sum_in_the_run_in_which_it_rose() {
         });
     }
     check.input.facts.tolerance = 1339;
-    check.tells(
+    check.reports(
         "
         leaked
         leaked: 1 × block on cuda:0 at an unknown place by allocator:pools-cache; allocated 1; bytes 700; confirmed {bytes:700,count:1,of:2,runs:2}; each 700; notes [the probe of pools-cache counts more bytes than the reported blocks add up to]; records []
@@ -299,7 +299,7 @@ fn a_tolerance_counts_a_sum_in_the_run_in_which_it_rose() {
     ",
     );
     check.input.facts.tolerance = 1340;
-    check.tells(
+    check.reports(
         "
         clean
         note: 1.31 KiB (1,340 B) remained allocated, within the tolerance of 1.31 KiB (1,340 B)

@@ -68,7 +68,7 @@ fn the_table_of_a_device_has_a_row_for_what_it_holds_or_held() {
 }
 
 #[test]
-fn a_device_that_was_read_only_in_the_second_run_is_shown_of_that_one() {
+fn a_device_that_was_read_only_in_the_second_run_is_shown_from_that_run() {
     use crate::judge::{ContextLimits, DeviceUsage};
     use crate::ledger::event::ContextUid;
     let device = |used, contexts, code| DeviceUsage {

@@ -25,7 +25,7 @@ fn rounds_are_shown_from_the_first_to_the_last() {
 }
 
 #[test]
-fn what_a_log_has_read_is_drawn_on_its_curve() {
+fn logged_allocations_are_drawn_on_their_curve() {
     let life = |line, bytes, allocated, freed| Lifetime {
         stack: StackId(line),
         bytes,
@@ -71,7 +71,7 @@ fn what_a_log_has_read_is_drawn_on_its_curve() {
 }
 
 #[test]
-fn of_many_rounds_the_first_and_the_last_are_kept_with_their_largest_allocations() {
+fn many_rounds_keep_the_first_and_last_with_their_largest_allocations() {
     let mut check = rounds(40);
     for round in 0..40_u64 {
         check.run(|run| {
@@ -195,7 +195,7 @@ fn a_timeline_has_the_curves_of_what_was_used_and_reserved() {
 }
 
 #[test]
-fn of_a_few_runs_every_logged_allocation_and_every_point_is_kept() {
+fn a_few_runs_keep_every_logged_allocation_and_every_point() {
     let mut check = rounds(3);
     for points in [32, 33, 1] {
         check.run(|run| {

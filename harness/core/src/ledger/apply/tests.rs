@@ -137,7 +137,7 @@ fn figures_follow_every_allocation_and_free() {
 }
 
 #[test]
-fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() {
+fn frees_of_an_awaited_scope_are_noted_with_their_time() {
     let world = World::new();
     world.allocate(0x1000, 100);
     world.allocate(0x2000, 50);
@@ -158,7 +158,7 @@ fn what_an_awaited_scope_gives_back_is_noted_with_its_time_whoever_looks_when() 
 }
 
 #[test]
-fn an_address_that_is_live_and_given_again_tells_of_both() {
+fn an_address_allocated_again_while_live_reports_both_records() {
     let world = World::new();
     let layer = Layer::allocator("overwritten-test");
     let at = |place, bytes, space| Creation {
@@ -181,9 +181,9 @@ fn an_address_that_is_live_and_given_again_tells_of_both() {
     else {
         panic!("{:?}", world.0.anomalies_since(Mark::default()));
     };
-    let told = |record: &Record| (record.made.layer, record.made.place, record.made.bytes);
-    assert_eq!(told(&record), (layer, one, 1 << 30));
-    assert_eq!(told(&by), (layer, other, 64));
+    let what = |record: &Record| (record.made.layer, record.made.place, record.made.bytes);
+    assert_eq!(what(&record), (layer, one, 1 << 30));
+    assert_eq!(what(&by), (layer, other, 64));
     // If an allocator declares that each place has its own addresses, these are two records.
     for (place, bytes) in [(one, 20), (other, 30)] {
         let made = at(place, bytes, Space::ObservedAt(layer, place));
@@ -206,7 +206,7 @@ fn an_address_handed_out_again_before_the_free_ends_keeps_its_new_record() {
 }
 
 #[test]
-fn a_free_that_fails_leaves_the_record_and_is_told() {
+fn a_failed_free_keeps_the_record_and_is_reported() {
     let world = World::new();
     let mark = world.0.mark();
     world.allocate(0x1000, 100);
@@ -237,7 +237,7 @@ fn a_free_while_the_driver_shuts_down_counts_as_done() {
 }
 
 #[test]
-fn of_two_frees_at_once_one_frees_whichever_ends_first() {
+fn of_two_concurrent_frees_only_one_counts() {
     // The call that removed the record fails, and the other one succeeds.
     for winner_ends_first in [true, false] {
         let world = World::new();
@@ -277,7 +277,7 @@ fn a_captured_free_changes_nothing() {
 }
 
 #[test]
-fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
+fn earlier_memory_that_a_scope_frees_gives_no_credit_but_is_counted() {
     let world = World::new();
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
@@ -301,7 +301,7 @@ fn memory_of_before_that_a_scope_frees_is_no_credit_but_is_known() {
 }
 
 #[test]
-fn a_context_takes_with_it_what_is_its_own() {
+fn a_context_takes_its_own_records_with_it() {
     let world = World::new();
     let place = CUDA;
     let context = ContextUid(1);
@@ -341,7 +341,7 @@ fn a_context_takes_with_it_what_is_its_own() {
 }
 
 #[test]
-fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
+fn records_that_end_with_a_context_stay_with_the_scope_that_made_them() {
     let world = World::new();
     let mark = world.0.mark();
     world.allocate(0x1000, 100);
@@ -359,7 +359,7 @@ fn what_ends_with_its_context_is_its_maker_s_whoever_ends_the_context() {
 /// again, and a free of the new memory fails. The first free ends while this second free is in
 /// flight.
 #[test]
-fn the_free_of_what_was_there_before_does_not_hide_a_free_that_fails() {
+fn a_free_of_earlier_memory_does_not_hide_a_failed_free() {
     let world = World::new();
     let earlier = world.begin_free(0x1000);
     world.allocate(0x1000, 100);
@@ -426,7 +426,7 @@ fn a_stream_ordered_record_lives_where_its_pool_does() {
 }
 
 #[test]
-fn a_stack_knows_how_often_its_scope_took_something() {
+fn a_stack_counts_the_allocations_of_its_scope() {
     let world = World::new();
     let stack = world.0.stacks().intern(&[1, 2]);
     let caller = Caller {

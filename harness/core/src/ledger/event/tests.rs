@@ -55,7 +55,7 @@ fn keys_are_shown_and_sorted_by_the_number_that_they_hide() {
 }
 
 #[test]
-fn an_address_is_that_of_what_it_lies_in() {
+fn an_address_belongs_to_the_record_that_contains_it() {
     let key = |value| Key::new(Space::DevicePointer, value);
     let made = |bytes| Creation {
         key: key(100),

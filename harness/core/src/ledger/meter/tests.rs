@@ -57,7 +57,7 @@ fn at(allocated: (u64, u64), site: SiteUsage) -> SiteUsage {
 }
 
 #[test]
-fn the_peak_is_told_with_what_was_alive_then() {
+fn the_peak_is_reported_with_what_was_live_then() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     let (small, large) = (record(1, 1, 1, 10), record(2, 1, 2, 100));
@@ -78,7 +78,7 @@ fn the_peak_is_told_with_what_was_alive_then() {
 
 /// The lines at the peak always add up to it, and so do the lifetimes.
 #[test]
-fn what_was_live_at_the_peak_adds_up_to_it() {
+fn the_call_sites_at_the_peak_add_up_to_it() {
     let meters = Meters::default();
     let before = [record(1, 9, 1, 1000), record(2, 9, 2, 500)];
     meters.begin_log(ScopeId(1), before.iter());
@@ -175,7 +175,7 @@ fn a_scope_s_budget_holds_for_those_inside_it() {
 }
 
 #[test]
-fn what_an_inner_scope_left_and_the_outer_frees_is_gone() {
+fn memory_of_an_inner_scope_that_the_outer_one_frees_is_gone() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     meters.nest(ScopeId(2), ScopeId(1));
@@ -191,7 +191,7 @@ fn what_an_inner_scope_left_and_the_outer_frees_is_gone() {
 }
 
 #[test]
-fn nothing_is_kept_of_scopes_that_nobody_meters() {
+fn nothing_is_kept_of_scopes_without_a_meter() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     for (inner, outer) in [(11, 10), (12, 11), (13, 11), (2, 1)] {
@@ -215,7 +215,7 @@ fn nothing_is_kept_of_scopes_that_nobody_meters() {
 }
 
 #[test]
-fn others_and_what_was_there_before_do_not_count() {
+fn other_scopes_and_earlier_memory_do_not_count() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     meters.took(&record(1, 2, 1, 7));
@@ -225,7 +225,7 @@ fn others_and_what_was_there_before_do_not_count() {
 }
 
 #[test]
-fn what_is_put_back_was_not_made_anew() {
+fn a_record_that_is_put_back_is_no_new_allocation() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     let record = record(1, 1, 1, 7);
@@ -254,7 +254,7 @@ fn the_first_of_two_equal_peaks_is_the_peak() {
 }
 
 #[test]
-fn a_buffer_could_serve_what_the_program_allocates_and_that_has_bytes() {
+fn a_buffer_could_serve_only_repeated_allocations_that_have_bytes() {
     let meters = Meters::default();
     meters.begin(ScopeId(1), Layer::DRIVER);
     let mut event = 0;
@@ -295,7 +295,7 @@ fn a_log_that_is_full_keeps_the_larger_half() {
 }
 
 #[test]
-fn handles_have_no_part_in_a_meter() {
+fn handles_are_not_metered() {
     let meters = Meters::default();
     assert!(meters.of(&record(1, 1, 1, 8)).is_none(), "nobody meters");
     meters.begin(ScopeId(1), Layer::DRIVER);

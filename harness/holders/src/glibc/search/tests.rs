@@ -177,7 +177,7 @@ fn depths(outcome: &Outcome) -> Vec<Option<u32>> {
 
 proptest! {
     #[test]
-    fn what_is_found_is_what_the_simplest_means_find(program in programs(3)) {
+    fn the_search_agrees_with_a_naive_search(program in programs(3)) {
         // Nothing leads to one of the targets, so the search continues to the end.
         let outcome = program.search(4, &Driver::default());
         let mut expected = program.nearest(3);
@@ -233,7 +233,7 @@ fn a_number_in_a_block_that_looks_like_a_header_leads_to_no_other_block() {
 }
 
 #[test]
-fn what_is_nowhere_is_known_to_be_nowhere() {
+fn a_search_for_an_address_that_nothing_holds_is_complete() {
     let mut program = chain(3);
     program.blocks[2].1.clear();
     let outcome = program.search(1, &Driver::default());
@@ -241,7 +241,7 @@ fn what_is_nowhere_is_known_to_be_nowhere() {
 }
 
 #[test]
-fn a_block_in_use_no_more_holds_nothing() {
+fn a_freed_block_holds_nothing() {
     let mut program = chain(3);
     program.blocks[1].0 = false;
     assert_eq!(program.search(1, &Driver::default()).hits, [None]);
@@ -344,7 +344,7 @@ impl Memory for Large {
 }
 
 #[test]
-fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_nothing() {
+fn a_search_of_two_gigabytes_ends_in_time_and_claims_nothing() {
     let outcome = Large::search(reads(2000), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
     assert_eq!(READS.get(), 2000);
@@ -355,7 +355,7 @@ fn a_search_through_two_gigabytes_ends_within_one_read_of_its_time_and_claims_no
 }
 
 #[test]
-fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
+fn a_search_without_a_time_limit_reads_no_more_than_allowed() {
     let outcome = Large::search(unlimited(), Large::BLOCKS);
     assert_eq!((&*outcome.hits, outcome.complete), (&[None][..], false));
     assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
@@ -364,7 +364,7 @@ fn a_search_that_has_all_the_time_there_is_reads_no_more_than_it_may() {
 /// No matter after how many reads the search ends, the places found are correct, and the result is
 /// marked as complete only if it is.
 #[test]
-fn whenever_a_search_ends_it_says_nothing_wrong() {
+fn an_interrupted_search_reports_nothing_wrong() {
     let mut program = chain(5);
     program.statics.push(vec![Word::Number(7)]);
     for blocks in &mut program.blocks {

@@ -139,7 +139,7 @@ fn images_of_video_have_fewer_samples_of_colour_than_of_brightness() {
 }
 
 #[test]
-fn what_gets_its_memory_later_has_none() {
+fn an_array_that_gets_its_memory_later_has_none() {
     let (sparse, deferred) = (0x40, 0x80);
     for flags in [sparse, deferred, sparse | 0x01, deferred | 0x02] {
         assert_eq!(bytes([64, 64, 4], FLOAT, 1, flags, 3), 0, "{flags:#x}");

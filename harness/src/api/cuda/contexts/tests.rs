@@ -35,7 +35,7 @@ fn a_context_is_reported_once_with_the_place_it_was_created_at() {
 }
 
 #[test]
-fn a_context_whose_creation_was_not_heard_is_asked_for_its_place_until_it_has_one() {
+fn an_unknown_context_is_asked_for_its_place_until_it_has_one() {
     let contexts = Contexts::new();
     let nowhere = seen(&contexts, 0xc0, Place::UNKNOWN);
     assert_eq!(nowhere, (Context::NONE, None));
@@ -51,7 +51,7 @@ fn a_context_whose_creation_was_not_heard_is_asked_for_its_place_until_it_has_on
 }
 
 #[test]
-fn a_handle_used_again_is_another_context_also_to_a_thread_that_saw_the_first() {
+fn a_reused_handle_is_another_context_on_every_thread() {
     let contexts = Contexts::new();
     contexts.created(0xc0, Place::cuda(0), false);
     let (first, _) = contexts.seen(0xc0, known);
@@ -79,7 +79,7 @@ fn a_context_whose_end_failed_is_still_the_same() {
 }
 
 #[test]
-fn the_primary_context_of_a_device_is_none_that_was_made_there() {
+fn a_created_context_is_not_the_primary_context_of_its_device() {
     let contexts = Contexts::new();
     let place = Place::cuda(0);
     contexts.created(0xc0, place, false);
@@ -95,7 +95,7 @@ fn the_primary_context_of_a_device_is_none_that_was_made_there() {
 }
 
 #[test]
-fn a_context_that_was_never_current_is_none_of_the_ledger_s() {
+fn a_context_that_was_never_current_is_not_reported() {
     let contexts = Contexts::new();
     contexts.created(0xc1, Place::cuda(0), true);
     let ended = primary_ending(&contexts, Place::cuda(0)).unwrap();
@@ -103,7 +103,7 @@ fn a_context_that_was_never_current_is_none_of_the_ledger_s() {
 }
 
 #[test]
-fn what_is_made_in_a_green_context_does_not_end_with_it() {
+fn objects_of_a_green_context_do_not_end_with_it() {
     let contexts = Contexts::new();
     let place = Place::cuda(1);
     contexts.converted(0x6e, 0xc1);

@@ -33,13 +33,13 @@ impl From<Call> for Row {
 }
 
 #[test]
-fn each_name_stands_once() {
+fn each_name_occurs_once() {
     let names: HashSet<_> = VARIANTS.iter().map(|variant| variant.name).collect();
     assert_eq!(names.len(), VARIANTS.len());
 }
 
 #[test]
-fn whatever_can_be_made_can_be_released_and_the_other_way_round() {
+fn everything_that_can_be_created_can_be_released_and_vice_versa() {
     let (mut made, mut released) = (HashSet::new(), HashSet::new());
     for (_, call) in calls() {
         match call {
@@ -69,7 +69,7 @@ fn handles_have_no_bytes_and_memory_has() {
 }
 
 #[test]
-fn memory_of_the_host_is_at_the_host_and_nothing_else_is() {
+fn only_host_memory_is_at_the_host() {
     for (name, call) in calls() {
         let Row::Creates(create) = call else {
             continue;

@@ -189,7 +189,7 @@ fn memory_is_where_the_current_context_is_and_belongs_to_it() {
 }
 
 #[test]
-fn answers_of_32_bits_are_not_read_further_than_they_are() {
+fn answers_of_32_bits_are_read_no_further() {
     let scene = Scene::new();
     let (answers, pitch) = ([0x1000_u32, u32::MAX], [512_u32, u32::MAX]);
     let (pointer, pitch) = (Out::at(&answers[0]), Out::at(&pitch[0]));
@@ -209,7 +209,7 @@ fn an_unwanted_or_null_answer_makes_nothing_and_freeing_null_frees_nothing() {
 }
 
 #[test]
-fn a_call_that_failed_is_told_with_what_it_asked_for_and_its_answers_are_not_read() {
+fn a_failed_call_is_reported_with_its_request_and_no_answer_is_read() {
     let garbage = Out::<u64>::dangling();
     let descriptor = ArrayDescriptor3D {
         width: 8_u64,
@@ -252,7 +252,7 @@ fn a_free_takes_its_record_out_before_the_call_and_puts_it_back_if_that_fails() 
 }
 
 #[test]
-fn memory_of_the_host_is_at_the_host() {
+fn host_memory_is_at_the_host() {
     let scene = Scene::new();
     scene.call(pinned(Out::at(&0x5000), 8192));
     scene.call(registered(0x7fff_1000, 12_288));
@@ -264,7 +264,7 @@ fn memory_of_the_host_is_at_the_host() {
 }
 
 #[test]
-fn what_comes_from_a_pool_is_where_the_pool_is() {
+fn memory_from_a_pool_is_where_the_pool_is() {
     let place = |location_type, location_id| {
         let scene = Scene::new();
         scene.current.set(0xc0);
@@ -305,7 +305,7 @@ fn a_pool_that_is_imported_again_is_the_same_pool() {
 }
 
 #[test]
-fn memory_of_another_process_is_as_large_as_the_driver_says_and_is_closed_as_often_as_opened() {
+fn memory_of_another_process_is_closed_as_often_as_it_was_opened() {
     let scene = Scene::new();
     let open = Creates {
         bytes: Bytes::Asked,
@@ -370,7 +370,7 @@ fn physical_memory_is_followed_through_handles_and_maps() {
 }
 
 #[test]
-fn a_context_is_on_its_device_belongs_to_itself_and_takes_its_own_with_it() {
+fn a_context_is_on_its_device_and_takes_its_objects_with_it() {
     let scene = Scene::new();
     let handle_of_it = 0xc5;
     scene.call_with(context(Out::at(&handle_of_it), 5), 0, || {
@@ -434,7 +434,7 @@ fn a_primary_context_ends_with_its_last_release_or_a_reset() {
 }
 
 #[test]
-fn what_is_made_in_a_green_context_outlives_it_but_for_its_streams() {
+fn only_the_streams_of_a_green_context_end_with_it() {
     let scene = Scene::new();
     let (green, converted) = (0x96ee, 0xc07e);
     scene.call(handle(Kind::GreenContext, Out::at(&green)).at(At::Device(0)));
@@ -486,7 +486,7 @@ fn launch(scene: &Scene, exec: u64) {
 }
 
 #[test]
-fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
+fn captured_memory_belongs_to_the_graph_on_every_stream() {
     for named in [true, false] {
         let scene = Scene::new();
         let (graph, exec) = (0x51, 0x52);
@@ -512,7 +512,7 @@ fn captured_memory_is_the_graph_s_whichever_stream_takes_it() {
 }
 
 #[test]
-fn nobody_is_asked_about_captures_where_none_is_going_on() {
+fn the_driver_is_not_asked_about_captures_if_none_is_active() {
     let scene = Scene::new();
     if captures::active() {
         // Another test is capturing.
@@ -540,7 +540,7 @@ fn a_captured_free_of_plain_memory_frees_nothing() {
 }
 
 #[test]
-fn a_capture_into_a_graph_that_is_there_makes_no_second_one() {
+fn a_capture_into_an_existing_graph_creates_no_second_one() {
     let scene = Scene::new();
     let (stream, graph) = (0xca97_0001, 0x9ab);
     begin_capture(&scene, stream, graph);

@@ -6,7 +6,7 @@ use crate::ledger::event::ContextEnd;
 use crate::ledger::{self, Anomaly, Kind, Place};
 
 #[test]
-fn a_created_context_is_a_handle_and_takes_its_own_with_it() {
+fn a_created_context_is_a_handle_and_takes_its_objects_with_it() {
     with_driver("", || {
         watched_context();
         let outside = allocate(16);
@@ -80,7 +80,7 @@ fn only_the_last_release_ends_the_primary_context() {
 }
 
 #[test]
-fn a_context_attached_to_is_one_until_the_last_detach() {
+fn an_attached_context_is_one_until_the_last_detach() {
     with_driver("", || {
         assert_eq!(cuda!(cuInit(0 => u32)), 0);
         let context = made!(cuCtxCreate_v2(0 => u32, 0 => i32));

@@ -61,7 +61,7 @@ fn a_whole_device_is_read_only_where_the_program_has_a_context() {
 }
 
 #[test]
-fn a_poisoned_context_is_told_with_its_error() {
+fn a_poisoned_context_is_reported_with_its_error() {
     with_driver("poison:cuMemAlloc_v2@2", || {
         watched_context();
         allocate(64);

@@ -74,7 +74,7 @@ fn a_driver_that_was_initialised_unheard_is_not_heard() {
 }
 
 #[test]
-fn a_panic_of_the_harness_in_a_call_reaches_nobody_and_ends_the_trust_in_it() {
+fn a_panic_of_the_harness_in_a_call_is_caught_and_marks_it_as_broken() {
     with_driver("", || {
         watched_context();
         ledger::live().listen(Box::new(|_, _, _| panic!("a defect of the harness")));

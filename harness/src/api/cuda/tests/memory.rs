@@ -8,7 +8,7 @@ use crate::ledger::{self, Anomaly, Kind, Place};
 use crate::report::symbols;
 
 #[test]
-fn every_way_of_taking_memory_is_seen_with_its_bytes_and_its_place() {
+fn every_way_to_allocate_is_seen_with_its_bytes_and_its_place() {
     with_driver("", || {
         watched_context();
         let gpu = Place::cuda(0);
@@ -183,7 +183,7 @@ fn an_address_given_out_again_before_its_free_returns_keeps_its_new_record() {
 }
 
 #[test]
-fn what_a_capture_takes_and_frees_is_the_graph_s() {
+fn memory_that_a_capture_allocates_and_frees_belongs_to_the_graph() {
     with_driver("", || {
         watched_context();
         let stream = stream();

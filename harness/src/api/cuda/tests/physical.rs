@@ -22,7 +22,7 @@ fn map(address: u64, handle: u64) {
 }
 
 #[test]
-fn create_map_and_release_leaves_the_map_to_hold_the_memory() {
+fn a_map_holds_the_memory_after_its_handle_is_released() {
     with_driver("", || {
         watched_context();
         let (here, there) = (Place::cuda(0), Place::cuda(1));

@@ -37,7 +37,7 @@ fn live(ledger: &Ledger) -> Vec<(Kind, u64)> {
 }
 
 #[test]
-fn objects_with_one_handle_count_by_themselves() {
+fn objects_that_share_a_handle_count_separately() {
     let ledger = Ledger::new();
     for _ in 0..3 {
         call(&ledger, creates(Kind::Sampler, DEVICE, out(&[7])), 0);
@@ -77,7 +77,7 @@ fn a_call_that_fails_creates_nothing_but_pipelines() {
 }
 
 #[test]
-fn what_is_destroyed_with_null_is_nothing() {
+fn destroying_null_changes_nothing() {
     let ledger = Ledger::new();
     call(&ledger, destroys(Kind::Fence, DEVICE, 0), 0);
     let none = Pointer(ptr::null());
@@ -89,7 +89,7 @@ fn what_is_destroyed_with_null_is_nothing() {
 }
 
 #[test]
-fn a_pool_takes_what_it_has_with_it() {
+fn a_pool_takes_its_objects_with_it() {
     let header = Chained {
         structure: 40,
         next: Pointer(ptr::null()),

@@ -15,12 +15,12 @@ const STAYS: ContextUid = ContextUid(2);
 const FAILED: u32 = 1;
 
 /// A ledger that receives one event of each kind, and the caller that causes them.
-struct Told<'ledger> {
+struct Reporter<'ledger> {
     ledger: &'ledger Ledger,
     caller: Caller,
 }
 
-impl Told<'_> {
+impl Reporter<'_> {
     fn event(&self, event: Event) {
         self.ledger.apply(&event);
     }
@@ -212,21 +212,21 @@ impl Told<'_> {
 }
 
 /// Reports at least one event of each kind to `ledger`.
-fn tell_one_of_each(ledger: &Ledger) {
+fn report_one_of_each(ledger: &Ledger) {
     let caller = caller(ledger, 1);
-    let told = Told { ledger, caller };
-    told.primary();
-    told.object();
-    told.memory();
-    told.context(STAYS);
-    told.graphs();
-    told.physical_memory();
+    let reporter = Reporter { ledger, caller };
+    reporter.primary();
+    reporter.object();
+    reporter.memory();
+    reporter.context(STAYS);
+    reporter.graphs();
+    reporter.physical_memory();
 }
 
 /// The lines of a recording with one event of each kind.
 fn recording() -> (Ledger, Vec<Value>) {
     let (live, file) = recorded_ledger();
-    tell_one_of_each(&live);
+    report_one_of_each(&live);
     let file = file.bytes();
     let lines = file.split(|byte| *byte == b'\n');
     let lines = lines.filter(|line| !line.is_empty());
@@ -258,8 +258,8 @@ fn events_of_every_sort_give_the_same_ledger_again() {
     assert_eq!(source.header, header());
     assert!(!source.torn);
     let events = lines.iter().filter_map(|line| line["event"].as_object());
-    let told: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
-    assert_eq!(told, sorts(), "each sort is recorded here");
+    let recorded: BTreeSet<String> = events.flat_map(|event| event.keys().cloned()).collect();
+    assert_eq!(recorded, sorts(), "each sort is recorded here");
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn tickets_of_another_release_are_translated() {
 
 /// An impossible number results in either a ledger or one error message, and in nothing else.
 #[test]
-fn strange_numbers_in_events_of_every_sort_are_taken_or_refused() {
+fn strange_numbers_in_events_of_every_sort_are_accepted_or_refused() {
     let (_, lines) = recording();
     for index in 0..lines.len() {
         let mut places = Vec::new();

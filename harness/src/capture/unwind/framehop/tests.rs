@@ -110,7 +110,7 @@ fn while_a_thread_ends() {
 }
 
 #[test]
-fn on_a_stack_of_its_own_there_is_no_walk() {
+fn a_separate_stack_is_not_walked() {
     use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
     static ANSWER: AtomicU32 = AtomicU32::new(0);

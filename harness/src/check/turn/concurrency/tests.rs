@@ -24,7 +24,7 @@ fn one_thread_one_exact_test_or_nextest_is_alone() {
 }
 
 #[test]
-fn what_a_test_under_nextest_starts_is_not_nextest_s() {
+fn a_program_started_by_a_test_under_nextest_is_not_alone() {
     let inherited = [
         ("NEXTEST", "1"),
         ("NEXTEST_TEST_NAME", "runs_the_suite"),

@@ -99,7 +99,7 @@ fn lines(symbols: &[Symbol]) -> Vec<(bool, Option<u32>)> {
 }
 
 /// Asserts that nothing is lost in a library of this form.
-fn assert_told_in_full(options: &[&str], commands: &[&str]) {
+fn assert_complete(options: &[&str], commands: &[&str]) {
     let directory = compiled(options, commands);
     let symbols = symbols(directory.path());
     let expected = [(true, Some(3)), (true, Some(7)), (true, Some(12))];
@@ -111,24 +111,24 @@ fn assert_told_in_full(options: &[&str], commands: &[&str]) {
 
 #[test]
 fn full_debug_information_is_read() {
-    assert_told_in_full(&["-Cdebuginfo=2"], &[]);
+    assert_complete(&["-Cdebuginfo=2"], &[]);
 }
 
 #[test]
 fn line_tables_are_enough_for_lines_inlined_functions_and_paths() {
-    assert_told_in_full(&["-Cdebuginfo=line-tables-only"], &[]);
-    assert_told_in_full(&["-Cdebuginfo=line-tables-only", "-Copt-level=3"], &[]);
+    assert_complete(&["-Cdebuginfo=line-tables-only"], &[]);
+    assert_complete(&["-Cdebuginfo=line-tables-only", "-Copt-level=3"], &[]);
 }
 
 #[test]
 fn debug_information_that_is_left_in_the_objects_is_read() {
     let are_there = ["ls *.dwo"];
-    assert_told_in_full(&["-Cdebuginfo=2", "-Csplit-debuginfo=unpacked"], &are_there);
+    assert_complete(&["-Cdebuginfo=2", "-Csplit-debuginfo=unpacked"], &are_there);
 }
 
 #[test]
 fn debug_information_in_a_package_is_read() {
-    assert_told_in_full(
+    assert_complete(
         &["-Cdebuginfo=2", "-Csplit-debuginfo=packed"],
         &["rm -f *.dwo"],
     );
@@ -137,7 +137,7 @@ fn debug_information_in_a_package_is_read() {
 #[test]
 fn compressed_debug_information_is_read() {
     let compressed = "-Clink-arg=-Wl,--compress-debug-sections=zlib";
-    assert_told_in_full(&["-Cdebuginfo=2", compressed], &[]);
+    assert_complete(&["-Cdebuginfo=2", compressed], &[]);
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn debug_information_in_a_file_beside_it_is_read() {
         "objcopy --only-keep-debug libform.so libform.debug",
         "objcopy --strip-all --add-gnu-debuglink=libform.debug libform.so",
     ];
-    assert_told_in_full(&["-Cdebuginfo=2"], &separated);
+    assert_complete(&["-Cdebuginfo=2"], &separated);
 }
 
 #[test]
-fn debug_information_of_another_build_is_not_believed() {
+fn debug_information_of_another_build_is_not_used() {
     let other = "printf 'fn other() {}\\n' > other.rs && cat other.rs form.rs > both.rs \
          && rustc --edition 2024 --crate-type cdylib -Clink-arg=-Wl,--build-id both.rs -Cdebuginfo=2 \
          && objcopy --only-keep-debug libboth.so libform.debug";
@@ -172,14 +172,14 @@ fn without_debug_information_functions_are_named_by_the_symbol_table() {
 }
 
 #[test]
-fn of_a_stripped_library_what_it_exports_is_named() {
+fn exported_functions_of_a_stripped_library_are_named() {
     let directory = compiled(&["-Cstrip=symbols"], &[]);
     let symbols = symbols(directory.path());
     assert_eq!(names(&symbols), ["enter"], "{symbols:#?}");
 }
 
 #[test]
-fn what_is_no_library_says_nothing() {
+fn a_file_that_is_no_library_has_no_symbols() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("file");
     let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();

@@ -86,7 +86,7 @@ impl World {
 }
 
 #[test]
-fn a_user_object_goes_with_the_last_of_its_references() {
+fn a_user_object_ends_with_its_last_reference() {
     let world = World::new();
     world.object(3);
     world.give_back(OBJECT, 2);
@@ -101,7 +101,7 @@ fn a_user_object_goes_with_the_last_of_its_references() {
 }
 
 #[test]
-fn no_number_of_references_that_a_recording_may_name_is_too_great() {
+fn a_recording_may_name_any_number_of_references() {
     let world = World::with_graph();
     world.object(2);
     let (key, count) = (OBJECT, u64::MAX);
@@ -149,7 +149,7 @@ fn clones_and_executable_graphs_have_references_of_their_own() {
 }
 
 #[test]
-fn an_updated_executable_graph_refers_to_what_its_new_graph_does() {
+fn an_updated_executable_graph_has_its_new_graph_s_references() {
     let world = World::with_graph();
     world.object(1);
     world.graph_retains(GRAPH, 1, true);
@@ -170,7 +170,7 @@ fn an_updated_executable_graph_refers_to_what_its_new_graph_does() {
 }
 
 #[test]
-fn a_graph_gives_back_no_more_than_it_has() {
+fn a_graph_does_not_release_the_program_s_own_reference() {
     let world = World::with_graph();
     world.object(2);
     world.graph_retains(GRAPH, 1, true);
@@ -184,7 +184,7 @@ fn a_graph_gives_back_no_more_than_it_has() {
 }
 
 #[test]
-fn an_object_moved_into_a_graph_that_nobody_saw_made_is_out_of_sight() {
+fn an_object_moved_into_an_unknown_graph_is_no_longer_tracked() {
     let world = World::new();
     world.object(1);
     world.graph_retains(GRAPH, 1, false);
@@ -195,7 +195,7 @@ fn an_object_moved_into_a_graph_that_nobody_saw_made_is_out_of_sight() {
 }
 
 #[test]
-fn a_handle_that_stands_for_another_graph_holds_nothing_of_the_old_one() {
+fn a_reused_graph_handle_holds_nothing_of_the_old_graph() {
     let world = World::with_graph();
     world.object(1);
     world.graph_retains(GRAPH, 1, true);

@@ -24,7 +24,7 @@ fn is_handed_over(world: &World, made: &Creation) -> bool {
     record.made.caller.scope == ScopeId::NOBODY
 }
 
-fn told(world: &World) -> (u64, u64) {
+fn handed_over(world: &World) -> (u64, u64) {
     let Amount { count, bytes } = world.0.handed_over(|scope| scope == SCOPE);
     (count, bytes)
 }
@@ -36,12 +36,12 @@ fn memory_of_every_sort_is_known_by_its_address() {
         let world = world(&[made]);
         assert!(is_handed_over(&world, &made), "{space:?}");
         assert_eq!(world.0.live_in(SCOPE), 0, "{space:?}");
-        assert_eq!(told(&world), (1, 100), "{space:?}");
+        assert_eq!(handed_over(&world), (1, 100), "{space:?}");
     }
 }
 
 #[test]
-fn the_segment_that_a_block_begins_stays_its_allocator_s() {
+fn a_segment_stays_its_allocator_s_if_its_first_block_is_handed_over() {
     let segment = creation(Kind::Linear, ADDRESS, 4096);
     let layer = Layer::allocator("handover-test");
     let block = creation(Kind::Block, ADDRESS, 100);
@@ -52,13 +52,13 @@ fn the_segment_that_a_block_begins_stays_its_allocator_s() {
 }
 
 #[test]
-fn a_block_that_is_all_of_its_segment_goes_with_it_and_counts_once() {
+fn a_block_that_fills_its_segment_is_handed_over_with_it_once() {
     let segment = creation(Kind::Linear, ADDRESS, 100);
     let layer = Layer::allocator("handover-test");
     let block = in_space(Space::Observed(layer), Creation { layer, ..segment });
     let world = world(&[segment, block]);
     assert!(is_handed_over(&world, &block) && is_handed_over(&world, &segment));
-    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
+    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 100)));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn an_object_with_counted_references_keeps_them() {
     let context = creation(Kind::Context, ADDRESS, 0);
     let world = world(&[context]);
     assert!(is_handed_over(&world, &context));
-    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 0)));
+    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 0)));
 }
 
 #[test]
@@ -122,31 +122,31 @@ fn physical_memory_is_known_by_its_handle_and_by_its_address() {
             .map(|it: &Record| it.made.caller.scope)
             .collect();
         assert_eq!(owners, [ScopeId::NOBODY]);
-        assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 64)));
+        assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 64)));
     }
 }
 
 #[test]
-fn what_nobody_knows_or_is_handed_over_twice_changes_nothing() {
+fn handing_over_unknown_memory_or_twice_changes_nothing() {
     let made = creation(Kind::Linear, ADDRESS, 100);
     let world = world(&[made]);
     for address in [0, 0x9999, ADDRESS] {
         world.0.apply(&Event::HandedOver { address });
     }
-    assert_eq!((world.0.live_in(SCOPE), told(&world)), (0, (1, 100)));
+    assert_eq!((world.0.live_in(SCOPE), handed_over(&world)), (0, (1, 100)));
 }
 
 #[test]
-fn sizes_that_no_memory_has_do_not_end_the_program() {
+fn impossible_sizes_do_not_end_the_program() {
     let world = world(&[creation(Kind::Linear, ADDRESS, u64::MAX)]);
     let other = creation(Kind::Linear, 0x9000, 1);
     world.0.apply(&Event::Created(other));
     world.0.apply(&Event::HandedOver { address: 0x9000 });
-    assert_eq!(told(&world), (2, u64::MAX));
+    assert_eq!(handed_over(&world), (2, u64::MAX));
 }
 
 #[test]
-fn what_is_handed_over_stays_so_if_its_release_fails() {
+fn memory_stays_handed_over_if_its_release_fails() {
     let object = Creation {
         key: Key::new(Space::Handle(Kind::UserObject), 0x0b),
         ..creation(Kind::UserObject, 0x0b, 0)

@@ -84,7 +84,7 @@ fn memory_opened_twice_is_closed_twice() {
 }
 
 #[test]
-fn what_is_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
+fn memory_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
     let world = World::new();
     let owners = || {
         let records = world.records();
@@ -107,7 +107,7 @@ fn what_is_opened_again_is_the_later_scope_s_until_it_is_closed_once() {
 }
 
 #[test]
-fn of_two_closes_at_once_each_counts_for_itself() {
+fn two_concurrent_closes_each_count() {
     for (first, second) in [(0, 0), (0, FAILED), (FAILED, 0), (FAILED, FAILED)] {
         let world = World::new();
         for _ in 0..2 {
@@ -125,7 +125,7 @@ fn of_two_closes_at_once_each_counts_for_itself() {
 }
 
 #[test]
-fn a_context_attached_to_goes_with_the_last_detach_or_with_its_destruction() {
+fn an_attached_context_ends_with_its_last_detach_or_its_destruction() {
     for destroyed in [true, false] {
         let world = World::new();
         let key = context(0xc0);
@@ -151,7 +151,7 @@ fn a_context_attached_to_goes_with_the_last_detach_or_with_its_destruction() {
 }
 
 #[test]
-fn what_ends_with_its_context_takes_its_references_along() {
+fn an_object_that_ends_with_its_context_loses_all_references() {
     let world = World::new();
     world.open(SCOPE);
     world.open(SCOPE);
@@ -240,7 +240,7 @@ fn a_release_that_leaves_another_reference_frees_nothing_and_its_failure_has_a_l
 }
 
 #[test]
-fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
+fn the_late_end_of_a_release_that_found_nothing_frees_nothing_new() {
     let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let made = shared(object.space, Kind::UserObject, object.value(), 0);
     let world = World::new();
@@ -251,7 +251,7 @@ fn the_late_end_of_a_release_that_found_nothing_takes_nothing_new() {
 }
 
 #[test]
-fn of_two_releases_at_once_the_one_that_found_nothing_may_have_released() {
+fn of_two_concurrent_releases_the_later_one_may_be_the_successful_one() {
     let object = Key::new(Space::Handle(Kind::UserObject), 0x0b);
     let world = World::new();
     let made = shared(object.space, Kind::UserObject, object.value(), 0);

@@ -367,7 +367,7 @@ impl Model {
         while !self.flights.is_empty() {
             self.end(0);
         }
-        let told = |made: &Creation| {
+        let what = |made: &Creation| {
             (
                 made.key,
                 made.kind,
@@ -380,13 +380,13 @@ impl Model {
             .ledger
             .select(|_| true)
             .iter()
-            .map(|it| told(&it.made))
+            .map(|it| what(&it.made))
             .collect();
         live.sort_unstable();
         let expected: Vec<_> = self
             .objects
             .values()
-            .map(|object| told(&object.made))
+            .map(|object| what(&object.made))
             .collect();
         assert_eq!(live, expected, "what is live");
         assert_figures(&self.ledger);

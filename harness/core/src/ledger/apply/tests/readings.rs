@@ -69,7 +69,7 @@ fn the_live_pools_are_known() {
 }
 
 #[test]
-fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
+fn a_part_of_a_scope_begins_with_it_and_counts_for_its_meter() {
     let ledger = Ledger::new();
     allocate(&ledger, 0x1000, 100, by(ScopeId(9)));
     assert!(ledger.open_scope(SCOPE));
@@ -96,7 +96,7 @@ fn a_part_of_a_scope_began_with_it_and_counts_for_its_meter() {
 }
 
 #[test]
-fn a_meter_that_was_nested_by_hand_counts_both() {
+fn a_manually_nested_scope_counts_for_the_outer_meter() {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);
     ledger.open_scope(INNER);
@@ -108,7 +108,7 @@ fn a_meter_that_was_nested_by_hand_counts_both() {
 }
 
 #[test]
-fn a_log_knows_what_was_there_before_it_and_ends_for_itself() {
+fn a_log_includes_earlier_memory_and_ends_on_its_own() {
     let world = World::new();
     allocate(&world.0, 0x1000, 100, by(SCOPE));
     world.0.begin_log(SCOPE);
@@ -181,7 +181,7 @@ fn frees_of_unknown_addresses_are_noted_for_awaited_scopes_up_to_a_bound() {
 }
 
 #[test]
-fn a_curve_has_what_happened_while_it_was_watched() {
+fn a_curve_has_the_events_during_its_watch() {
     let world = World::new();
     allocate(&world.0, 0x1000, 100, by(SCOPE));
     let watch = world.0.watch();
@@ -240,7 +240,7 @@ fn a_mark_divides_anomalies_and_stacks_are_the_ledger_s_own() {
 }
 
 #[test]
-fn of_a_whole_program_everything_that_ends_with_a_context_is_told() {
+fn a_whole_program_reports_everything_that_ends_with_a_context() {
     for own in [false, true] {
         let ledger = Ledger::new();
         assert!(!ledger.is_all_its_own());
@@ -263,7 +263,7 @@ fn of_a_whole_program_everything_that_ends_with_a_context_is_told() {
 }
 
 #[test]
-fn what_ends_with_a_context_is_what_the_table_of_kinds_says() {
+fn the_table_of_kinds_decides_what_ends_with_a_context() {
     assert!(Kind::Stream.ends_with_context());
     assert!(!Kind::Pool.ends_with_context());
     for kind in Kind::ALL {
@@ -385,7 +385,7 @@ fn more_frees_than_can_end_without_a_lock_all_end() {
 }
 
 #[test]
-fn allocations_are_counted_at_one_address_and_of_what_others_hold_too() {
+fn allocations_at_one_address_and_of_shared_objects_are_counted() {
     let world = World::new();
     for _ in 0..3 {
         allocate(&world.0, 0x1000, 8, by(SCOPE));

@@ -29,7 +29,7 @@ impl World {
 }
 
 #[test]
-fn the_peak_is_what_was_live_at_once_whoever_took_it() {
+fn the_peak_counts_what_all_threads_held_at_once() {
     let world = World::new();
     for thread in 0..40 {
         world.allocate_on(thread, 0x1000, 100);
@@ -56,7 +56,7 @@ fn the_peak_is_what_was_live_at_once_whoever_took_it() {
 }
 
 #[test]
-fn figures_are_of_all_threads() {
+fn figures_cover_all_threads() {
     let world = World::new();
     let before = world.0.now();
     for thread in 0..40 {
@@ -96,7 +96,7 @@ fn a_moment_separates_what_every_thread_did_before_from_what_comes_after() {
 }
 
 #[test]
-fn what_is_made_at_an_address_is_younger_than_its_last_release() {
+fn an_allocation_is_newer_than_the_last_release_of_its_address() {
     let world = World::new();
     // The first thread has caused many more events than the thread that gets the address
     // afterwards.

@@ -146,7 +146,7 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
 }
 
 #[test]
-fn what_cannot_be_read_ends_a_walk() {
+fn unreadable_memory_ends_a_walk() {
     let waiting = WaitingThread {
         instruction: 0x1000,
         stack_pointer: 0x2000,
@@ -157,7 +157,7 @@ fn what_cannot_be_read_ends_a_walk() {
 }
 
 #[test]
-fn the_room_of_a_frame_is_what_its_beginning_takes() {
+fn the_size_of_a_frame_is_what_its_prologue_reserves() {
     let code = |code: &[u8]| {
         let mut code = code.to_vec();
         code.resize(code.len() + 16, 0x90);

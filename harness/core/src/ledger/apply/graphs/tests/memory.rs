@@ -94,7 +94,7 @@ fn a_graph_may_allocate_and_free_any_number_of_times() {
 }
 
 #[test]
-fn a_launch_takes_what_the_nodes_allocate_and_nothing_before_it_does() {
+fn a_launch_allocates_the_memory_of_its_nodes_and_nothing_earlier() {
     let world = World::with_memory(false);
     assert_eq!(world.memory(), []);
     assert!(world.0.knows_graph_memory());
@@ -113,7 +113,7 @@ fn a_launch_takes_what_the_nodes_allocate_and_nothing_before_it_does() {
 }
 
 #[test]
-fn neither_the_graph_nor_the_executable_nor_a_context_takes_the_memory_along() {
+fn graph_memory_outlives_the_graph_the_executable_and_the_context() {
     let world = World::with_memory(false);
     world.launch(EXEC);
     world.destroy(EXEC);
@@ -169,7 +169,7 @@ fn memory_launched_anew_before_the_launch_that_frees_it_returns_stays() {
 }
 
 #[test]
-fn a_launch_that_frees_what_the_one_before_left_holds_no_more_than_before() {
+fn a_launch_that_frees_memory_of_the_one_before_holds_no_more() {
     let world = World::with_memory(true);
     world.launch(EXEC);
     let first = world.0.get(&pointer(ADDRESS));
@@ -201,7 +201,7 @@ fn memory_freed_between_two_launches_is_new_with_the_second() {
 }
 
 #[test]
-fn memory_of_a_capture_without_a_name_is_its_graph_s_when_the_capture_ends() {
+fn memory_of_a_capture_belongs_to_its_graph_once_the_capture_ends() {
     let world = World::new();
     world.allocates(STREAM, ADDRESS);
     world.frees(STREAM, ADDRESS + SIZE);
@@ -217,7 +217,7 @@ fn memory_of_a_capture_without_a_name_is_its_graph_s_when_the_capture_ends() {
 }
 
 #[test]
-fn nothing_of_a_capture_that_came_to_nothing_is_left_to_a_later_graph() {
+fn a_failed_capture_leaves_nothing_to_a_later_graph() {
     for captured in [GRAPH, STREAM] {
         let world = World::new();
         world.allocates(captured, ADDRESS);
@@ -238,7 +238,7 @@ fn nothing_of_a_capture_that_came_to_nothing_is_left_to_a_later_graph() {
 }
 
 #[test]
-fn what_is_known_of_other_graphs_outlives_a_capture_that_came_to_nothing() {
+fn a_failed_capture_keeps_what_is_known_of_other_graphs() {
     let world = World::with_memory(false);
     let in_progress = graph(2);
     world.allocates(in_progress, ADDRESS + SIZE);
@@ -321,7 +321,7 @@ fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiate
 }
 
 #[test]
-fn memory_of_a_launch_is_of_no_stream_and_of_the_launching_scope() {
+fn memory_of_a_launch_has_no_stream_and_the_launching_scope() {
     let world = World::with_another_that_frees();
     let in_a_stream = Creation {
         key: pointer(ADDRESS + SIZE),
@@ -347,7 +347,7 @@ fn memory_of_a_launch_is_of_no_stream_and_of_the_launching_scope() {
 }
 
 #[test]
-fn a_launch_whose_memory_is_something_else_by_now_takes_it_anew() {
+fn a_launch_replaces_another_record_at_its_address() {
     let world = World::with_memory(true);
     let other = creation(Kind::Linear, ADDRESS, SIZE);
     world.0.apply(&Event::Created(other));
@@ -356,7 +356,7 @@ fn a_launch_whose_memory_is_something_else_by_now_takes_it_anew() {
 }
 
 #[test]
-fn a_graph_with_a_record_outlives_the_last_capture_that_came_to_nothing() {
+fn a_graph_with_a_record_outlives_a_failed_last_capture() {
     let world = World::with_memory(false);
     world.0.apply(&Event::CaptureEnded {
         stream: STREAM,

@@ -252,7 +252,7 @@ fn a_handle_issued_again_before_its_release_returns_keeps_its_new_object() {
 }
 
 #[test]
-fn of_two_unmaps_or_releases_at_once_one_counts_whichever_ends_first() {
+fn of_two_concurrent_unmaps_or_releases_only_one_counts() {
     // The call that removed the hold fails, and the other one succeeds.
     for winner_ends_first in [true, false] {
         for unmaps in [true, false] {
@@ -315,7 +315,7 @@ fn physical_memory_outlives_every_context() {
 }
 
 #[test]
-fn memory_of_before_that_a_scope_gives_back_is_no_credit_but_is_known() {
+fn earlier_memory_that_a_scope_releases_gives_no_credit_but_is_counted() {
     let world = World::new();
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
@@ -334,7 +334,7 @@ fn memory_of_before_that_a_scope_gives_back_is_no_credit_but_is_known() {
 }
 
 #[test]
-fn a_multicast_object_is_counted_and_goes_as_memory_does() {
+fn a_multicast_object_is_counted_and_released_like_memory() {
     let world = World::new();
     let made = Creation {
         place: Place::cuda(0),
@@ -377,7 +377,7 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
 }
 
 #[test]
-fn what_a_call_left_behind_is_not_freed_by_it() {
+fn memory_that_stays_mapped_is_not_freed_by_its_release() {
     let world = World::new();
     world.0.await_release(&[SCOPE], std::time::Instant::now);
     world.create(HANDLE);
@@ -389,7 +389,7 @@ fn what_a_call_left_behind_is_not_freed_by_it() {
 }
 
 #[test]
-fn a_handle_that_another_object_has_now_lost_its_own_unseen() {
+fn a_handle_that_names_another_object_was_released_unseen() {
     let world = World::new();
     world.create(HANDLE);
     world.map(ADDRESS, HANDLE);
@@ -408,7 +408,7 @@ fn a_handle_that_another_object_has_now_lost_its_own_unseen() {
 }
 
 #[test]
-fn what_is_mapped_over_something_was_unmapped_unseen() {
+fn memory_that_is_mapped_over_was_unmapped_unseen() {
     let world = World::new();
     for value in [1, 2] {
         world.create(HANDLE + value);
@@ -423,7 +423,7 @@ fn what_is_mapped_over_something_was_unmapped_unseen() {
 }
 
 #[test]
-fn the_late_end_of_a_call_that_found_nothing_takes_nothing_new() {
+fn the_late_end_of_a_call_that_found_nothing_frees_nothing_new() {
     let world = World::new();
     let release = world.begin_give_back(handle(HANDLE), 1);
     let unmap = world.begin_unmap(ADDRESS, SIZE);
@@ -435,7 +435,7 @@ fn the_late_end_of_a_call_that_found_nothing_takes_nothing_new() {
 }
 
 #[test]
-fn of_two_unmaps_at_once_the_one_that_counts_leaves_what_is_beside_it() {
+fn of_two_concurrent_unmaps_the_successful_one_keeps_the_neighbours() {
     let world = World::new();
     world.create(HANDLE);
     for range in 0..3 {
