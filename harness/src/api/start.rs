@@ -11,10 +11,10 @@
 use std::sync::OnceLock;
 
 pub(crate) use gpu_leak_interpose::Reach;
+use gpu_leak_interpose::Registration;
 #[cfg(target_os = "linux")]
-use gpu_leak_interpose::{Registration, bindings_past_us, register};
+use gpu_leak_interpose::{bindings_past_us, register};
 
-#[cfg(target_os = "linux")]
 use super::{cuda, vulkan};
 
 /// The result of registering the tables, which is the same for each.
@@ -22,7 +22,6 @@ static REACH: OnceLock<Reach> = OnceLock::new();
 
 /// Vulkan's loader looks up the same names in layers and drivers, and calls those functions when
 /// its own are called. Each call counts only once, where the program makes it.
-#[cfg(target_os = "linux")]
 static TABLES: [Registration; 4] = [
     Registration::new(cuda::FUNCTIONS, None),
     Registration::new(cuda::LOOK_UPS, None),
