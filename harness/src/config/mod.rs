@@ -110,13 +110,8 @@ impl CheckSettings {
     ) -> Result<Self, String> {
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
-        let own = GivenSettings {
-            on_leak: options.on_leak,
-            settle: options.settle,
-            peaks: options.peaks,
-            ..GivenSettings::default()
-        };
-        let run = variables.run.or(&own).or(&file.run);
+        let run = variables.run.or(&GivenSettings::of(options));
+        let run = run.or(&file.run);
         let options = options.or(file.facts_about(test));
         let policy = Policy {
             ci: variables.ci,

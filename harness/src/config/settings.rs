@@ -5,7 +5,7 @@ use std::time::Duration;
 use gpu_leak_check_options::units;
 use serde::de::{self, Deserialize, Deserializer};
 
-use crate::options::OnLeak;
+use crate::options::{OnLeak, Options};
 
 macro_rules! settings {
     ($($(#[$doc:meta])* $name:ident: $kind:ty = $variable:literal,)*) => {
@@ -54,6 +54,24 @@ settings! {
     kept_for_the_process: KeptForTheProcess = "_KEPT_FOR_THE_PROCESS",
     peaks: bool = "_PEAKS",
 }
+
+/// Takes the table of options. The settings of the group `policy` must have the same names here.
+macro_rules! own {
+    (
+        facts { $($facts:tt)* }
+        process { $($process:tt)* }
+        policy { $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)* }
+        $($elsewhere:tt)*
+    ) => {
+        impl GivenSettings {
+            /// Returns the settings that the options of a check contain.
+            pub(super) fn of(options: &Options) -> Self {
+                Self { $($name: options.$name,)* ..Self::default() }
+            }
+        }
+    };
+}
+gpu_leak_check_options::options!(own);
 
 /// A value of a setting.
 trait Setting: Sized {
