@@ -22,6 +22,22 @@ macro_rules! value_of {
 }
 pub(crate) use value_of;
 
+/// Whether a value is something other than a written-out default, by the option's kind.
+macro_rules! is_on {
+    (flag, $value:expr) => {
+        $value == Some(true)
+    };
+    (switch, $value:expr) => {
+        $value == Some(true)
+    };
+    (rounds, $value:expr) => {
+        $value.is_some_and(|rounds| rounds > 1)
+    };
+    ($other:ident, $value:expr) => {
+        $value.is_some()
+    };
+}
+
 macro_rules! define {
     ($($group:ident {
         $($(#[$doc:meta])* $name:ident: $kind:ident = $example:literal,)*
@@ -48,6 +64,21 @@ macro_rules! define {
                     $($($name: self.$name.or(other.$name),)*)*
                     allow: self.allow,
                 }
+            }
+
+            /// Checks the options of one place: an attribute, a `Check`, or a table of the file. An
+            /// option that is set at a more specific place may contradict a general one.
+            ///
+            /// # Errors
+            /// A sentence with the options, the problem and what to do.
+            pub(crate) fn check(&self) -> Result<(), &'static str> {
+                let is_on = |option: &str| match option {
+                    $($(stringify!($name) => is_on!($kind, self.$name),)*)*
+                    _ => false,
+                };
+                self.rounds.map_or(Ok(1), gpu_leak_check_options::rounds)?;
+                let conflict = gpu_leak_check_options::conflicts(is_on).next();
+                conflict.map_or(Ok(()), |conflict| Err(conflict.why))
             }
         }
     };

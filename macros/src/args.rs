@@ -97,13 +97,14 @@ impl Args {
         .parse2(tokens)
     }
 
-    /// Adds the inherited arguments that are not set here.
+    /// Adds the inherited arguments that are not set here and do not contradict what is.
     fn fill_from(&mut self, inherited: Self) {
         self.library = self.library.take().or(inherited.library);
         self.allow.extend(inherited.allow);
-        for (name, value) in inherited.options {
-            if !self.has(name) {
-                self.options.push((name, value));
+        for inherited in inherited.options {
+            let mut own = self.options.iter();
+            if !own.any(|own| own.0 == inherited.0 || conflicts::may_contradict(own, &inherited)) {
+                self.options.push(inherited);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use proc_macro2::{Ident, Span};
 
-use crate::value::Value;
+use crate::value::{self, Value};
 
 macro_rules! names {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => { [$(stringify!($option)),*] };
@@ -14,7 +14,7 @@ pub(crate) fn check<'a>(
     value: impl Fn(&str) -> Option<&'a Value>,
     written: &[Ident],
 ) -> Option<syn::Error> {
-    let is_on = |name: &str| value(name).is_some_and(|value| is_on(name, value));
+    let is_on = |name: &str| value(name).is_some_and(|value| is_on(name, value, false));
     let errors = gpu_leak_check_options::conflicts(is_on).map(|conflict| {
         let is_in_it = |name: &&Ident| conflict.options.iter().any(|option| *name == option);
         let at = written.iter().rfind(is_in_it);
@@ -40,11 +40,23 @@ pub(crate) fn check_layer<'a>(value: impl Fn(&str) -> Option<&'a Value>) -> syn:
     }
 }
 
-/// Whether an option is set to something other than its default.
-fn is_on(name: &str, value: &Value) -> bool {
+/// Whether two options contradict each other, or may do so.
+pub(crate) fn may_contradict(one: &(&str, Value), other: &(&str, Value)) -> bool {
+    let is_on = |option: &str| {
+        let mut both = [one, other].into_iter();
+        both.any(|(name, value)| *name == option && is_on(name, value, true))
+    };
+    gpu_leak_check_options::conflicts(is_on).next().is_some()
+}
+
+/// Whether an option is set to something other than its default; `unknown` for an expression, whose
+/// value is known when the test runs.
+fn is_on(name: &str, value: &Value, unknown: bool) -> bool {
     match value {
         Value::Flag(on) => *on,
-        Value::Number(tokens) => name != "rounds" || tokens.to_string() != "1",
+        Value::Number(tokens) if name == "rounds" => {
+            value::literal(tokens).map_or(unknown, |rounds| rounds > 1)
+        }
         _ => true,
     }
 }

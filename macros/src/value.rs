@@ -136,16 +136,22 @@ pub(crate) fn runs(input: ParseStream<'_>) -> syn::Result<Value> {
     number(input)
 }
 
-/// Parses a number of rounds, at least one.
+/// Parses a number of rounds. The value of an expression is checked when the test runs.
 pub(crate) fn rounds(input: ParseStream<'_>) -> syn::Result<Value> {
     let value = number(input)?;
     if let Value::Number(tokens) = &value
-        && tokens.to_string() == "0"
+        && let Some(number) = literal(tokens)
+        && let Err(mistake) = gpu_leak_check_options::rounds(number)
     {
-        let what = "0 rounds check nothing: set `rounds` to 1 for an ordinary check";
-        return Err(syn::Error::new_spanned(tokens, what));
+        return Err(syn::Error::new_spanned(tokens, mistake));
     }
     Ok(value)
+}
+
+/// Returns the value of a number that is written out, such as `5` or `5u32`.
+pub(crate) fn literal(tokens: &TokenStream) -> Option<u32> {
+    let number: LitInt = syn::parse2(tokens.clone()).ok()?;
+    number.base10_parse().ok()
 }
 
 /// Parses an expected leak, in parentheses.
@@ -179,12 +185,11 @@ pub(crate) fn expect(input: ParseStream<'_>) -> syn::Result<Value> {
 
 /// Parses the name of a layer, in quotes.
 pub(crate) fn layer(input: ParseStream<'_>) -> syn::Result<Value> {
-    let usage = "expected \"driver\" or the name of an allocator, such as \"allocator:cubecl\"";
-    let text = quoted(input, usage)?;
-    if text.value().trim().is_empty() {
-        return Err(syn::Error::new(text.span(), usage));
+    let text = quoted(input, "a layer needs quotes, such as \"allocator:cubecl\"")?;
+    match gpu_leak_check_options::layer(&text.value()) {
+        Ok(_) => Ok(Value::Text(text)),
+        Err(mistake) => Err(syn::Error::new(text.span(), mistake)),
     }
-    Ok(Value::Text(text))
 }
 
 /// Parses the value of `on_leak`, in quotes.

@@ -134,6 +134,19 @@ fn asserts_over_two_rounds() {
     assert_no_growth(2, || _ = begin_round());
 }
 
+#[test]
+#[ignore = "is refused"]
+fn asks_for_no_round_of_a_block() {
+    Check::new("none").rounds(0).run(|| _ = begin_round());
+}
+
+#[test]
+#[ignore = "is refused"]
+fn expects_a_leak_of_a_block_in_rounds() {
+    let check = Check::new("both").expect_count(1).rounds(5);
+    check.run(|| _ = begin_round());
+}
+
 #[gpu_leak_check]
 #[ignore = "run with a variable that is refused"]
 #[test]
@@ -163,8 +176,20 @@ fn assert_refused(checked: &Checked) {
 fn two_rounds_are_refused() {
     assert_refused(&run("rounds::asks_for_two_rounds_of_a_block"));
     assert_refused(&run("rounds::asserts_over_two_rounds"));
+    assert_refused(&run("rounds::asks_for_no_round_of_a_block"));
     let by_variable = of("rounds::is_asked_for_two_rounds").env("GPU_LEAK_CHECK_ROUNDS", "2");
     assert_refused(&checked::finish(by_variable));
+}
+
+#[test]
+fn a_leak_of_a_block_is_not_expected_in_rounds() {
+    let checked = run("rounds::expects_a_leak_of_a_block_in_rounds");
+    let told = &checked.child.stderr;
+    let place = "thread 'both' panicked at tests/soundness/rounds.rs:";
+    assert!(told.contains(place), "{}", checked.story());
+    let remedy = "`rounds` looks for growth over several runs: remove one of them";
+    assert!(told.contains(remedy), "{}", checked.story());
+    assert_eq!(rounds(&checked), 0, "{}", checked.story());
 }
 
 #[gpu_leak_check(rounds = 4, tolerance = "1 MiB")]

@@ -1,4 +1,5 @@
-//! Options that contradict each other, in the attribute and in the configuration file.
+//! Options that contradict each other, in one attribute, in one table of the configuration file or
+//! on one `Check`.
 
 /// Two options that contradict each other.
 #[derive(Clone, Copy, Debug)]

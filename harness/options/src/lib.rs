@@ -6,8 +6,10 @@
 
 mod conflicts;
 mod nearest;
+mod rules;
 mod table;
 pub mod units;
 
 pub use self::conflicts::{Conflict, conflicts};
 pub use self::nearest::nearest;
+pub use self::rules::{FEWEST_ROUNDS, layer, rounds};

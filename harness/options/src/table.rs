@@ -18,8 +18,8 @@
 /// | --- | --- |
 /// | `size` | bytes: a whole number, or text with a unit |
 /// | `number` | a whole number of things |
-/// | `runs`, `rounds` | how many times the body runs; there is at least one round |
-/// | `layer` | the name of a layer |
+/// | `runs`, `rounds` | how many times the body runs; see [`rounds`](crate::rounds) |
+/// | `layer` | the name of a layer; see [`layer`](crate::layer) |
 /// | `flag`, `switch` | `true` or `false`; a switch's name alone means `true` |
 /// | `on_leak` | `"fail"` or `"warn"` |
 /// | `duration` | text with a unit of time |

@@ -129,11 +129,11 @@ impl File {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
-        if let Some(what) = file.check.conflict() {
+        if let Err(what) = file.check.options().check() {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
         for facts in &file.overrides {
-            if let Some(what) = facts.get_ref().conflict() {
+            if let Err(what) = facts.get_ref().options().check() {
                 return Err((facts.span().start, what.to_owned()));
             }
         }
@@ -247,23 +247,6 @@ impl Allowed {
     }
 }
 
-impl Facts {
-    /// Returns an error if two options contradict each other.
-    fn conflict(&self) -> Option<&'static str> {
-        let is_true = |flag: Option<Flag>| flag.is_some_and(|flag| flag.0);
-        let is_on = |option: &str| match option {
-            "parallel" => is_true(self.parallel),
-            "isolate" => is_true(self.isolate),
-            "confirm" => is_true(self.confirm),
-            "rounds" => self.rounds.is_some_and(|rounds| rounds.0 > 1),
-            // The file cannot state the expected leak.
-            _ => false,
-        };
-        let first = gpu_leak_check_options::conflicts(is_on).next();
-        first.map(|conflict| conflict.why)
-    }
-}
-
 /// Returns the line and column, from 1, of the character at `offset`.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
@@ -361,6 +344,8 @@ mod tests {
             "[check]\nmax_reserved = '64'",
             "[check]\nmax_allocation_count = '3'",
             "[check]\nrounds = 0",
+            "[check]\nrounds = 2",
+            "[check]\nrounds = '5'",
             "[check]\nwarmup = -1",
             "[check]\ntolerance = 1\ntolerance = 2",
             "[check]\nparallel = true\nisolate = true",

@@ -72,7 +72,7 @@ struct Found {
 impl Default for CheckSettings {
     fn default() -> Self {
         Self::combine(&Variables::default(), &Options::DEFAULT, None, "")
-            .expect("only a layer's name can be rejected, and none is given")
+            .expect("there are no options that could be rejected")
     }
 }
 
@@ -91,15 +91,7 @@ impl CheckSettings {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
         let file = file.map(|found| &found.file);
-        let settings = Self::combine(variables, options, file, test)?;
-        if settings.test.judged.rounds == 2 {
-            return Err(
-                "two rounds cannot show growth: set `rounds` to 3 or more, or to 1 for a single \
-                 run"
-                .to_owned(),
-            );
-        }
-        Ok(settings)
+        Self::combine(variables, options, file, test)
     }
 
     fn combine(
@@ -108,6 +100,8 @@ impl CheckSettings {
         file: Option<&File>,
         test: &str,
     ) -> Result<Self, String> {
+        // The variables and the file have been checked when they were read.
+        options.check()?;
         let nothing = File::default();
         let file = file.unwrap_or(&nothing);
         let run = variables.run.or(&GivenSettings::of(options));
@@ -162,7 +156,7 @@ gpu_leak_check_options::budgets!(limits);
 
 /// Returns the layer with this name: `driver`, `allocator:NAME`, or an allocator's name alone.
 fn layer_called(name: &str) -> Result<Layer, String> {
-    match name.strip_prefix("allocator:").unwrap_or(name) {
+    match gpu_leak_check_options::layer(name)? {
         "driver" => Ok(Layer::DRIVER),
         allocator => Layer::try_allocator(allocator)
             .ok_or_else(|| format!("too many allocators: cannot add {allocator:?}")),
@@ -332,6 +326,7 @@ mod tests {
     use super::{
         CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,
     };
+    use crate::options::Expect;
 
     fn settings(variables: &Variables, options: &Options, file: &str) -> CheckSettings {
         let file: File = toml::from_str(file).unwrap();
@@ -384,6 +379,52 @@ mod tests {
             decided(policy(&environment, &attribute, file)),
             (OnLeak::Warn, 3)
         );
+    }
+
+    #[test]
+    fn options_that_a_check_cannot_have_are_refused_whoever_sets_them() {
+        let refused = |options: Options| {
+            let settings = CheckSettings::combine(&Variables::default(), &options, None, "step");
+            settings.unwrap_err()
+        };
+        let of_rounds = |rounds| Options {
+            rounds: Some(rounds),
+            ..Options::DEFAULT
+        };
+        for rounds in [0, 2] {
+            assert!(refused(of_rounds(rounds)).starts_with(&format!("{rounds} rounds ")));
+        }
+        let expect = Some(Expect {
+            count: Some(1),
+            bytes: None,
+        });
+        let both = Options {
+            expect,
+            ..of_rounds(5)
+        };
+        assert!(refused(both).starts_with("`expect` states what a single run leaks"));
+        let nameless = Options {
+            layer: Some("allocator:"),
+            ..Options::DEFAULT
+        };
+        assert!(refused(nameless).starts_with("a layer is"));
+    }
+
+    #[test]
+    fn a_test_s_own_option_may_contradict_the_file_s_or_a_variable() {
+        let attribute = Options {
+            expect: Some(Expect {
+                count: Some(1),
+                bytes: None,
+            }),
+            ..Options::DEFAULT
+        };
+        let environment = Variables {
+            rounds: Some(5),
+            ..Variables::default()
+        };
+        let settings = settings(&environment, &attribute, "[check]\nrounds = 3");
+        assert_eq!(settings.test.judged.rounds, 1);
     }
 
     #[test]

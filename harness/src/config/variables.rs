@@ -75,8 +75,10 @@ impl Variables {
 }
 
 fn rounds(name: &str, value: &str) -> Result<u32, String> {
-    let number = value.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("{name}={value:?} is not a whole number of at least 1"))
+    let number = value
+        .parse()
+        .map_err(|_| format!("{name}={value:?} is not a whole number of at least 1"))?;
+    gpu_leak_check_options::rounds(number).map_err(|why| format!("{name}: {why}"))
 }
 
 /// All variables, without the prefix.
@@ -147,6 +149,7 @@ mod tests {
             ("GPU_LEAK_CHECK_SETTLE", "5 minutes"),
             ("GPU_LEAK_CHECK_HELD_BY", "off"),
             ("GPU_LEAK_CHECK_ROUNDS", "0"),
+            ("GPU_LEAK_CHECK_ROUNDS", "2"),
             ("GPU_LEAK_CHECK_ROUNDS", "many"),
             ("GPU_LEAK_CHECK_TOLERANCE", "1"),
         ];
@@ -167,7 +170,7 @@ mod tests {
         );
         assert_eq!(
             wrong("GPU_LEAK_CHECK_ROUNDS", "0"),
-            "GPU_LEAK_CHECK_ROUNDS=\"0\" is not a whole number of at least 1"
+            "GPU_LEAK_CHECK_ROUNDS: 0 rounds check nothing: 1 is an ordinary check, 3 or more look for growth"
         );
         let unknown = wrong("GPU_LEAK_CHECK_SETLE", "5ms");
         assert!(

@@ -43,6 +43,8 @@ fn every_mistake_is_reported_with_its_remedy() {
         "layer = \" \", max_allocated = 1",
         "layer = \"allocator:cubecl\"",
         "rounds = 0",
+        "rounds = 0u32",
+        "rounds = 2",
         "rounds = \"many\"",
         "warmup = 1.0",
         "expect()",
@@ -84,6 +86,8 @@ fn options_that_only_seem_to_conflict_are_accepted() {
     for args in [
         "expect(count = 1), rounds = 1, confirm = false",
         "rounds = 5, confirm = false",
+        "rounds = 1u32, confirm = true",
+        "rounds = ROUNDS, confirm = true",
         "parallel, isolate = false",
         "layer = \"cubecl\", max_reserved = 0",
     ] {

@@ -174,6 +174,25 @@ fn options_of_a_function_override_those_of_its_module() {
 }
 
 #[test]
+fn an_inherited_option_that_contradicts_a_test_s_own_is_dropped() {
+    for (inherited, own) in [
+        ("rounds = 5", "expect(count = 1)"),
+        ("rounds = ROUNDS", "expect(count = 1)"),
+        ("parallel", "isolate"),
+    ] {
+        let item = format!(
+            "#[gpu_leak_check(__inherited({inherited}, settle = \"1s\"),)] #[test] fn f() {{}}"
+        );
+        let alone = "#[gpu_leak_check(__inherited(settle = \"1s\"),)] #[test] fn f() {}";
+        assert_eq!(
+            pretty(items(own, &item)),
+            pretty(items(own, alone)),
+            "{inherited}"
+        );
+    }
+}
+
+#[test]
 fn a_function_that_turns_out_to_be_no_test_is_left_alone() {
     let first = again(
         "__inherited(tolerance = 1),",

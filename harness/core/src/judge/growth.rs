@@ -13,9 +13,8 @@ use super::trend::{Followed, Trend};
 use super::usage::{Amount, gains_always};
 use crate::report::FindingKind;
 
-/// The smallest number of rounds that can show growth. In two rounds, a correct program can grow
-/// twice by chance.
-pub(crate) const FEWEST_ROUNDS: usize = 3;
+/// The smallest number of rounds that can show growth.
+pub(crate) const FEWEST_ROUNDS: usize = gpu_leak_check_options::FEWEST_ROUNDS as usize;
 
 /// Whether any group has grown in every round so far.
 pub(crate) fn may_still_grow(groups: &[Group]) -> bool {

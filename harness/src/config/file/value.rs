@@ -17,10 +17,7 @@ pub(super) struct Layer(pub(super) &'static str);
 impl<'de> Deserialize<'de> for Layer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        if text.trim().is_empty() {
-            let what = "a layer is \"driver\" or the name of an allocator: \"allocator:cubecl\"";
-            return Err(de::Error::custom(what));
-        }
+        gpu_leak_check_options::layer(&text).map_err(de::Error::custom)?;
         Ok(Self(Box::leak(text.into_boxed_str())))
     }
 }
@@ -49,18 +46,15 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for WrittenNumber<T> {
     }
 }
 
-/// A number of rounds, at least one.
+/// A number of rounds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds(pub(super) u32);
 
 impl<'de> Deserialize<'de> for Rounds {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match u32::deserialize(from)? {
-            0 => Err(de::Error::custom(
-                "0 rounds check nothing: set `rounds` to 1 for an ordinary check",
-            )),
-            rounds => Ok(Self(rounds)),
-        }
+        let WrittenNumber(number) = WrittenNumber::deserialize(from)?;
+        let rounds = gpu_leak_check_options::rounds(number);
+        rounds.map(Self).map_err(de::Error::custom)
     }
 }
 
