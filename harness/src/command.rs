@@ -87,7 +87,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
         ..Report::about(subject, CheckStatus::NotMeasured)
     };
     // Every check reports a wrong setting.
-    let settings = CheckSettings::of(name, None, &Options::DEFAULT).unwrap_or_default();
+    let settings = CheckSettings::of(name, None, &Options::DEFAULT, &[]).unwrap_or_default();
     Report {
         outcome: Some(weigh(&report, &settings.policy, None)),
         ..report

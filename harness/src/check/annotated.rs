@@ -16,7 +16,7 @@ use super::turn::concurrency;
 use super::turn::entry;
 use super::turn::gate::{Gate, Manner, Turn};
 use crate::case::Case;
-use crate::config::{self, CheckSettings, Mode, TestFacts, WithoutGpu};
+use crate::config::{CheckSettings, Mode, TestFacts, WithoutGpu};
 use crate::exec_settings;
 use crate::ledger::ScopeId;
 
@@ -57,7 +57,7 @@ pub(super) enum Caller {
 
 fn run_as(case: &'static Case, caller: Caller) -> ExitCode {
     isolate::report_to_parent(|| {
-        let settings = settings(case);
+        let settings = settings_of(case).unwrap_or_else(|why| outcome::fail(case, why, ""));
         let nested = is_inside_a_check();
         if settings.policy.mode != Mode::Off && !nested && entry::is_second(case) {
             outcome::fail(case, entry::REGISTERED_TWICE, "");
@@ -89,16 +89,16 @@ pub(super) fn session_of<'gate>(
     settings: CheckSettings,
     turn: Option<Turn<'gate>>,
 ) -> Session<'gate> {
-    let manifest_dir = case.origin.manifest_dir;
-    let suppressions = config::suppressions(case.options.allow, manifest_dir)
-        .unwrap_or_else(|error| outcome::fail(case, error, ""));
-    Session::new(subject_of(case), settings, suppressions, turn)
-        .of_test(case.should_panic, manifest_dir)
+    Session::new(subject_of(case), settings, turn)
+        .of_test(case.should_panic, case.origin.manifest_dir)
 }
 
-fn settings(case: &Case) -> CheckSettings {
-    CheckSettings::of(case.name(), case.origin.manifest_dir, &case.options)
-        .unwrap_or_else(|error| outcome::fail(case, error, ""))
+/// Returns the settings of an annotated test or of a program's `main`, or what is wrong with them.
+pub(super) fn settings_of(case: &Case) -> Result<CheckSettings, String> {
+    let Case {
+        options, origin, ..
+    } = case;
+    CheckSettings::of(case.name(), origin.manifest_dir, options, options.allow)
 }
 
 pub(super) fn take_turn(test: &TestFacts, caller: Caller) -> Turn<'static> {

@@ -28,7 +28,7 @@ use super::scopes::tree::Lineage;
 use super::session::Session;
 use crate::api::{self, Reach, before_initialisation};
 use crate::case::Case;
-use crate::config::{self, CheckSettings};
+use crate::config::CheckSettings;
 use crate::device::exit;
 use crate::device::start::BeforeFirstThread;
 use crate::exec_settings::Settings;
@@ -96,10 +96,6 @@ struct AttachedState {
 pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let _quiet = quiet();
     let mut notes = Vec::new();
-    let suppressions = config::suppressions(&[], None).unwrap_or_else(|why| {
-        notes.push(why);
-        Vec::new()
-    });
     let subject = Subject {
         test: settings.name.clone().unwrap_or_else(command_line),
         file: executable(),
@@ -110,8 +106,11 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
     let sink = Sink::global();
     sink.began(&subject.test, &subject.file, 0);
     ledger::live().own_all();
-    // Errors in the run's settings are reported with the suppressions.
-    let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT).unwrap_or_default();
+    let run = CheckSettings::of(&subject.test, None, &Options::DEFAULT, &[]);
+    let run = run.unwrap_or_else(|why| {
+        notes.push(why);
+        CheckSettings::default()
+    });
     if api::reach() != Reach::EveryLookup {
         let status = CheckStatus::NotMeasured;
         let mut report = Report {
@@ -126,7 +125,7 @@ pub fn attach(settings: &Settings) -> Option<&'static Attached> {
         return None;
     }
     let log = run.policy.peaks.then(|| PeakLog::begin(ScopeId::NONE));
-    let session = Session::new(subject, run, suppressions, None).of_process(settings.is_test);
+    let session = Session::new(subject, run, None).of_process(settings.is_test);
     let attached = Attached {
         log,
         every: settings.every_ms.map(Duration::from_millis),

@@ -10,7 +10,7 @@ use super::outcome::{self, Checked};
 use super::scopes::open::is_inside_a_check;
 use super::session::{Session, check, check_async};
 use super::subject::subject_at;
-use crate::config::{self, CheckSettings, Mode};
+use crate::config::{CheckSettings, Mode};
 use crate::judge::Subject;
 use crate::options::{Allow, OnLeak, Options, Size, value_of};
 use crate::report::check_report::{CheckStatus, Report};
@@ -217,16 +217,14 @@ impl Check {
     /// checks are switched off.
     fn begin(&self, adapt: impl FnOnce(&mut CheckSettings)) -> Option<(Subject, Session<'static>)> {
         let subject = subject_at(&self.name, self.at);
-        let mut settings = CheckSettings::of(&self.name, None, &self.options)
+        let mut settings = CheckSettings::of(&self.name, None, &self.options, &self.allow)
             .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
         adapt(&mut settings);
-        let suppressions = config::suppressions(&self.allow, None)
-            .unwrap_or_else(|why| outcome::fail_at(&subject, why, ""));
         if settings.policy.mode == Mode::Off {
             return None;
         }
         let turn = (!is_inside_a_check()).then(|| take_turn(&settings.test, Caller::Program));
-        let session = Session::new(subject.clone(), settings, suppressions, turn);
+        let session = Session::new(subject.clone(), settings, turn);
         Some((subject, session))
     }
 }

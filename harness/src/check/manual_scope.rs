@@ -16,7 +16,7 @@ use super::scopes::token::Token;
 use super::session::Session;
 use super::settle_with;
 use super::subject::subject_at;
-use crate::config::{self, CheckSettings};
+use crate::config::CheckSettings;
 use crate::ledger::{Amount, ScopeId};
 use crate::options::Options;
 use crate::report::check_report::{Finding, Report};
@@ -98,16 +98,14 @@ impl Scope {
     #[track_caller]
     pub fn open(name: impl Into<String>) -> OpenScope {
         let name = name.into();
-        let settings = CheckSettings::of(&name, None, &Options::DEFAULT);
-        let rules = settings.and_then(|it| Ok((it, config::suppressions(&[], None)?)));
-        let (mut settings, suppressions) = match rules {
-            Ok(rules) => rules,
+        let mut settings = match CheckSettings::of(&name, None, &Options::DEFAULT, &[]) {
+            Ok(settings) => settings,
             Err(why) => panic!("gpu-leak-check: {why}"),
         };
         // There is no body that could run again.
         (settings.test.judged.confirm, settings.test.judged.rounds) = (false, 1);
         let subject = subject_at(&name, Location::caller());
-        let mut session = Session::new(subject, settings, suppressions, None).unfiled();
+        let mut session = Session::new(subject, settings, None).unfiled();
         session.listen();
         let run = session.begin_run();
         OpenScope {

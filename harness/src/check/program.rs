@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use super::annotated::{is_left_out, is_unchecked, session_of};
+use super::annotated::{is_left_out, is_unchecked, session_of, settings_of};
 use super::body;
 use super::outcome;
 use super::session::check;
 use super::turn::concurrency;
 use crate::case::Case;
-use crate::config::{CheckSettings, Mode};
+use crate::config::Mode;
 
 /// The exit code for wrong settings.
 const USAGE: u8 = 2;
@@ -23,7 +23,7 @@ const FINDINGS: u8 = 1;
 ///
 /// Panics with the program's own panic.
 pub fn run_program(case: &'static Case) -> ExitCode {
-    let settings = match CheckSettings::of(case.name(), case.origin.manifest_dir, &case.options) {
+    let settings = match settings_of(case) {
         Ok(settings) => settings,
         Err(error) => {
             outcome::tell(&format!("gpu-leak-check: {error}"));

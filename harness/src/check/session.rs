@@ -34,7 +34,7 @@ use crate::judge::{
 use crate::ledger::{self, ScopeId};
 use crate::report::check_report::{CheckStatus, FindingKind, Reason, Report};
 use crate::report::{Code, Sink, headline};
-use crate::suppressions::{Date, Suppression};
+use crate::suppressions::Date;
 
 /// A check that has begun.
 #[derive(Debug)]
@@ -104,10 +104,14 @@ impl<'gate> Session<'gate> {
     /// Creates a check of `subject` with its rules.
     pub(crate) fn new(
         subject: Subject,
-        CheckSettings { policy, test }: CheckSettings,
-        suppressions: Vec<Suppression>,
+        settings: CheckSettings,
         turn: Option<Turn<'gate>>,
     ) -> Self {
+        let CheckSettings {
+            policy,
+            test,
+            suppressions,
+        } = settings;
         let is_confirming = current().is_some_and(tree::is_confirming);
         let facts = Facts {
             confirm: test.judged.confirm && !is_confirming,

@@ -17,10 +17,30 @@ use crate::options::Options;
 use crate::suppressions::{Date, Pattern, Suppression};
 
 /// A parsed configuration file.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Debug, Default)]
 pub(super) struct File {
     pub(super) run: GivenSettings,
+    check: Facts,
+    pub(super) overrides: Vec<Override>,
+    /// The entries that apply to every test.
+    pub(super) allow: Vec<Suppression>,
+}
+
+/// An `[[override]]`.
+#[derive(Debug)]
+pub(super) struct Override {
+    /// Where it is, such as `gpu-leak-check.toml:12`.
+    pub(super) stands_in: String,
+    /// The names of the tests that it is about.
+    pub(super) test: WildMatch,
+    facts: Facts,
+}
+
+/// The file as it is written.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    run: GivenSettings,
     check: Facts,
     #[serde(rename = "override")]
     overrides: Vec<Spanned<Facts>>,
@@ -100,69 +120,68 @@ struct Allowed {
 }
 
 impl File {
-    /// Reads the file at `path`, which messages call `shown`, and its `[[allow]]` entries.
+    /// Reads the file at `path`, which messages call `shown`.
     ///
     /// # Errors
     ///
     /// `file:line:column: what is wrong`.
-    pub(super) fn read(path: &Path, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
+    pub(super) fn read(path: &Path, shown: &str) -> Result<Self, String> {
         let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
         Self::of_text(&text, shown)
     }
 
     /// Like [`Self::read`], from text.
-    pub(super) fn of_text(text: &str, shown: &str) -> Result<(Self, Vec<Suppression>), String> {
-        let file = Self::parse(text).map_err(|(at, what)| {
+    pub(super) fn of_text(text: &str, shown: &str) -> Result<Self, String> {
+        Self::parse(text, shown).map_err(|(at, what)| {
             let (line, column) = place(text, at);
             format!("{shown}:{line}:{column}: {what}")
-        })?;
-        let allowed = file.allowed(text, shown);
-        Ok((file, allowed))
+        })
     }
 
     /// Parses the text. An error contains the offset of the text that it is about.
-    fn parse(text: &str) -> Result<Self, (usize, String)> {
+    fn parse(text: &str, shown: &str) -> Result<Self, (usize, String)> {
         if let Some(misplaced) = keys::misplaced(text) {
             return Err(misplaced);
         }
-        let file: Self = toml::from_str(text).map_err(|why| {
+        let written: Written = toml::from_str(text).map_err(|why| {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
-        if let Err(what) = file.check.options().check() {
+        if let Err(what) = written.check.options().check() {
             return Err((text.find("[check]").unwrap_or_default(), what.to_owned()));
         }
-        for facts in &file.overrides {
-            if let Err(what) = facts.get_ref().options().check() {
-                return Err((facts.span().start, what.to_owned()));
-            }
-        }
-        for allowed in &file.allow {
-            let (at, allowed) = (allowed.span().start, allowed.get_ref());
-            allowed.entry(String::new()).map_err(|what| (at, what))?;
-        }
-        let nameless = file
-            .overrides
-            .iter()
-            .find(|facts| facts.get_ref().test.is_none());
-        match nameless {
-            Some(facts) => {
+        let stands_in = |at| format!("{shown}:{}", place(text, at).0);
+        let mut overrides = Vec::new();
+        for facts in written.overrides {
+            let (at, facts) = (facts.span().start, facts.into_inner());
+            let checked = facts.options().check();
+            checked.map_err(|what| (at, what.to_owned()))?;
+            let test = facts.test.clone().ok_or_else(|| {
                 let what = "an [[override]] needs the tests that it applies to: test = \
                             \"train::*\"";
-                Err((facts.span().start, what.to_owned()))
-            }
-            None => Ok(file),
+                (at, what.to_owned())
+            })?;
+            overrides.push(Override {
+                stands_in: stands_in(at),
+                test,
+                facts,
+            });
         }
-    }
-
-    /// Returns the suppressions that apply to every test. `shown` is the file's name.
-    fn allowed(&self, text: &str, shown: &str) -> Vec<Suppression> {
-        let entry = |allowed: &Spanned<Allowed>| {
-            let (line, _) = place(text, allowed.span().start);
-            // All entries were validated when the file was read.
-            allowed.get_ref().entry(format!("{shown}:{line}")).ok()
-        };
-        self.allow.iter().filter_map(entry).collect()
+        let mut allow = Vec::new();
+        for entry in written.allow {
+            let (at, entry) = (entry.span().start, entry.into_inner());
+            allow.push(
+                entry
+                    .suppression(stands_in(at))
+                    .map_err(|what| (at, what))?,
+            );
+        }
+        Ok(Self {
+            run: written.run,
+            check: written.check,
+            overrides,
+            allow,
+        })
     }
 
     /// Whether tests without the attribute are checked too.
@@ -170,26 +189,12 @@ impl File {
         self.check.every_test.is_some_and(|flag| flag.0)
     }
 
-    /// Returns the patterns of the overrides, each with its line.
-    pub(super) fn patterns(&self, text: &str) -> Vec<(usize, WildMatch)> {
-        let pattern = |facts: &Spanned<Facts>| {
-            let (line, _) = place(text, facts.span().start);
-            Some((line, facts.get_ref().test.clone()?))
-        };
-        self.overrides.iter().filter_map(pattern).collect()
-    }
-
     /// Returns the facts about one test: each from the first override that sets it, otherwise from
     /// `[check]`.
     pub(super) fn facts_about(&self, test: &str) -> Options {
-        let matching = self.overrides.iter().map(Spanned::get_ref);
-        let matching = matching.filter(|facts| {
-            let pattern = facts.test.as_ref();
-            pattern.is_some_and(|pattern| pattern.matches(test))
-        });
-        matching
-            .chain([&self.check])
-            .fold(Options::DEFAULT, |stated, facts| stated.or(facts.options()))
+        let matching = self.overrides.iter().filter(|it| it.test.matches(test));
+        let facts = matching.map(|it| &it.facts).chain([&self.check]);
+        facts.fold(Options::DEFAULT, |stated, facts| stated.or(facts.options()))
     }
 }
 
@@ -210,7 +215,7 @@ impl Allowed {
         "until",
     ];
 
-    fn entry(&self, stands_in: String) -> Result<Suppression, String> {
+    fn suppression(self, stands_in: String) -> Result<Suppression, String> {
         let given = [
             &self.at,
             &self.function,
@@ -238,9 +243,9 @@ impl Allowed {
             kind: self.kind,
             up_to: self.up_to.map(|bytes| bytes.0),
             up_to_count: self.up_to_count.map(|number| number.0),
-            tests: self.tests.clone(),
-            reason: self.reason.clone(),
-            owner: self.owner.clone(),
+            tests: self.tests,
+            reason: self.reason,
+            owner: self.owner,
             until: self.until,
             stands_in,
         })
@@ -262,21 +267,21 @@ mod tests {
     use crate::options::OnLeak;
 
     fn wrong(text: &str) -> String {
-        let (at, what) = File::parse(text).unwrap_err();
+        let (at, what) = File::parse(text, "f.toml").unwrap_err();
         let (line, column) = place(text, at);
         format!("{line}:{column}: {what}")
     }
 
     #[test]
     fn an_empty_file_sets_nothing() {
-        let file = File::parse("").unwrap();
+        let file = File::parse("", "f.toml").unwrap();
         assert_eq!(file.run.mode, None);
         assert_eq!(file.facts_about("any").tolerance, None);
     }
 
     #[test]
     fn the_run_s_settings_are_read() {
-        let file = File::parse("[run]\nmode = 'require'\nfirst_use = 'fail'\n").unwrap();
+        let file = File::parse("[run]\nmode = 'require'\nfirst_use = 'fail'\n", "f.toml").unwrap();
         assert_eq!(file.run.mode, Some(Mode::Require));
         assert_eq!(file.run.first_use, Some(OnLeak::Fail));
     }
@@ -297,7 +302,7 @@ mod tests {
             tolerance = 3
             confirm = false
         ";
-        let file = File::parse(text).unwrap();
+        let file = File::parse(text, "f.toml").unwrap();
         let facts = |test| {
             let facts = file.facts_about(test);
             (facts.tolerance, facts.confirm)

@@ -15,8 +15,8 @@ use crate::options::Options;
 pub fn config(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     match File::of_text(&text, "f.toml") {
-        Ok((file, allowed)) => {
-            for entry in allowed {
+        Ok(file) => {
+            for entry in &file.allow {
                 let line = entry
                     .stands_in
                     .strip_prefix("f.toml:")
@@ -27,6 +27,7 @@ pub fn config(input: &[u8]) {
                 let _ = CheckSettings::combine(
                     &Variables::default(),
                     &Options::DEFAULT,
+                    &[],
                     Some(&file),
                     test,
                 );
@@ -64,7 +65,7 @@ pub fn variables(input: &[u8]) {
     let given = pairs().map(|(name, value)| (OsString::from(name), OsString::from(value)));
     match Variables::read(given) {
         Ok(read) => {
-            let _ = CheckSettings::combine(&read, &Options::DEFAULT, None, "train::step");
+            let _ = CheckSettings::combine(&read, &Options::DEFAULT, &[], None, "train::step");
         }
         Err(message) => assert!(pairs().any(|(name, _)| message.contains(name)), "{message}"),
     }

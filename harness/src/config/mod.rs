@@ -10,7 +10,6 @@ pub(crate) mod fuzz;
 mod settings;
 mod variables;
 
-use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -27,10 +26,12 @@ use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
 
 /// The settings of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct CheckSettings {
     pub(crate) policy: Policy,
     pub(crate) test: TestFacts,
+    /// What may stay: the check's own entries, then the file's.
+    pub(crate) suppressions: Vec<Suppression>,
 }
 
 /// The settings that a run applies to its checks.
@@ -65,38 +66,39 @@ struct Found {
     /// Its name in reports.
     shown: String,
     file: File,
-    allowed: Vec<Suppression>,
 }
 
 /// The settings if nothing is configured.
 impl Default for CheckSettings {
     fn default() -> Self {
-        Self::combine(&Variables::default(), &Options::DEFAULT, None, "")
+        Self::combine(&Variables::default(), &Options::DEFAULT, &[], None, "")
             .expect("there are no options that could be rejected")
     }
 }
 
 impl CheckSettings {
-    /// Returns the settings for `test`, of the package at `manifest_dir`, whose attribute has
-    /// `options`.
+    /// Returns the settings for `test`, of the package at `manifest_dir`, which has `options` and
+    /// the entries `allow`.
     ///
     /// # Errors
-    /// A sentence that names the variable or the location in the file, the problem, and the valid
-    /// values.
+    /// A sentence that names the variable, the location in the file or the option, the problem, and
+    /// what is valid.
     pub(crate) fn of(
         test: &str,
         manifest_dir: Option<&str>,
         options: &Options,
+        allow: &[Allow],
     ) -> Result<Self, String> {
         let variables = variables::of_this_process()?;
         let file = file_of_this_process(variables, manifest_dir)?;
         let file = file.map(|found| &found.file);
-        Self::combine(variables, options, file, test)
+        Self::combine(variables, options, allow, file, test)
     }
 
     fn combine(
         variables: &Variables,
         options: &Options,
+        allow: &[Allow],
         file: Option<&File>,
         test: &str,
     ) -> Result<Self, String> {
@@ -140,7 +142,13 @@ impl CheckSettings {
             needs_gpu: options.needs_gpu.unwrap_or(true),
             warmup: options.warmup.unwrap_or(0),
         };
-        Ok(Self { policy, test })
+        let own = allow.iter().map(suppression);
+        let suppressions = own.chain(file.allow.iter().cloned().map(Ok));
+        Ok(Self {
+            policy,
+            test,
+            suppressions: suppressions.collect::<Result<_, _>>()?,
+        })
     }
 }
 
@@ -174,24 +182,6 @@ fn suppression(allow: &Allow) -> Result<Suppression, String> {
     })
 }
 
-/// Returns the suppressions of a check: its own entries, then the file's.
-///
-/// # Errors
-/// A description of the problem with a pattern or with the run's settings.
-pub(crate) fn suppressions(
-    own: &[Allow],
-    manifest_dir: Option<&str>,
-) -> Result<Vec<Suppression>, String> {
-    let variables = variables::of_this_process()?;
-    let found = file_of_this_process(variables, manifest_dir)?;
-    let mut entries = Vec::new();
-    for allow in own {
-        entries.push(suppression(allow)?);
-    }
-    entries.extend(found.into_iter().flat_map(|found| &found.allowed).cloned());
-    Ok(entries)
-}
-
 /// The shipped suppressions, for whole programs.
 const KEPT_FOR_THE_PROCESS: &str = include_str!("kept-for-the-process.toml");
 
@@ -212,12 +202,9 @@ pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
 }
 
 fn shipped() -> Vec<Suppression> {
-    let read = File::of_text(
-        KEPT_FOR_THE_PROCESS,
-        "the shipped kept-for-the-process.toml",
-    );
+    let shown = "the shipped kept-for-the-process.toml";
     // A test reads it.
-    read.map_or_else(|_| Vec::new(), |(_, allowed)| allowed)
+    File::of_text(KEPT_FOR_THE_PROCESS, shown).map_or_else(|_| Vec::new(), |file| file.allow)
 }
 
 /// Checks that the variables of this process can be read.
@@ -235,7 +222,7 @@ pub fn variables() -> Result<(), String> {
 ///
 /// `file:line:column: what is wrong`.
 pub fn allow_entries(path: &Path, shown: &str) -> Result<Vec<Suppression>, String> {
-    File::read(path, shown).map(|(_, allowed)| allowed)
+    File::read(path, shown).map(|file| file.allow)
 }
 
 /// The settings of a whole run, which the command uses.
@@ -260,7 +247,7 @@ pub struct RunSettings {
 pub fn run_settings(file: Option<(&Path, &str)>) -> Result<RunSettings, String> {
     let variables = variables::of_this_process()?;
     let file = match file {
-        Some((path, shown)) => File::read(path, shown)?.0,
+        Some((path, shown)) => File::read(path, shown)?,
         None => File::default(),
     };
     let run = variables.run.or(&file.run);
@@ -282,12 +269,12 @@ pub fn unmatched_overrides(
     shown: &str,
     tests: &[&str],
 ) -> Result<Vec<(String, String)>, String> {
-    let (file, _) = File::read(path, shown)?;
-    let text = fs::read_to_string(path).map_err(|why| format!("cannot read {shown}: {why}"))?;
-    let mut patterns = file.patterns(&text);
-    patterns.retain(|(_, pattern)| !tests.iter().any(|test| pattern.matches(test)));
-    let located = |(line, pattern)| (format!("{shown}:{line}"), format!("{pattern}"));
-    Ok(patterns.into_iter().map(located).collect())
+    let mut overrides = File::read(path, shown)?.overrides;
+    overrides.retain(|it| !tests.iter().any(|test| it.test.matches(test)));
+    let located = overrides.into_iter();
+    Ok(located
+        .map(|it| (it.stands_in, it.test.to_string()))
+        .collect())
 }
 
 /// Returns the name of the configuration file in use, as reports show it.
@@ -311,12 +298,8 @@ fn file_of_this_process(
         let shown = Workspace::current()
             .relative(&path.to_string_lossy())
             .to_owned();
-        let (file, allowed) = File::read(&path, &shown)?;
-        Ok(Some(Found {
-            shown,
-            file,
-            allowed,
-        }))
+        let file = File::read(&path, &shown)?;
+        Ok(Some(Found { shown, file }))
     });
     read.as_ref().map(Option::as_ref).map_err(Clone::clone)
 }
@@ -329,8 +312,8 @@ mod tests {
     use crate::options::Expect;
 
     fn settings(variables: &Variables, options: &Options, file: &str) -> CheckSettings {
-        let file: File = toml::from_str(file).unwrap();
-        CheckSettings::combine(variables, options, Some(&file), "train::step").unwrap()
+        let file = File::of_text(file, "f.toml").unwrap();
+        CheckSettings::combine(variables, options, &[], Some(&file), "train::step").unwrap()
     }
 
     fn policy(variables: &Variables, options: &Options, file: &str) -> Policy {
@@ -339,7 +322,7 @@ mod tests {
 
     #[test]
     fn without_settings_the_defaults_apply() {
-        let CheckSettings { policy, test } = CheckSettings::default();
+        let CheckSettings { policy, test, .. } = CheckSettings::default();
         assert_eq!(policy.mode, Mode::Auto);
         assert_eq!(policy.on_leak, OnLeak::Fail);
         assert_eq!(policy.first_use, OnLeak::Warn);
@@ -384,7 +367,8 @@ mod tests {
     #[test]
     fn options_that_a_check_cannot_have_are_refused_whoever_sets_them() {
         let refused = |options: Options| {
-            let settings = CheckSettings::combine(&Variables::default(), &options, None, "step");
+            let settings =
+                CheckSettings::combine(&Variables::default(), &options, &[], None, "step");
             settings.unwrap_err()
         };
         let of_rounds = |rounds| Options {

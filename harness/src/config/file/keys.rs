@@ -105,7 +105,7 @@ mod tests {
             let header = section.header;
             for key in section.keys {
                 // No key has a table as its value, so the error is about the value.
-                let error = File::parse(&format!("{header}\n{key} = {{}}")).unwrap_err();
+                let error = File::parse(&format!("{header}\n{key} = {{}}"), "f.toml").unwrap_err();
                 assert!(!error.1.contains("unknown"), "{header} {key}: {}", error.1);
             }
         }
