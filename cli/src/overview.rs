@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use gpu_leak_check::ledger::{Kind, PoolName};
 use gpu_leak_check::report::check_report::{
-    CheckStatus, Figure, Finding, FindingKind, Limit, Outcome, Peak as LivePeak, Report, Site,
+    CheckStatus, Figure, Finding, Limit, Outcome, Peak as LivePeak, Report, Site,
 };
 use gpu_leak_check::report::{Summary, escape};
 use gpu_leak_check::units::{count, size};
@@ -311,7 +311,8 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
 
 /// The effect of a check on its test. If the file does not contain it, the default policy decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
-    report.outcome.unwrap_or_else(|| by_default(report.status))
+    let by_default = || report.status.default_outcome();
+    report.outcome.unwrap_or_else(by_default)
 }
 
 /// The effect of one finding on its test.
@@ -328,15 +329,7 @@ fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if alone == report.status || finding.kind.is_failure() {
         outcome(report)
     } else {
-        by_default(alone)
-    }
-}
-
-fn by_default(status: CheckStatus) -> Outcome {
-    match status {
-        CheckStatus::Found(FindingKind::FirstUse | FindingKind::Deferred) => Outcome::Warn,
-        status if status.is_failure() => Outcome::Fail,
-        _ => Outcome::Pass,
+        alone.default_outcome()
     }
 }
 

@@ -35,10 +35,6 @@ pub(crate) struct Checked {
 /// Decides the outcome of a report by the policy.
 pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced>) -> Outcome {
     match report.status {
-        CheckStatus::Clean | CheckStatus::Found(FindingKind::Allowed) => Outcome::Pass,
-        CheckStatus::Found(FindingKind::Deferred) => Outcome::Warn,
-        // `on_leak` is about leaks, of which there may be none here.
-        CheckStatus::Unexpected => Outcome::Fail,
         CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
@@ -55,8 +51,11 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        // Every other kind of finding, and aborted tests.
-        _ => by_policy(policy.on_leak),
+        // `on_leak` is about leaks, of which an unexpected result may have none.
+        status if status.is_failure() && status != CheckStatus::Unexpected => {
+            by_policy(policy.on_leak)
+        }
+        status => status.default_outcome(),
     }
 }
 

@@ -37,12 +37,7 @@ impl FindingKind {
     /// Whether it fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
-        match self {
-            Self::Leaked | Self::FailedFree | Self::Retained | Self::Grew | Self::OverBudget => {
-                true
-            }
-            Self::FirstUse | Self::Deferred | Self::Allowed => false,
-        }
+        CheckStatus::Found(self).is_failure()
     }
 }
 
@@ -71,14 +66,28 @@ pub enum CheckStatus {
 }
 
 impl CheckStatus {
+    /// Returns its effect on a test unless the policy of the run says otherwise.
+    #[must_use]
+    pub const fn default_outcome(self) -> Outcome {
+        match self {
+            Self::Unexpected | Self::Aborted => Outcome::Fail,
+            Self::Inconclusive | Self::NotMeasured | Self::Clean => Outcome::Pass,
+            Self::Found(kind) => match kind {
+                FindingKind::Leaked
+                | FindingKind::FailedFree
+                | FindingKind::Retained
+                | FindingKind::Grew
+                | FindingKind::OverBudget => Outcome::Fail,
+                FindingKind::FirstUse | FindingKind::Deferred => Outcome::Warn,
+                FindingKind::Allowed => Outcome::Pass,
+            },
+        }
+    }
+
     /// Whether it fails a test unless `on_leak` says otherwise.
     #[must_use]
     pub const fn is_failure(self) -> bool {
-        match self {
-            Self::Found(kind) => kind.is_failure(),
-            Self::Unexpected | Self::Aborted => true,
-            Self::Inconclusive | Self::NotMeasured | Self::Clean => false,
-        }
+        matches!(self.default_outcome(), Outcome::Fail)
     }
 
     /// Returns its name: `failed-free`, `not-measured`.
