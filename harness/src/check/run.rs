@@ -11,14 +11,14 @@ use super::scopes::open::{Open, current};
 use super::scopes::tree::{self, FailureId, Lineage};
 use super::turn::concurrency::{ProcessAtBegin, met_a_check};
 use super::turn::gate::Turn;
-use crate::call_site::is_cudas_own;
+use crate::call_site;
 use crate::capture;
 use crate::config::Policy;
 use crate::judge::{
-    ContextError, Limits, LiveRecord, Others, Ownership, RunInput, SegmentMap, Usage,
-    is_more_reserved, timeline,
+    ContextError, Limits, Others, RunInput, SegmentMap, Usage, is_anything_left, is_more_reserved,
+    timeline,
 };
-use crate::ledger::{self, GraphUsage, Kind, Mark, MeterReading, Record, ScopeId, StackId, Watch};
+use crate::ledger::{self, GraphUsage, Mark, MeterReading, ScopeId, StackId, Watch};
 use crate::report::check_report::PrimaryKept;
 use crate::report::symbols;
 
@@ -172,7 +172,7 @@ impl Run {
         let mut was_read_again = false;
         loop {
             let mut input = self.look(&body, turn, end);
-            let pause = if !is_anything_left(&input) {
+            let pause = if !is_anything_left(&input, is_cudas_own) {
                 None
             } else if self.could_still_free() && start.elapsed() < policy.settle {
                 Some(Duration::from_millis(1))
@@ -323,33 +323,8 @@ impl Run {
     }
 }
 
-/// Whether anything is left that a free in flight could still free.
-fn is_anything_left(input: &RunInput) -> bool {
-    let is_left = |live: &LiveRecord| {
-        matches!(live.owner, Ownership::Session | Ownership::Foreign(_))
-            && input
-                .segments
-                .owner(&live.record, &input.holdings)
-                .is_none()
-            && !is_the_runtimes_code(&live.record)
-    };
-    input.live.iter().any(is_left)
-        || !input.anomalies.is_empty()
-        || is_more_reserved(input)
-        || input.end.layers.iter().any(|usage| {
-            let before = input.baseline.layer(&usage.name, usage.place);
-            usage.reserved.is_some() && usage.allocated > before.map_or(0, |it| it.allocated)
-        })
-}
-
-/// Whether this is code that CUDA's own libraries loaded for themselves, which stays for the
-/// process.
-fn is_the_runtimes_code(record: &Record) -> bool {
-    matches!(record.made.kind, Kind::Module | Kind::Library) && {
-        let stacks = ledger::live().stacks();
-        is_cudas_own(&symbols::frames(
-            stacks.frames(record.made.caller.stack),
-            &[],
-        ))
-    }
+/// Whether one of CUDA's own libraries made the call with this backtrace.
+fn is_cudas_own(stack: StackId) -> bool {
+    let frames = ledger::live().stacks().frames(stack);
+    call_site::is_cudas_own(&symbols::frames(frames, &[]))
 }

@@ -34,6 +34,7 @@ pub(crate) struct Diff {
 /// Compares the resources live after each of the judged runs.
 pub(crate) fn diff(input: &CheckInput) -> Diff {
     let runs = input.judged_runs();
+    let is_cudas_own = |stack| input.names.is_cudas_own(stack);
     let mut sites = CallSites::new(&input.names);
     let mut groups = Groups::new(runs);
     let mut allowed: BTreeMap<(String, String), (AllowedBy, Groups<'_>)> = BTreeMap::new();
@@ -41,7 +42,8 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
     let mut missing_probes = Vec::new();
     for (at, run) in runs.iter().enumerate() {
         let bound = BoundMemory::of(run);
-        let is_own = |live: &&LiveRecord| is_own(live, run, input) && !bound.has(&live.record);
+        let is_own =
+            |live: &&LiveRecord| is_own(live, run, is_cudas_own) && !bound.has(&live.record);
         for live in run.live.iter().filter(is_own) {
             let class = Class::of(&live.record);
             if let Some(missing) = held_unseen(&class, &live.record, run, input) {
@@ -66,7 +68,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
                 Ownership::Foreign(thread) => groups.add(at, key, &live.record, Some(*thread)),
             }
         }
-        let own = |record: &&Record| !is_the_runtimes_code(record, &input.names);
+        let own = |record: &&Record| !is_the_runtimes_code(record, is_cudas_own);
         for record in run.freed_by_shutdown.iter().filter(own) {
             let key = sites.key(Class::of(record), record);
             freed_by_shutdown.add(at, key, record, None);
@@ -85,7 +87,7 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
         for (record, cause, ended_by) in ended {
             if run.segments.owner(record, &run.holdings).is_some()
                 || bound.has(record)
-                || is_the_runtimes_code(record, &input.names)
+                || is_the_runtimes_code(record, is_cudas_own)
             {
                 continue;
             }
@@ -113,15 +115,22 @@ pub(crate) fn diff(input: &CheckInput) -> Diff {
 /// Whether a record is judged individually. A record that a probed allocator claims is judged as
 /// part of that allocator's reserve. Code that CUDA's libraries loaded on first use stays loaded
 /// until the process ends.
-fn is_own(live: &LiveRecord, run: &RunInput, input: &CheckInput) -> bool {
+pub(super) fn is_own(
+    live: &LiveRecord,
+    run: &RunInput,
+    is_cudas_own: impl Fn(StackId) -> bool,
+) -> bool {
     run.segments.owner(&live.record, &run.holdings).is_none()
-        && !is_the_runtimes_code(&live.record, &input.names)
+        && !is_the_runtimes_code(&live.record, is_cudas_own)
 }
 
 /// Whether this is code that one of CUDA's own libraries loaded for itself.
-pub(crate) fn is_the_runtimes_code(record: &Record, names: &NameTable) -> bool {
+pub(crate) fn is_the_runtimes_code(
+    record: &Record,
+    is_cudas_own: impl Fn(StackId) -> bool,
+) -> bool {
     matches!(record.made.kind, Kind::Module | Kind::Library)
-        && names.is_cudas_own(record.made.caller.stack)
+        && is_cudas_own(record.made.caller.stack)
 }
 
 /// Why a record of the driver's layer is not judged individually.

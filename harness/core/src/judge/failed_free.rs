@@ -46,6 +46,7 @@ struct Failed {
 /// them.
 pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
     let mut all: Vec<Failed> = Vec::new();
+    let is_cudas_own = |stack| input.names.is_cudas_own(stack);
     for (at, run) in input.judged_runs().iter().enumerate() {
         let mut met = FxHashSet::default();
         for anomaly in &run.anomalies {
@@ -55,7 +56,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             let FailedCall { record, caller, .. } = call;
             // The runtime unloads a program's code when the program ends. If this fails, it is not
             // a defect of the program.
-            if record.is_some_and(|it| is_the_runtimes_code(&it, &input.names)) {
+            if record.is_some_and(|it| is_the_runtimes_code(&it, is_cudas_own)) {
                 continue;
             }
             // A call site that fails twice to free the same record counts as one.

@@ -19,6 +19,7 @@ mod group;
 mod growth;
 mod input;
 mod kept_alive;
+mod left;
 mod limits;
 mod names;
 mod order;
@@ -48,6 +49,7 @@ pub use input::{
     CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, FreedInside, LiveRecord,
     Others, Ownership, RunInput, Subject, Untraced,
 };
+pub use left::is_anything_left;
 pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
 pub use order::MOST_IN_ORDER;
@@ -216,8 +218,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     if facts.rounds > 1 {
         let may_grow = || {
             let diff = diff(input);
-            let sum = |run: &RunInput| !sums_and_reserves(run).is_empty();
-            growth::may_still_grow(&diff.groups) || input.runs.iter().all(sum)
+            growth::may_still_grow(&diff.groups) || input.runs.iter().all(left::sum_or_reserve_rose)
         };
         return runs < FEWEST_ROUNDS || (runs < facts.rounds as usize && may_grow());
     }
@@ -242,17 +243,6 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
                 || budget::is_undecided(input)
         }
     }
-}
-
-/// Returns the layers whose sum or reserve rose in a run.
-fn sums_and_reserves(run: &RunInput) -> Vec<&LayerName> {
-    let risen = run.end.layers.iter().filter(|usage| {
-        let before = run.baseline.layer(&usage.name, usage.place);
-        let is_sum = matches!(usage.name, LayerName::Probe(_));
-        (is_sum && usage.allocated > before.map_or(0, |it| it.allocated))
-            || reserve::more_reserved(usage, run) != 0
-    });
-    risen.map(|usage| &usage.name).collect()
 }
 
 /// Returns notes about the runs, none of which fails the test.

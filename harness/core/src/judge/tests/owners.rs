@@ -1,7 +1,8 @@
 //! Tests of who owns a resource, and of what it belongs to.
 
-use super::body::{check, frame, library};
-use crate::judge::{Ownership, needs_another_run};
+use super::body::{Run, check, frame, library};
+use super::pools::{cache, hands_out, pool, reserves};
+use crate::judge::{Ownership, is_anything_left, needs_another_run};
 use crate::ledger::event::{ContextEnd, ThreadNumber};
 use crate::ledger::{Anomaly, Kind, Place};
 use crate::report::{AllowedBy, Owner};
@@ -27,6 +28,53 @@ fn memory_handed_over_is_no_leak_and_allowed_memory_is_reported() {
         allowed: 1 × linear on cuda:0 at src/app.rs:40; allocated 1; allowed_by {expired:null,owner:null,reason:a cache,stands_in:the code}; bytes 64; each 64; when {first:4,last:4,of:4}; records [3]
     ",
     );
+}
+
+/// A check waits for exactly the records for which it would run its body again.
+#[test]
+fn a_check_waits_only_for_resources_that_could_be_findings() {
+    let waits = |change: &dyn Fn(&mut Run<'_>)| {
+        let mut check = check();
+        check.stack(
+            1,
+            &[
+                library("libcuda.so.1", "cuLibraryLoadData", Owner::Cuda),
+                library("libcublas.so.13", "cublasCreate_v2", Owner::Cuda),
+            ],
+        );
+        check.run(change);
+        let names = &check.input.names;
+        let is_left = is_anything_left(&check.input.runs[0], |stack| names.is_cudas_own(stack));
+        assert_eq!(is_left, needs_another_run(&check.input));
+        is_left
+    };
+    let owned_by = |owner: Ownership| {
+        waits(&|run| {
+            let taken = run.take(10, 64);
+            run.give(taken, owner.clone());
+        })
+    };
+    assert!(owned_by(Ownership::Session));
+    assert!(owned_by(Ownership::Foreign(ThreadNumber(2))));
+    assert!(!owned_by(Ownership::Another));
+    assert!(!owned_by(Ownership::HandedOver));
+    assert!(!owned_by(Ownership::Allowed(AllowedBy::the_code(
+        "a cache"
+    ))));
+    let code = |stack| {
+        waits(&|run| {
+            run.make(stack, |made| made.kind = Kind::Library);
+        })
+    };
+    assert!(code(10));
+    assert!(!code(1));
+    assert!(waits(&|run| hands_out(run, &cache(), 8, 9)));
+    assert!(waits(&|run| reserves(run, &pool(), 8, 9)));
+    assert!(!waits(&|run| reserves(run, &pool(), 8, 8)));
+    assert!(waits(&|run| {
+        let taken = run.take(10, 64);
+        run.fail_to_free(taken, 20, 1);
+    }));
 }
 
 #[test]
