@@ -251,10 +251,10 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "held-by",
-        "The static, thread-local or stack that still leads to the leaked memory, found when the \
+        "The static, thread-local or stack that still points to the leaked memory, found when the \
          check failed; or the library that allocated the memory from the driver, with the library \
-         function that the program called. `nothing any more` means that nothing leads to the \
-         memory, so the program has lost track of it. `only` means that nothing leads to the heap \
+         function that the program called. `nothing any more` means that nothing points to the \
+         memory, so the program has lost track of it. `only` means that nothing points to the heap \
          blocks that contain its address, as in a reference cycle. `unknown` is followed by the \
          reason.",
         "Clear that static, thread-local or variable before the test ends, or drop the value that \
@@ -316,9 +316,9 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "order",
-        "The order in which everything on this line was allocated and freed, in the run that \
-         confirms the leak; `#3` is the third allocation on the line. This line appears if the \
-         whole order is known and has at most twelve calls.",
+        "The order in which all allocations of the leaking source line were made and freed, in \
+         the run that confirms the leak; `#3` is the third of these allocations. A report has it \
+         only if the whole order is known and has at most twelve calls.",
         "Look at the calls just before and after those that leaked: a replaced value, a retry, an \
          early return, or a list of which all elements but one are freed.",
     ),
@@ -437,9 +437,10 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
         "flaky",
         "The test runner retried the test, and its attempts had different results. The last \
          attempt decides.",
-        "Look at the report of the attempt that failed: the timing decides whether another thread \
-         frees memory before the test ends, and which attempt creates one-time resources. A \
-         longer `settle` or a #[gpu_leak_check::warmup] may be enough.",
+        "Look at the report of the attempt that failed. The results of attempts usually differ \
+         because of timing: another thread may free memory too late, or one attempt may create \
+         one-time resources that the other finds. A longer `settle` or a \
+         #[gpu_leak_check::warmup] may be enough.",
     ),
     explanation(
         "late",
@@ -455,9 +456,9 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
     explanation(
         "outside-every-check",
-        "While a check ran, a thread that belongs to no test allocated something. The thread \
-         belongs to an unchecked test, or it or its thread pool was started before the test. \
-         Because the owner is unknown, no test fails.",
+        "While a check ran, a thread that belongs to no checked test allocated something. Either \
+         an unchecked test started the thread, or the thread or its pool is older than the \
+         checked test. Because the owner is unknown, no test fails.",
         "Put #[gpu_leak_check] on the unchecked tests. If the thread works for a checked test, \
          assign its allocations to that test with `Scope`, or run the test in its own process \
          with #[gpu_leak_check(isolate)].",

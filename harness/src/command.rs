@@ -81,7 +81,7 @@ pub fn unheard_allocators(name: &str, path: &str) -> Report {
             Code::Unheard,
             "its allocators report through gpu-leak-hooks, but the harness is not linked into this \
              program to receive the reports",
-            "link gpu-leak-check into it: a dev-dependency, and `use gpu_leak_check as _;` in the test \
+            "add gpu-leak-check as a dev-dependency and put `use gpu_leak_check as _;` in the test \
              file, or `#[cfg(test)] use gpu_leak_check as _;` in src/lib.rs for unit tests",
         )),
         ..Report::about(subject, CheckStatus::NotMeasured)

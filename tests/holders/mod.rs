@@ -152,7 +152,7 @@ fn blocks_that_lead_to_each_other_are_named_by_where_they_were_allocated() {
         "{}",
         checked.story()
     );
-    let told = "held by    only a cycle of 2 heap blocks, to which nothing else leads, allocated in \
+    let told = "held by    only a cycle of 2 heap blocks that nothing else points to, allocated in \
                 planted::node";
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }

@@ -66,7 +66,7 @@ fn beside_the_static(checked: &Checked) -> &Finding {
 /// Why the report does not say what holds the other leak: the holder has no name, or was not searched,
 /// such as the stack of a running thread.
 const REASONS: [&str; 2] = [
-    "it is referenced only by unnamed memory, or through more than 6 heap blocks",
+    "it is referenced only from memory of no known variable, or through more than 6 heap blocks",
     "some memory could not be searched",
 ];
 
@@ -302,7 +302,7 @@ fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
         checked.story()
     );
     if other.holders.is_some() {
-        let told = "held by    nothing any more: no static, thread-local or stack leads to it";
+        let told = "held by    nothing any more: no static, thread-local or stack points to it";
         assert!(checked.child.stderr.contains(told), "{}", checked.story());
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
         if !file.entries.iter().any(|known| known.stands_in == *entry) {
             let entry = escape::name(entry);
             say(format_args!(
-                "note: these findings exceed the limits of {entry}: raise those limits instead of \
+                "note: some findings exceed the limits of {entry}: raise those limits instead of \
                  adding an entry"
             ));
         }

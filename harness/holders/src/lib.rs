@@ -117,7 +117,7 @@ pub enum Unknown {
     TooMuch,
     /// Some memory cannot be read, or its allocator is not glibc's.
     Unreadable,
-    /// The target is referenced only by unnamed memory, or through too many blocks.
+    /// The target is referenced only from memory of no known variable, or through too many blocks.
     Unnamed,
 }
 
@@ -138,8 +138,8 @@ impl fmt::Display for Unknown {
             Self::Unreadable => f.write_str("some memory could not be searched"),
             Self::Unnamed => write!(
                 f,
-                "it is referenced only by unnamed memory, or through more than {DEEPEST} heap \
-                 blocks"
+                "it is referenced only from memory of no known variable, or through more than \
+                 {DEEPEST} heap blocks"
             ),
         }
     }

@@ -21,7 +21,7 @@ pub fn held_by(finding: &Finding) -> Option<String> {
         }
         let it = if finding.count == 1 { "it" } else { "them" };
         return Some(format!(
-            "nothing any more: no static, thread-local or stack leads to {it}"
+            "nothing any more: no static, thread-local or stack points to {it}"
         ));
     }
     let holders: Vec<_> = holders.iter().map(described).collect();
@@ -64,7 +64,7 @@ pub(super) fn ended_in(ended: &Ended) -> String {
     }
 }
 
-/// For example `only a cycle of 2 heap blocks, to which nothing else leads, allocated in Node::new
+/// For example `only a cycle of 2 heap blocks that nothing else points to, allocated in Node::new
 /// (src/node.rs:20)`.
 fn only(enclosing: &Enclosing, of: u64) -> String {
     let blocks = quantity(enclosing.blocks.into(), "heap block");
@@ -72,13 +72,13 @@ fn only(enclosing: &Enclosing, of: u64) -> String {
     match enclosing.is_cycle {
         true if of > 1 => {
             format!(
-                "only cycles of heap blocks, {} in all, to which nothing else leads{places}",
+                "only cycles of heap blocks, {} in all, that nothing else points to{places}",
                 enclosing.blocks
             )
         }
-        true => format!("only a cycle of {blocks}, to which nothing else leads{places}"),
-        false if enclosing.blocks == 1 => format!("only {blocks}, to which nothing leads{places}"),
-        false => format!("only {blocks}, to which nothing else leads{places}"),
+        true => format!("only a cycle of {blocks} that nothing else points to{places}"),
+        false if enclosing.blocks == 1 => format!("only {blocks} that nothing points to{places}"),
+        false => format!("only {blocks} that nothing else points to{places}"),
     }
 }
 

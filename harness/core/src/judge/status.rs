@@ -102,7 +102,7 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
         Some(test) => (format!("by {test}"), "fix that test first"),
         None => (
             "outside every check of this process".to_owned(),
-            "find the call that broke it first",
+            "first find the call that broke the context",
         ),
     };
     Reason::new(
