@@ -46,7 +46,7 @@ macro_rules! define {
         #[derive(Clone, Copy, Debug)]
         pub struct Options {
             $($($(#[$doc])* pub $name: Option<value_of!($kind)>,)*)*
-            /// What may stay.
+            /// The entries for resources that may stay.
             pub allow: &'static [Allow],
         }
 

@@ -1,5 +1,5 @@
-//! What the wrappers of all tables share: whether and how they report calls, and that a panic of
-//! the harness reaches neither the program nor the driver.
+//! Code that the wrappers of all tables share. It decides whether and how calls are reported, and
+//! keeps a panic of the harness from reaching the program or the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -69,7 +69,7 @@ pub(super) fn reported<Begun: Default, Answer: Copy>(
     if is_reported {
         let _at_work = quiet();
         unbroken(|| ended(&mut begun, answer));
-        // Its locks are released while this thread still holds the guard.
+        // The locks in `begun` are released while this thread still holds the guard.
         drop(begun);
     }
     answer

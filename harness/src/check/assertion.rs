@@ -59,7 +59,7 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     (failed.message == *message).then_some(failed.id)
 }
 
-/// If the body of these scopes ended through an assertion, makes that the verdict of `report`.
+/// If an assertion ended the body of these scopes, makes its verdict that of `report`.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,

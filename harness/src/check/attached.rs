@@ -305,8 +305,8 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns all live records, those that the interpreter freed as it shut down and, once the process
-/// exits, those that have ended with their contexts since.
+/// Returns all live records and those that the interpreter freed as it shut down. Once the process
+/// exits, also returns the records that have since ended with their contexts.
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
@@ -349,7 +349,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     }
 }
 
-/// Returns the record with its owner: the process, unless the code under test said that the
+/// Returns the record with its owner: the process, unless the code under test has declared that the
 /// resource may stay.
 fn owned(record: Record) -> LiveRecord {
     let scope = record.made.caller.scope;

@@ -75,8 +75,8 @@ pub(crate) struct Beginning {
     mark: Mark,
 }
 
-/// What the judgement needs of how a body ended, after the `body::End` has been compared with what
-/// the test expects.
+/// The facts about a body's end that the judgement needs, after the `body::End` has been compared
+/// with what the test expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Whether it ended as expected.

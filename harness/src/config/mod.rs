@@ -30,7 +30,7 @@ use crate::suppressions::{Pattern, Suppression};
 pub(crate) struct CheckSettings {
     pub(crate) policy: Policy,
     pub(crate) test: TestFacts,
-    /// What may stay: the check's own entries, then the file's.
+    /// The entries for resources that may stay: the check's own, then the file's.
     pub(crate) suppressions: Vec<Suppression>,
 }
 
@@ -215,8 +215,8 @@ pub fn variables() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
 
-/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`,
-/// whatever file this process uses.
+/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`.
+/// It need not be the file that this process uses.
 ///
 /// # Errors
 ///

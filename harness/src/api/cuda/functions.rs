@@ -14,8 +14,8 @@
 //! row: programs ask the driver for the variant of the version that they were built for.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
-//! NVIDIA's headers, and lists functions that create or free something and are missing here;
-//! `not_watched.toml` in this directory gives the reason for each of these.
+//! NVIDIA's headers. It also lists the functions that create or free something but have no row;
+//! `not_watched.toml` in this directory gives the reason for each of them.
 
 #![expect(
     unsafe_code,

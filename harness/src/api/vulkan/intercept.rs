@@ -403,7 +403,7 @@ impl Reporter<'_> {
     }
 }
 
-/// Whether one of these structures is in the chain that begins here.
+/// Whether the chain that begins here contains one of these structures.
 ///
 /// # Safety
 ///

@@ -47,7 +47,7 @@ pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
     /// Whether it set `GateState::exclusive`.
     exclusive: bool,
-    /// The number of meetings before this check entered.
+    /// The value of `GateState::meetings` before this check entered.
     meetings: u64,
     /// How long it waited.
     pub(crate) waited: Duration,
