@@ -84,8 +84,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// The records that were live when the interpreter that runs the program began to shut down;
-    /// once the process exits, those of them that the interpreter has freed. `None` before that.
+    /// The records that were live when the program's interpreter began to shut down. Once the
+    /// process exits, only those that the interpreter has freed. `None` before the shutdown.
     held_by_interpreter: Option<Vec<Record>>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,

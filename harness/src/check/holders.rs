@@ -136,7 +136,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // In that place the report says how the context ended or which library has the resource.
+        // The report then says how the context ended or which library has the resource.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {

@@ -1,4 +1,4 @@
-//! What the user can do about each kind of finding.
+//! Advice to the user on each kind of finding.
 
 use super::check_report::{
     CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Passage, PassageKind,
@@ -228,7 +228,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::Retained => {
-            // Next to a leak, the leak's help names the options.
+            // If there is a worse finding, its help already names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
             let option = match is_worst {
                 true => meant_to_stay(report),

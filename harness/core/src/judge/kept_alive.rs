@@ -237,7 +237,7 @@ mod tests {
         found
     }
 
-    /// The findings that are reported by themselves, each with the number of its consequences.
+    /// The findings that are reported separately, each with the number of its consequences.
     fn reported(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
         let reported = found.iter().filter(|it| !it.finding.is_consequence);
         let reported = reported.map(|it| (it.finding.resource, it.finding.consequences.len()));

@@ -1,4 +1,4 @@
-//! The data kept for each open scope besides its records.
+//! The data that is kept for each open scope in addition to its records.
 
 use std::collections::BTreeMap;
 

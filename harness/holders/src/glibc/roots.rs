@@ -23,7 +23,7 @@ use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 /// The kernel's name of the memory below the program break, where glibc's main arena is.
 const PROGRAM_BREAK: &str = "[heap]";
 
-/// The largest guard below a stack. Inaccessible memory after that of an allocator is larger.
+/// The largest guard below a stack. The inaccessible memory after an allocator's is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
 /// How much of a function is searched for uses of a static.

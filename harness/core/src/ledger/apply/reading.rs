@@ -175,7 +175,7 @@ impl Ledger {
     }
 
     /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
-    /// was opened more than once has one record for each of these calls.
+    /// was opened more than once has one record for each call that opened it.
     #[must_use]
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();

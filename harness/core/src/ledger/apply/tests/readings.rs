@@ -338,7 +338,7 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
     free(&world.0, object(0x55), by(SCOPE), 0);
     free(&world.0, object(0x55), by(SCOPE), 0);
     assert_eq!((bound(), world.0.unknown_releases()), (vec![], 0));
-    // Memory has a size of its own, which binding does not change.
+    // Memory has its own size, which binding does not change.
     allocate(&world.0, 0x1000, 8, by(SCOPE));
     bind(super::key(0x1000), 0x66, 64);
     assert_eq!(world.live(), [(0x1000, 8)]);
