@@ -149,7 +149,7 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// The identity of a finding, whatever its kind.
+/// The identity of a finding, regardless of its kind.
 pub(crate) type Identity = (
     String,
     String,
@@ -185,8 +185,8 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     of_site(finding, line)
 }
 
-/// Returns the call site, or that of the free if the address that it was given is unknown: two
-/// failing frees of one allocation are the same finding in two runs.
+/// Returns the call site of the allocation or, if it is unknown, that of the failed free, so that
+/// two failing frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,

@@ -2,8 +2,8 @@
 //!
 //! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. If
 //! each test has its own process, one line is overwritten with the names of the running tests. A
-//! program under `exec` prints whatever and whenever it likes, so progress there consists of a few
-//! whole lines, printed only if the usage has changed.
+//! program under `exec` may print anything at any time, so progress there consists of a few whole
+//! lines, printed only if the usage has changed.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};

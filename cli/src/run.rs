@@ -37,7 +37,7 @@ pub(crate) struct Run {
 pub(crate) struct Process {
     /// The program: `train`.
     pub(crate) binary: String,
-    /// What it wrote.
+    /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
 }
 
@@ -232,8 +232,8 @@ impl Run {
         }
     }
 
-    /// Removes the second record of an isolated test that ended its process: its own file says that
-    /// it began, and the parent process's file says how it ended.
+    /// Removes the second record of an isolated test that ended its process: the test's own file
+    /// says that it began, and the parent process's file says how it ended.
     fn forget_duplicate_aborts(&mut self) {
         let reported: Vec<_> = self
             .reports()

@@ -332,7 +332,7 @@ fn the_user_s_output_options_reach_each_test() {
     assert!(!run(&[]).contains(words));
     assert!(run(&["--nocapture"]).contains(words));
     assert!(run(&["--show-output"]).contains(words));
-    // The list is requested in a format of its own, so another one must not disable it.
+    // The list is requested in a separate format, which another `--format` must not disable.
     assert!(!run(&["--format", "pretty"]).contains(words));
 }
 

@@ -397,7 +397,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
         view.shown(),
         "10000 of 10000 findings, 10000 of 10000 tests shown"
     );
-    // The first hundred, and more with a button.
+    // The first hundred findings are in the page, and a button lists more.
     assert_eq!(view.count("details.finding"), 100);
     let told = "100 of 10000 are listed.List 100 more";
     assert_eq!(view.text("#findings-rest").replace('\n', ""), told);

@@ -1,4 +1,4 @@
-//! Tests that real checks judge, each in a process of its own.
+//! Tests that real checks judge, each in a separate process.
 
 use std::env;
 use std::mem::forget;

@@ -1,5 +1,5 @@
-//! An empty 32-bit shared library, which 32-bit programs load in place of the one that watches.
-//! Their loader would print an error for a library that it cannot load.
+//! An empty 32-bit shared library. 32-bit programs load it in place of the watching library, which
+//! their loader could not load, so that it would print an error.
 
 /// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;

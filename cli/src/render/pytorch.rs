@@ -3,9 +3,9 @@
 //! addresses, and every earlier allocation and free. Run files contain no addresses: for them the
 //! snapshot contains the findings, at made-up addresses.
 //!
-//! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are the
-//! parts of it that an allocator has handed out. CUDA devices keep their numbers; other devices and
-//! the host come after the last of these.
+//! A segment is an allocation from the outermost layer, usually the driver; blocks are the parts of
+//! it that an allocator has handed out. CUDA devices keep their numbers; other devices and the host
+//! are numbered after the last CUDA device.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 

@@ -1,6 +1,6 @@
-//! What the preloaded library encounters in the processes that a program starts: programs that
-//! cannot load it, programs that are linked to the driver, and libraries that free what they hold
-//! at the very end.
+//! Processes that a program under `exec` starts, as the preloaded library encounters them: programs
+//! that cannot load it, programs that are linked to the driver, and libraries that free what they
+//! hold at the very end.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -93,7 +93,7 @@ fn a_set_uid_child_runs_unchanged_and_prints_nothing_more() {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    // A set-uid program that ends by itself.
+    // A set-uid program that ends without waiting for anything.
     let script = directory.path().join("asks");
     let text = format!("#!/bin/sh\nexec {} --version\n", su.display());
     fs::write(&script, text).expect("a script");

@@ -1,4 +1,4 @@
-//! What libraries and caching allocators keep for the process: each entry of the shipped list.
+//! Resources that libraries and caching allocators keep: each entry of the shipped list.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

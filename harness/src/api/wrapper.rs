@@ -45,7 +45,7 @@ fn unbroken(work: impl FnOnce()) -> bool {
 /// made, `ended` its result. The data that the end needs from the beginning is a `Begun` in this
 /// stack frame, filled in place, because moving it would cost more than filling it.
 ///
-/// `is_one_call` tells whether calls that a driver makes meanwhile are part of the program's call.
+/// `is_one_call` says whether calls that a driver makes meanwhile are part of the program's call.
 // Inlined also in a debug build, where every stack would otherwise have one more frame.
 #[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(

@@ -33,7 +33,7 @@ struct Failed {
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`
-/// tells whether the report is in the run file. Returns `None` outside every check, where the
+/// says whether the report is in the run file. Returns `None` outside every check, where the
 /// assertion decides no check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());

@@ -9,7 +9,7 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// How many pairs of stacks, of an allocation and of its free, are kept for a run. The most
+/// How many pairs of stacks, one of an allocation and one of its free, are kept for a run. The most
 /// frequent pairs are kept, because each is resolved to lines.
 const MOST_FREED: usize = 64;
 
@@ -150,7 +150,7 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
 }
 
 /// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
-/// `is_all` tells whether this scope alone created all of the run's allocations.
+/// `is_all` says whether this scope alone created all of the run's allocations.
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;

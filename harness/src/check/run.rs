@@ -94,7 +94,7 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `peaks` tells whether the run has a log of all allocations.
+    /// Takes the baseline now. `peaks` says whether the run has a log of all allocations.
     /// `earlier` contains the scopes of the check's earlier runs and the beginning of the first of
     /// them.
     pub(crate) fn begin(

@@ -277,7 +277,7 @@ impl Driver {
     }
 
     /// Returns the graph into which a stream of the current context is captured, 0 if it has no
-    /// handle yet, or `None` if the stream is not being captured. `per_thread` tells whether stream
+    /// handle yet, or `None` if the stream is not being captured. `per_thread` says whether stream
     /// 0 is the thread's own, not the context's.
     ///
     /// # Safety

@@ -71,7 +71,7 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
 }
 
 /// Returns what to do about a finding, judging by the most certain of its known causes; `None` if
-/// no cause is known. `one` tells whether the findings are about one resource.
+/// no cause is known. `one` says whether the findings are about one resource.
 fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")

@@ -1,8 +1,8 @@
 //! A check's timeline as a picture.
 //!
-//! Plotting crates write colours into the picture, while these curves follow the page's theme; and
-//! for screen readers a picture needs a title, a description and a table of its numbers. Only steps
-//! remain to be drawn, so no such crate is used.
+//! Plotting crates write colours into the picture, while these curves follow the page's theme. For
+//! screen readers, a picture also needs a title, a description and a table of its numbers. Only
+//! steps remain to be drawn, so no such crate is used.
 
 mod axes;
 mod moments;

@@ -282,9 +282,9 @@ impl Roots {
         }
     }
 
-    /// Adds the frames of a stack that belong to the program, and those of Rust's own libraries
-    /// outside them, which may keep the program's arguments. In the frames of these libraries
-    /// inside them, the thread only waits, and their memory may contain values of earlier frames.
+    /// Adds a stack's frames of the program, and those of Rust's own libraries that called them,
+    /// which may keep the program's arguments. In frames of these libraries that the program
+    /// called, the thread only waits, and their memory may contain values of earlier frames.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;

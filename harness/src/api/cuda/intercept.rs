@@ -53,7 +53,7 @@ pub(super) trait Intercepted<Begun: Default> {
     unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
-/// Makes the program's call with `forward` and reports it. `per_thread` tells whether its stream 0
+/// Makes the program's call with `forward` and reports it. `per_thread` says whether its stream 0
 /// is the thread's own.
 #[inline(never)]
 pub(super) fn intercept<Begun: Default>(

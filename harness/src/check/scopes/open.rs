@@ -44,7 +44,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Opens a scope inside this thread's scope, if there is one. `confirms` tells whether the
+    /// Opens a scope inside this thread's scope, if there is one. `confirms` says whether the
     /// scope is a run that only confirms the leaks of an earlier one.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {

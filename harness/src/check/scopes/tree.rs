@@ -119,7 +119,7 @@ impl Scopes {
     }
 }
 
-/// Opens a scope with this parent. `confirms` tells whether the scope is a run that only confirms
+/// Opens a scope with this parent. `confirms` says whether the scope is a run that only confirms
 /// the leaks of an earlier one.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
