@@ -318,7 +318,7 @@ pub(crate) fn outcome(report: &Report) -> Outcome {
 /// The effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
-        // It is the reason why its check is inconclusive, unless another finding fails the check.
+        // An unconfirmed finding makes its check inconclusive, unless another one fails the check.
         return match report.status.is_unmeasured() {
             true => outcome(report),
             false => Outcome::Pass,
@@ -344,7 +344,7 @@ fn flaky_tests(run: &Run) -> Vec<String> {
     found
 }
 
-/// `flaky: train::frees: leaked in attempt 1, clean in attempt 2`
+/// For example `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
 fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
     let attempts = earlier.iter().copied().chain([last]);
     let results: Vec<_> = attempts.filter_map(worst_result).collect();

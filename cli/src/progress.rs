@@ -82,7 +82,7 @@ impl Tests {
 }
 
 impl TestCounts {
-    /// `12 of 40: train::a and 3 others`, in one line of the terminal.
+    /// Returns for example `12 of 40: train::a and 3 others`, in one line of the terminal.
     fn line(&self, width: usize) -> String {
         let Some(first) = self.running.first() else {
             return String::new();
@@ -161,7 +161,7 @@ fn add(left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
     (count, left.1.saturating_add(right.1))
 }
 
-/// `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`
+/// For example `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`.
 fn sentence(after: Duration, (resources, bytes): (u64, u64)) -> String {
     format!(
         "gpu-leak-check: after {} s: {} in {} held",

@@ -293,7 +293,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
     })
 }
 
-/// `train::a, train::b`
+/// Returns for example `train::a, train::b`.
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
     test_names(&tests, 5)
@@ -425,7 +425,7 @@ fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// `train` of `…/train-4711.jsonl`.
+/// Returns `train` for `…/train-4711.jsonl`.
 fn binary(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut name = &*stem;

@@ -21,7 +21,7 @@ use super::Rendering;
 use crate::exit::{ExitResult, Failure};
 use crate::overview::Overview;
 
-/// Equal blocks of one finding are separate blocks up to this count.
+/// Up to this count, equal blocks of one finding are written as separate blocks.
 const MAX_BLOCKS: u64 = 1000;
 /// The first made-up address, and the alignment of all of them, which is the driver's.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
@@ -90,7 +90,7 @@ impl Segment {
             active_size: held,
             requested_size: held,
             stream: 0,
-            // PyTorch's two classes: up to 2 MiB, and larger.
+            // PyTorch has two classes of segments: up to 2 MiB, and larger.
             segment_type: match bytes {
                 ..=ALIGNED_TO => "small",
                 _ => "large",

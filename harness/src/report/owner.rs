@@ -153,7 +153,7 @@ fn is_dependency_source(file: &str) -> bool {
     }) || file.starts_with("vendor/")
 }
 
-/// `index.crates.io-1949cf8c6b5b557f`
+/// Whether a name ends with a hash, as in `index.crates.io-1949cf8c6b5b557f`.
 fn ends_in_hash(name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(_, hash)| {
         hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())

@@ -165,7 +165,7 @@ fn renew_figures(entry: &mut Table, figures: &str) {
     decor.set_prefix(renewed);
 }
 
-/// `2 allocations, 1.25 KiB`, `3 events`
+/// Returns for example `2 allocations, 1.25 KiB` or `3 events`.
 fn figures(left: Left, noun: Noun) -> String {
     let number = quantity(left.count, noun.word());
     match left.bytes {

@@ -146,13 +146,13 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     sites
 }
 
-/// The noun for one of several things.
+/// The noun for one of the resources that leak at a call site.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Noun {
     #[default]
     Unknown,
     One(&'static str),
-    /// The things have different nouns.
+    /// The resources have different nouns.
     Several,
 }
 

@@ -27,7 +27,7 @@ const STYLES: usize = 6;
 /// One picture: the bytes that were held on a device, or the number of objects.
 #[derive(Debug)]
 pub(super) struct Plot {
-    /// `cuda:0, bytes`
+    /// For example `cuda:0, bytes`.
     pub(super) title: String,
     /// A textual description of the picture.
     pub(super) description: String,
@@ -237,7 +237,7 @@ fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
     runs.map(one).collect()
 }
 
-/// `judged run`, `confirming run`, `round 3`
+/// For example `judged run`, `confirming run` or `round 3`.
 fn name_of(timeline: &Timeline, index: usize) -> String {
     match timeline.runs[index].purpose {
         RunPurpose::Judged => "judged run".to_owned(),

@@ -131,12 +131,12 @@ impl Known {
     }
 }
 
-/// The result for the addresses in a region.
+/// The addresses found in a region, by whether they are in blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     blocks: u32,
     others: u32,
-    /// Whether there is data at one of the others.
+    /// Whether there is data at an address that is not in a block.
     has_data: bool,
 }
 

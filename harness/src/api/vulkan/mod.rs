@@ -29,8 +29,8 @@
 //!   asked how much the object needs. The block is not judged in addition to its contents
 //!   (`judge/bound.rs`).
 //! - The objects that end with a pool: [`pools`] knows which pool each descriptor set and command
-//!   buffer came from. The objects that end with a device or an instance are found through its
-//!   context.
+//!   buffer came from. The objects that end with a device or an instance are found through the
+//!   context of that device or instance.
 //!
 //! The harness never waits for a Vulkan device, because queues need external synchronisation, which
 //! only the program can provide.
