@@ -22,7 +22,7 @@ use crate::workspace::{self, Workspace};
 /// The contents of one or more runs.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// One for each file, sorted by path.
+    /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later one.
     pub(crate) earlier: Vec<Process>,

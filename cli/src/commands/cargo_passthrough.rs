@@ -101,7 +101,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// Such options with a value, which may be the next word.
+    /// Harmless options with a value, which may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

@@ -202,7 +202,7 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
         .filter_map(|UnknownFree { key, by, began }| {
             let before = live.partition_point(|record| record.key() <= key);
             let record = live.get(before.checked_sub(1)?)?;
-            // A record that was created there after the free is a different one.
+            // A record that was created there after the free is a different resource.
             let was_there = record.contains(key) && record.sequence < began;
             let offset = key.value() - record.made.key.value();
             (was_there && offset != 0).then_some(FreedInside {

@@ -44,7 +44,7 @@ pub(super) struct LeakingSite {
     pub(super) worst: (Left, String),
     /// The noun for one leaked item.
     pub(super) noun: Noun,
-    /// Its lines.
+    /// The source lines of its findings.
     pub(super) locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there: its name is its command line, which may change.
     pub(super) in_a_program: bool,

@@ -47,7 +47,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 
 /// Whether one of CUDA's own libraries, rather than the program, made the call. The runtime makes
 /// such calls when it loads its code, and cuBLAS when it loads its kernels. Code that the program
-/// loads explicitly belongs to the program, whichever CUDA library it uses for this.
+/// loads explicitly belongs to the program, regardless of the CUDA library that it uses for this.
 #[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));

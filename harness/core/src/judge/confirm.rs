@@ -194,7 +194,7 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
 }
 
 /// Returns the amount that the second run left at lines where it freed what the first run had left,
-/// beyond the amount that it is confirmed to lose there.
+/// beyond the amount that the second run is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();

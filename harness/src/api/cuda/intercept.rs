@@ -110,7 +110,7 @@ impl Intercepted<BegunDriverCall> for Call {
                     caller: caller_without_stack(),
                 });
             }
-            // The others are reported after the call.
+            // All other calls are reported after they have returned.
             _ => {}
         }
     }

@@ -293,7 +293,7 @@ pub(crate) struct Lineage {
     /// The scope, its descendants, and the earlier runs of its check, each with the reason why
     /// resources created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
-    /// How many of them do not belong to earlier runs.
+    /// How many of these scopes do not belong to earlier runs.
     of_this_run: usize,
     /// The decisions of nested checks, by sequence number.
     settled: FxHashMap<u64, Settled>,

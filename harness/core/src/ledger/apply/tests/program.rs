@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::ledger::event::Space;
 use crate::ledger::{Kind, Layer};
 
-/// Few enough that addresses are reused and several calls use one object at the same time.
+/// There are few addresses, so that they are reused and several calls use one object at once.
 const ADDRESSES: u64 = 5;
 pub(super) const CONTEXTS: u32 = 3;
 /// A scope's number is never reused.

@@ -358,7 +358,7 @@ fn a_free_in_flight_is_known_until_it_ends() {
 
 #[test]
 fn more_frees_than_can_end_without_a_lock_all_end() {
-    // Enough that each shard has many of them.
+    // There are enough frees that each shard has many of them.
     const FREES: u64 = 1000;
     for (error, left) in [(0, 0), (FAILED, FREES)] {
         let world = World::new();
