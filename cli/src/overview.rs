@@ -41,7 +41,7 @@ pub(crate) struct Overview<'run> {
 /// Findings of several tests that are shown as one.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
-    /// The sum of the findings, with the call site and the details of the largest one.
+    /// The sum of the findings, with the call site and the details of the largest finding.
     pub(crate) finding: Finding,
     /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
     /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A

@@ -24,7 +24,7 @@ use crate::workspace::{self, Workspace};
 pub(crate) struct Run {
     /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
-    /// The attempts at tests that were followed by a later one.
+    /// The attempts at tests that were followed by a later attempt.
     pub(crate) earlier: Vec<Process>,
     /// The files that are recordings; their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,

@@ -42,8 +42,8 @@ fn unbroken(work: impl FnOnce()) -> bool {
 }
 
 /// Makes the program's call with `forward` and reports it: `began` reports that it is about to be
-/// made, `ended` its result. The data that the end needs from the beginning is a `Begun` in this
-/// stack frame, filled in place, because moving it would cost more than filling it.
+/// made, and `ended` reports its result. The data that the end needs from the beginning is a
+/// `Begun` in this stack frame, filled in place, because moving it would cost more than filling it.
 ///
 /// `is_one_call` says whether calls that a driver makes meanwhile are part of the program's call.
 // Inlined also in a debug build, where every stack would otherwise have one more frame.

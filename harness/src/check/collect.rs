@@ -37,7 +37,7 @@ impl OfRun<'_> {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // It is not counted for a scope that is over.
+                // The count of handed-over resources excludes scopes that have ended.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {

@@ -263,7 +263,7 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Created by another function on the same line, or fewer than one for each buffer.
+            // Events of another function on that line, and fewer streams than buffers.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
             // A free that failed, and a leak on another line.

@@ -182,7 +182,7 @@ impl Shard {
         entry.state = State::Live;
     }
 
-    /// Returns a key for one more object with the handle of a live one.
+    /// Returns a key for one more object with the handle of a live object.
     #[cold]
     fn free_copy(&self, figures: &Figures, key: Key) -> Option<Key> {
         figures.has_copies.store(true, Ordering::Relaxed);

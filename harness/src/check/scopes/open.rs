@@ -58,7 +58,7 @@ impl Open {
         self.scope
     }
 
-    /// Closes the scope and returns the records freed by it that existed before it.
+    /// Closes the scope and returns the records that it freed and that existed before it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)

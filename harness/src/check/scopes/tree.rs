@@ -76,9 +76,9 @@ impl FailureId {
 /// object travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed because of it.
+    /// The check has failed because of the record.
     Failed(FailureId),
-    /// It may stay.
+    /// The record may stay.
     Allowed(AllowedBy),
 }
 
@@ -184,7 +184,7 @@ fn new_number() -> ScopeId {
     }
 }
 
-/// Closes `scope` and its parts, and returns the records freed by them that existed before them.
+/// Closes `scope` and its parts, and returns the earlier records that they freed.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = locked(&TREE);
     let mut sum = Amount::default();

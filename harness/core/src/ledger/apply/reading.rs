@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the records
-    /// freed by the scope that existed before it.
+    /// that the scope freed and that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
