@@ -1,5 +1,5 @@
-//! An empty 32-bit shared library. 32-bit programs load it in place of the watching library, which
-//! their loader could not load, so that it would print an error.
+//! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches, for
+//! which their loader would print an error.
 
 /// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;

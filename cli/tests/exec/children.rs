@@ -248,7 +248,7 @@ FORWARD(cuGetProcAddress_v2,
     name, function, version, flags, status)
 ";
 
-/// Uses the functions of both drivers: what one has created, the other frees.
+/// Uses the functions of both drivers: each one frees what the other has created.
 const BY_BOTH_DRIVERS: &str = "
 #include <dlfcn.h>
 typedef unsigned long ptr;

@@ -203,7 +203,7 @@ pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
 
 fn shipped() -> Vec<Suppression> {
     let shown = "the shipped kept-for-the-process.toml";
-    // A test reads it.
+    // A test ensures that the list can be read.
     File::of_text(KEPT_FOR_THE_PROCESS, shown).map_or_else(|_| Vec::new(), |file| file.allow)
 }
 

@@ -95,8 +95,8 @@ pub(super) struct CurveRow {
     pub(super) end: String,
 }
 
-/// The pictures of a check: for each device one of the bytes, and one of the objects if their
-/// number changed.
+/// The pictures of a check: for each device, a picture of the bytes, and a picture of the objects
+/// if their number changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();

@@ -35,7 +35,7 @@ pub struct CheckInput {
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
-    /// Why calls to the driver could not be seen, if that was so.
+    /// If calls to the driver could not be seen, the reason.
     pub untraced: Option<Untraced>,
     /// For a whole program, the trend of its snapshots.
     pub trend: Option<Trend>,

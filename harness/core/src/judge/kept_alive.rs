@@ -263,7 +263,7 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Events of another function on that line, and fewer streams than buffers.
+            // Events that another function created, and 3 streams for 2 buffers.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
             // A free that failed, and a leak on another line.
