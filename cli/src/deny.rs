@@ -27,7 +27,7 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// The denied conditions of a run that was read from `directories`. `is_part` tells whether it
+    /// The denied conditions of a run that was read from `directories`. `is_part` says whether it
     /// is only part of the suite, so that entries of the configuration file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
@@ -202,7 +202,7 @@ fn first_use(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The findings that the older run does not have, whatever their kind.
+/// The findings that the older run does not have, regardless of their kind.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,

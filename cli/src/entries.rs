@@ -1,5 +1,5 @@
-//! What the entries of the configuration file match in a run: those that expired, that match
-//! nothing, or that allow more than is needed.
+//! Compares the entries of the configuration file with a run: finds entries that expired, that
+//! match nothing, or that allow more than is needed.
 
 use std::path::{Path, PathBuf};
 

@@ -29,8 +29,8 @@ impl Exit {
     }
 }
 
-/// The exit code of a child process; for one that a signal ended, 128 plus the signal's number, as
-/// in a shell.
+/// The exit code of a child process. For a process that a signal ended, it is 128 plus the signal's
+/// number, as in a shell.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {

@@ -573,7 +573,7 @@ pub(crate) const EXPLANATIONS: &[Explanation] = &[
     ),
 ];
 
-/// The numbers of the driver's errors among them, as logs print them.
+/// The numbers of the driver's errors among these terms, as logs print them.
 pub(crate) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("1", "CUDA_ERROR_INVALID_VALUE"),
     ("3", "CUDA_ERROR_NOT_INITIALIZED"),
@@ -584,7 +584,7 @@ pub(crate) const DRIVER_ERRORS: [(&str, &str); 7] = [
     ("900", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"),
 ];
 
-/// The explanation of a term, whatever the case of its letters.
+/// Returns the explanation of a term, ignoring the case of its letters.
 pub(crate) fn of(code: &str) -> Option<&'static Explanation> {
     let mut all = EXPLANATIONS.iter();
     all.find(|it| it.code.eq_ignore_ascii_case(code))

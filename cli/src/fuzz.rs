@@ -1,5 +1,5 @@
-//! The fuzz target of the renderers: whatever a run file contains, the output is plain text, XML
-//! that parses, or an HTML page without injected markup.
+//! The fuzz target of the renderers: for any run file, the output is plain text, XML that parses,
+//! or an HTML page without injected markup.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -58,7 +58,7 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
     lines.into_iter().map(Cow::into_owned).collect()
 }
 
-/// `train::a, train::b and 3 more tests`: at most `most` of `tests` by name.
+/// Returns `train::a, train::b and 3 more tests`: at most `most` of `tests` by name.
 pub(crate) fn test_names(tests: &[&str], most: usize) -> String {
     let shown = tests.iter().take(most).map(|test| escape::name(test));
     let mut text = shown.collect::<Vec<_>>().join(", ");

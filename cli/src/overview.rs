@@ -41,7 +41,7 @@ pub(crate) struct Overview<'run> {
 /// Findings of several tests that are shown as one.
 #[derive(Debug)]
 pub(crate) struct Group<'run> {
-    /// The sum of the findings, with the call site and the details of the largest one.
+    /// The sum of the findings, with the call site and the details of the largest finding.
     pub(crate) finding: Finding,
     /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
     /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A
@@ -149,7 +149,7 @@ impl<'run> Overview<'run> {
     }
 }
 
-/// The identity of a finding, whatever its kind.
+/// The identity of a finding, regardless of its kind.
 pub(crate) type Identity = (
     String,
     String,
@@ -185,8 +185,8 @@ fn place(report: &Report, finding: &Finding) -> Identity {
     of_site(finding, line)
 }
 
-/// Returns the call site, or that of the free if the address that it was given is unknown: two
-/// failing frees of one allocation are the same finding in two runs.
+/// Returns the call site of the allocation or, if it is unknown, that of the failed free, so that
+/// two failing frees of one allocation are the same finding in two runs.
 fn site(finding: &Finding) -> &Site {
     match &finding.failed {
         Some(failed) if finding.site.fingerprint.is_empty() => &failed.site,
@@ -318,7 +318,7 @@ pub(crate) fn outcome(report: &Report) -> Outcome {
 /// The effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
-        // It is the reason why its check is inconclusive, unless another finding fails the check.
+        // An unconfirmed finding makes its check inconclusive, unless another one fails the check.
         return match report.status.is_unmeasured() {
             true => outcome(report),
             false => Outcome::Pass,
@@ -344,7 +344,7 @@ fn flaky_tests(run: &Run) -> Vec<String> {
     found
 }
 
-/// `flaky: train::frees: leaked in attempt 1, clean in attempt 2`
+/// For example `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
 fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
     let attempts = earlier.iter().copied().chain([last]);
     let results: Vec<_> = attempts.filter_map(worst_result).collect();

@@ -2,8 +2,8 @@
 //!
 //! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. If
 //! each test has its own process, one line is overwritten with the names of the running tests. A
-//! program under `exec` prints whatever and whenever it likes, so progress there consists of a few
-//! whole lines, printed only if the usage has changed.
+//! program under `exec` may print anything at any time, so progress there consists of a few whole
+//! lines, printed only if the usage has changed.
 
 use std::fs;
 use std::io::{self, IsTerminal, Write};
@@ -82,7 +82,7 @@ impl Tests {
 }
 
 impl TestCounts {
-    /// `12 of 40: train::a and 3 others`, in one line of the terminal.
+    /// Returns for example `12 of 40: train::a and 3 others`, in one line of the terminal.
     fn line(&self, width: usize) -> String {
         let Some(first) = self.running.first() else {
             return String::new();
@@ -161,7 +161,7 @@ fn add(left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
     (count, left.1.saturating_add(right.1))
 }
 
-/// `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`
+/// For example `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`.
 fn sentence(after: Duration, (resources, bytes): (u64, u64)) -> String {
     format!(
         "gpu-leak-check: after {} s: {} in {} held",

@@ -22,9 +22,9 @@ use crate::workspace::{self, Workspace};
 /// The contents of one or more runs.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// One for each file, sorted by path.
+    /// The processes, one for each file, sorted by path.
     pub(crate) processes: Vec<Process>,
-    /// The attempts at tests that were followed by a later one.
+    /// The attempts at tests that were followed by a later attempt.
     pub(crate) earlier: Vec<Process>,
     /// The files that are recordings; their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
@@ -37,7 +37,7 @@ pub(crate) struct Run {
 pub(crate) struct Process {
     /// The program: `train`.
     pub(crate) binary: String,
-    /// What it wrote.
+    /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
 }
 
@@ -232,8 +232,8 @@ impl Run {
         }
     }
 
-    /// Removes the second record of an isolated test that ended its process: its own file says that
-    /// it began, and the parent process's file says how it ended.
+    /// Removes the second record of an isolated test that ended its process: the test's own file
+    /// says that it began, and the parent process's file says how it ended.
     fn forget_duplicate_aborts(&mut self) {
         let reported: Vec<_> = self
             .reports()
@@ -293,7 +293,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
     })
 }
 
-/// `train::a, train::b`
+/// Returns for example `train::a, train::b`.
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
     test_names(&tests, 5)
@@ -425,7 +425,7 @@ fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
         .collect())
 }
 
-/// `train` of `…/train-4711.jsonl`.
+/// Returns `train` for `…/train-4711.jsonl`.
 fn binary(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut name = &*stem;

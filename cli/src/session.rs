@@ -31,9 +31,9 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// A new run of the subcommand `kind`, whose directory will be in `runs`. Its name is `name`,
-    /// or that in `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With `peaks`, its
-    /// checks report the contents of each peak.
+    /// Creates a run of the subcommand `kind`, whose directory will be in `runs`. Its name is
+    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With
+    /// `peaks`, its checks report the contents of each peak.
     pub(crate) fn new(
         kind: &str,
         runs: PathBuf,
@@ -70,7 +70,7 @@ impl Session {
         command
             .env("GPU_LEAK_CHECK_RUN", &self.name)
             .env(OUTER, &self.name)
-            // This is set even for cargo, which may have been told to build in another directory.
+            // This is set even for cargo, which may be configured to build in another directory.
             .env("GPU_LEAK_CHECK_OUTPUT", &self.runs);
         if self.peaks {
             command.env("GPU_LEAK_CHECK_PEAKS", "true");

@@ -66,7 +66,7 @@ pub(crate) fn cargo() -> PathBuf {
 }
 
 /// The directory that paths in reports and in the configuration file are relative to: the root of
-/// the workspace, or the working directory outside of one.
+/// the workspace, or the working directory outside a workspace.
 pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()

@@ -10,7 +10,7 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 
 use crate::support::{CliOutput, call, cargo_that_runs_this_program, command};
 
-/// Tests that each leak a tensor at a line of its own.
+/// Tests that each leak a tensor on a different line.
 macro_rules! leaks {
     ($($name:ident)*) => {
         const LEAKS: &[&str] = &[$(concat!("adopted::", stringify!($name))),*];

@@ -111,7 +111,7 @@ fn more_than_an_entry_allows_fails() {
     );
 }
 
-/// The entry that decided is raised, whatever it matches by and however its size is written.
+/// The entry that decided is raised, no matter how it matches and how its size is written.
 #[test]
 fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     let base = tempfile::tempdir().expect("a directory");

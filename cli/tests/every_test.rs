@@ -180,7 +180,7 @@ fn a_test_without_the_attribute_fails_if_its_process_leaks() {
     assert!(told.stdout.contains(again), "{told:?}");
 }
 
-/// Only the program's own copy of the harness receives their reports.
+/// Only the program's own copy of the harness receives the reports of its allocators.
 #[test]
 fn allocators_that_report_are_heard_in_tests_without_the_attribute() {
     let told = runner(&["an_allocator_reports", "--ignored"]);
@@ -332,7 +332,7 @@ fn the_user_s_output_options_reach_each_test() {
     assert!(!run(&[]).contains(words));
     assert!(run(&["--nocapture"]).contains(words));
     assert!(run(&["--show-output"]).contains(words));
-    // The list is requested in a format of its own, so another one must not disable it.
+    // The list is requested in a separate format, which another `--format` must not disable.
     assert!(!run(&["--format", "pretty"]).contains(words));
 }
 
@@ -368,7 +368,7 @@ fn a_leak_that_the_attribute_only_warns_of_fails_nothing() {
 fn a_test_with_the_attribute_checks_itself() {
     let told = runner(&["every_test::leaks_under_the_attribute", "--ignored"]);
     assert_eq!(told.code, Some(101), "{told:?}");
-    // Its own check reports a confirmed leak.
+    // The check that the attribute makes reports a confirmed leak.
     assert!(
         told.stdout
             .contains("gpu leak: 1 allocation, 512 B on cuda:0"),

@@ -67,7 +67,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
     assert_eq!(view.count("details[open]"), 0);
 
-    // With the keyboard alone.
+    // The search works with the keyboard alone.
     view.press("/");
     view.type_in("keeps_two_tensors");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
@@ -110,7 +110,7 @@ fn a_link_opens_a_view_or_a_place() {
         view.value("document.querySelector('details[open]').id"),
         "finding-2"
     );
-    // From a test to its finding.
+    // A link leads from a test to its finding.
     view.click("#test-1 > summary");
     view.click("#test-1 .body a");
     let opened = "document.querySelector(location.hash + '.finding').open";
@@ -217,8 +217,8 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
 }
 
-/// A click lists what was live at that call. The amount is the same as in the curve, which is drawn
-/// from other data.
+/// A click lists the allocations that were live at that call. Their amount is the same as in the
+/// curve, which is drawn from other data.
 #[test]
 fn a_click_on_the_curve_lists_what_was_live_there() {
     let Some(chromium) = Chromium::start() else {
@@ -247,7 +247,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     let blocks = curves.iter().find(is_blocks).expect("blocks");
 
     let view = chromium.open(&page, "unfold");
-    // Before any click, the peak is there, with its lines.
+    // Before any click, the page shows the peak with its lines.
     let test = view.text("details.test");
     assert!(
         test.contains("the peak of 12.0 KiB in the layer allocator:gpu-leak-kernels"),
@@ -283,7 +283,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
         };
         let title = format!("{value} bytes of {layer} were live after call {call} of");
         assert!(live.contains(&title), "{title}: {live}");
-        // The lines add up to it.
+        // The bytes of the listed lines add up to the value of the curve.
         let sum = format!(
             "[...document.querySelectorAll('.live h3')].filter((it) => it.textContent.includes({layer:?})) \
              .flatMap((it) => [...(it.nextElementSibling?.querySelectorAll('tbody tr') ?? [])]) \
@@ -294,7 +294,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     }
     assert!(clicked >= 20, "{clicked} calls");
 
-    // The slider does the same, with the keyboard alone.
+    // The slider has the same effect, with the keyboard alone.
     let set = format!("{box_of}.querySelector('input').focus() ?? null");
     view.value(&set);
     view.press("Home");
@@ -316,7 +316,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     assert_silent(&view);
 }
 
-/// The verdict with its finding moved to another line, so that it is another finding.
+/// A copy of the verdict whose finding is on another line, so that it is another finding.
 fn at_another_line(verdict: &str, at: usize) -> String {
     let (before, frames) = verdict.split_once("\"frames\":").expect("a call site");
     let line = "planted.rs\",\"line\":";
@@ -397,7 +397,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
         view.shown(),
         "10000 of 10000 findings, 10000 of 10000 tests shown"
     );
-    // The first hundred, and more with a button.
+    // The first hundred findings are in the page, and a button lists more.
     assert_eq!(view.count("details.finding"), 100);
     let told = "100 of 10000 are listed.List 100 more";
     assert_eq!(view.text("#findings-rest").replace('\n', ""), told);

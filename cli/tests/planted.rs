@@ -1,4 +1,4 @@
-//! Tests that real checks judge, each in a process of its own.
+//! Tests that real checks judge, each in a separate process.
 
 use std::env;
 use std::mem::forget;
@@ -85,7 +85,7 @@ fn has_a_budget_for_a_layer_that_nobody_reported() -> Result<()> {
     Ok(())
 }
 
-/// A free that does not say which of two blocks is meant.
+/// Frees an address at which there are two blocks, without naming the place.
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]

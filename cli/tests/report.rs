@@ -81,7 +81,7 @@ fn a_clean_run_exits_with_0_and_a_blind_one_only_if_permitted() {
         "{told:?}"
     );
     assert!(told.stdout.contains("1 not measured (no GPU)"), "{told:?}");
-    // This is what a reader on a laptop needs next.
+    // The report names the remedy for a machine without a GPU.
     let remedy = "GPU_LEAK_CHECK_WITHOUT_GPU=skip";
     assert!(told.stdout.contains(remedy), "{told:?}");
     let blind = checked(base.path(), "only-blind", &["sees_nothing"]);
@@ -152,7 +152,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     }
 }
 
-/// The exit code of a report that needs a configuration file, with an invalid one.
+/// The exit code of a report that needs the configuration file, if that file is invalid.
 fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     let run = checked(directory, "configured", &["gives_back"]);
     let config = directory.join("gpu.toml");
@@ -168,7 +168,7 @@ fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     call(&mut report).code
 }
 
-/// This lets a script distinguish a leak from other failures.
+/// With a separate exit code, a script can distinguish a leak from other failures.
 #[test]
 fn the_exit_code_for_findings_can_be_chosen() {
     let base = tempfile::tempdir().expect("a directory");

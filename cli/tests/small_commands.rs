@@ -104,7 +104,7 @@ fn the_self_test_finds_each_kind_that_it_plants_and_says_what_it_could_not_try()
         "{lines:#?}"
     );
     assert_eq!(code, Some(0), "{lines:#?}");
-    // On a Vulkan driver, where there is one.
+    // On a machine with a Vulkan driver, its leaks are found as well.
     let mut vulkan = lines.iter().filter(|line| line.starts_with("Vulkan: "));
     match std::env::var_os("VULKAN_TESTS").is_some_and(|value| value == "require") {
         true => assert_eq!(

@@ -1,5 +1,5 @@
 //! `--strict`: a suite that contains every way in which something is not checked or does not apply
-//! cannot pass, and each of these is named.
+//! cannot pass, and the output names each of these ways.
 #![cfg(unix)]
 
 use std::env;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{CliOutput, call, command};
 
-/// A script in place of cargo that runs each of the planted `tests` in a process of its own,
-/// ignores that one of them ended its process, and succeeds as if no test had failed.
+/// A script in place of cargo that runs each of the planted `tests` in a separate process, ignores
+/// that one of them ended its process, and succeeds as if no test had failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -196,7 +196,7 @@ fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
     let noted = notes(&format!("{both}, '*::gives_back'"), (1, 1024), &[]);
     let clean = "left nothing in planted::gives_back, *::gives_back: remove these names";
     assert!(noted.ends_with(&format!("{clean} {remedy}")), "{noted}");
-    // A part of the suite proves nothing, and neither does a test that did not run.
+    // A part of the suite proves nothing about an entry, and neither does a test that did not run.
     assert_eq!(notes(keeps, (7, 8192), &["-p", "optim"]), "");
     assert_eq!(
         notes("'planted::keeps_a_tensor', 'gone'", (7, 8192), &[]),

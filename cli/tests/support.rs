@@ -93,7 +93,7 @@ pub(crate) fn file_of(directory: &Path) -> PathBuf {
     file.expect("a file").path()
 }
 
-/// The exit code of the built command and what it printed.
+/// The exit code and the output of the built command.
 #[derive(Debug)]
 pub(crate) struct CliOutput {
     pub(crate) code: Option<i32>,
@@ -129,7 +129,7 @@ pub(crate) fn call(command: &mut Command) -> CliOutput {
     }
 }
 
-/// Removes the variables that a runner of these tests may have set.
+/// Removes the variables that the runner of these tests may have set.
 pub(crate) fn clean(mut command: Command) -> Command {
     for (name, _) in env::vars_os() {
         let name = name.to_string_lossy();

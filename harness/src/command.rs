@@ -68,7 +68,7 @@ pub fn contents(_path: &Path) -> Contents {
 }
 
 /// Returns the report on the test program `name` at `path`, whose allocators report without a
-/// receiver, with the outcome by the policy of the run.
+/// receiver, and its outcome according to the run's policy.
 #[must_use]
 pub fn unheard_allocators(name: &str, path: &str) -> Report {
     let subject = Subject {

@@ -44,8 +44,8 @@ static OWN_SOURCES: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// An allocator that reports the blocks that it hands out, as the layer `allocator:NAME`. It is the
 /// same as `gpu_leak_hooks::Source`, for code that can use this crate.
 ///
-/// An address identifies one live block, whatever its place. If different places can have equal
-/// addresses, use [`PlacedSource`].
+/// An address identifies one live block, regardless of its place. If different places can have
+/// equal addresses, use [`PlacedSource`].
 #[derive(Debug)]
 pub struct Source(gpu_leak_hooks::Source);
 

@@ -46,7 +46,7 @@ macro_rules! define {
         #[derive(Clone, Copy, Debug)]
         pub struct Options {
             $($($(#[$doc])* pub $name: Option<value_of!($kind)>,)*)*
-            /// What may stay.
+            /// The entries for resources that may stay.
             pub allow: &'static [Allow],
         }
 
@@ -128,7 +128,7 @@ pub struct Allow {
     /// `at:`, `fn:`, `file:` or `lib:` followed by a pattern with the wildcards `*` and `?`, or
     /// `fingerprint:` followed by a fingerprint from a report.
     pub pattern: &'static str,
-    /// Why it may stay; shown in reports.
+    /// The reason why it may stay, which reports show.
     pub reason: &'static str,
     /// If set, only resources of this kind match.
     pub kind: Option<Kind>,
@@ -141,6 +141,6 @@ pub struct Allow {
 pub struct UncheckedIf {
     /// Evaluated once, before the body.
     pub condition: fn() -> bool,
-    /// Why; shown in the run's summary.
+    /// The reason, which the run's summary shows.
     pub reason: &'static str,
 }

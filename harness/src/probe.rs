@@ -57,7 +57,7 @@ use crate::ledger::Place;
 /// # fn main() {}
 /// ```
 pub trait Probe: Sync {
-    /// Returns the allocator's name: that of its [`Source`](crate::observe::Source), if it has one.
+    /// Returns the name of the allocator and of its [`Source`](crate::observe::Source), if any.
     ///
     /// Some caching allocators are known by name: `cubecl`, `c10`, `cupy`, `rmm`, `bfc`,
     /// `onnxruntime`, `ggml`. A check in which one of them keeps memory is inconclusive unless that

@@ -234,7 +234,7 @@ fn body(mut function: ItemFn) -> ItemFn {
 fn new_case(path: &TokenStream, paths: &Paths, function: &ItemFn) -> TokenStream {
     let name = &function.sig.ident;
     let case = paths.private("Case");
-    // A report gives the line of the function, as libtest does, not that of the attribute.
+    // A report gives the line of the function, as libtest does, not the line of the attribute.
     let origin = paths.private("origin");
     let place = paths::line_and_column(name.span());
     // A return type that cannot be a test's outcome is an error at that type.

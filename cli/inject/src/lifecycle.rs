@@ -76,7 +76,7 @@ fn attach() {
 /// Runs when Python begins to shut down, after the program's own exit handlers.
 fn python_ends() {
     if let Some(attached) = ATTACHED.get() {
-        // The same applies as at the exit of the process, below.
+        // An error means that the harness has panicked. The program still shuts down.
         let _ = panic::catch_unwind(AssertUnwindSafe(|| attached.interpreter_ends()));
     }
 }

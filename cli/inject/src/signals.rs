@@ -29,7 +29,7 @@ pub(crate) const ENDING: [c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP
 static RECEIVED: AtomicU64 = AtomicU64::new(0);
 /// The signals that end the process, with one bit each.
 static ENDS: AtomicU64 = AtomicU64::new(0);
-/// Whether one of these was received.
+/// Whether a signal that ends the process was received.
 static ENDING_NOW: AtomicBool = AtomicBool::new(false);
 /// The signals that were taken over, with one bit each.
 static TAKEN_OVER: AtomicU64 = AtomicU64::new(0);

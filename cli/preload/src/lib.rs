@@ -1,10 +1,10 @@
 //! The library that is preloaded (`LD_PRELOAD`) into an unmodified program and all of its child
 //! processes.
 //!
-//! Most of these are shells and compilers, which never use a GPU driver. So this library is small:
-//! it only contains the names of the driver's functions. When one of them is looked up or called,
-//! it loads the library next to it, which contains the harness, and that library's wrappers answer
-//! the same look-up.
+//! Most of these processes are shells and compilers, which never use a GPU driver. So this library
+//! is small: it only contains the names of the driver's functions. When one of them is looked up or
+//! called, this library loads the one next to it, which contains the harness, and the wrappers of
+//! the harness answer the same look-up.
 
 #[cfg(all(feature = "library", target_os = "linux"))]
 mod functions;

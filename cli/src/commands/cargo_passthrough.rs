@@ -15,7 +15,7 @@ use crate::session::{self, Session};
 use crate::workspace::{self, Workspace};
 
 /// Runs `cargo NAME` with the given arguments. With `every_test`, each test runs in its own
-/// process, that many at a time. The exit code is cargo's, unless that is 0.
+/// process, with that many tests at a time. The exit code is cargo's, unless that is 0.
 pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> ExitResult<u8> {
     let runs = Workspace::here()?.runs();
     let session = Session::new(name, runs, asked.name.as_deref(), asked.peaks)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     })
 }
 
-/// The exit for a run in which nothing was checked: not a success, unless the settings switch
+/// The exit for a run in which nothing was checked. It is not a success, unless the settings switch
 /// judging off.
 fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
@@ -101,7 +101,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// Such options with a value, which may be the next word.
+    /// Harmless options with a value, which may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

@@ -94,7 +94,7 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     changes
 }
 
-/// The findings by their identity, whatever their kind.
+/// The findings by their identity, regardless of their kind.
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
     // If several kinds have the same identity, the worst counts, which comes first in the list.

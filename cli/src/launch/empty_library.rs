@@ -1,5 +1,5 @@
-//! An empty 32-bit shared library, which 32-bit programs load in place of the one that watches.
-//! Their loader would print an error for a library that it cannot load.
+//! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches, for
+//! which their loader would print an error.
 
 /// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;

@@ -37,7 +37,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
 fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     let finding = &group.finding;
     let (file, line, _) = position(finding).unwrap_or(("", None, None));
-    // As in all formats, the location is that of the free if one failed.
+    // As in all formats, the location of a failed free is where the free was called.
     let site = finding.shown_site();
     let function = site
         .user_frame()

@@ -54,7 +54,7 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// `leaked linear`: without the size, so that equal stacks are merged.
+/// Returns for example `leaked linear`: without the size, so that equal stacks are merged.
 fn leaf(finding: &Finding) -> String {
     match finding.resource {
         Some(resource) => format!("{} {}", finding.kind.name(), resource.name()),

@@ -44,7 +44,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
     }
     let text = junit.to_string();
     let text = text.map_err(|why| Failure::unwritten("JUnit", why))?;
-    // The first attribute of this name is that of the root.
+    // The first attribute with this name belongs to the root.
     let skipped = format!(" skipped=\"{}\"", junit.skipped);
     Ok(text.replacen(&skipped, "", 1).into_bytes())
 }
@@ -138,7 +138,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     let passes = matches!(status, TestCaseStatus::Success { .. });
     let mut case = TestCase::new(name(&report.test), status);
     case.set_classname(name(binary));
-    // The time that the check itself took: the test runner reports that of the body.
+    // The time that the check itself took. The test runner reports the time of the body.
     let overhead = report.overhead_ms / 1000.0;
     case.set_time(Duration::try_from_secs_f64(overhead).unwrap_or_default());
     if passes && outcome(report) == Outcome::Warn {

@@ -68,7 +68,7 @@ impl Format {
     }
 }
 
-/// The inputs of a format besides the run.
+/// The inputs of a format in addition to the run.
 #[derive(Debug)]
 pub(crate) struct Rendering {
     /// The width of text, in columns.

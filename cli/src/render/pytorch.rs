@@ -3,9 +3,9 @@
 //! addresses, and every earlier allocation and free. Run files contain no addresses: for them the
 //! snapshot contains the findings, at made-up addresses.
 //!
-//! A segment is an allocation from the driver, or from whatever layer is outermost; blocks are the
-//! parts of it that an allocator has handed out. CUDA devices keep their numbers; other devices and
-//! the host come after the last of these.
+//! A segment is an allocation from the outermost layer, usually the driver; blocks are the parts of
+//! it that an allocator has handed out. CUDA devices keep their numbers; other devices and the host
+//! are numbered after the last CUDA device.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -21,7 +21,7 @@ use super::Rendering;
 use crate::exit::{ExitResult, Failure};
 use crate::overview::Overview;
 
-/// Equal blocks of one finding are separate blocks up to this count.
+/// Up to this count, equal blocks of one finding are written as separate blocks.
 const MAX_BLOCKS: u64 = 1000;
 /// The first made-up address, and the alignment of all of them, which is the driver's.
 const FIRST_ADDRESS: u64 = 0x7f00_0000_0000;
@@ -90,7 +90,7 @@ impl Segment {
             active_size: held,
             requested_size: held,
             stream: 0,
-            // PyTorch's two classes: up to 2 MiB, and larger.
+            // PyTorch has two classes of segments: up to 2 MiB, and larger.
             segment_type: match bytes {
                 ..=ALIGNED_TO => "small",
                 _ => "large",

@@ -175,7 +175,7 @@ fn warnings_are_marked_and_fail_nothing() {
             Format::Csv => &[",warn\n"],
             Format::Html => &["warned only"],
             Format::Junit => &["the test still passes"],
-            // These formats show what is held, whatever that means for a test.
+            // These formats show what is held, regardless of the effect on a test.
             Format::Folded | Format::Flamegraph | Format::Snapshot => continue,
         };
         let shown = shown(&run, *format, 100);

@@ -95,7 +95,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// `optim::Adam::step (src/optim.rs:88)`
+/// Returns for example `optim::Adam::step (src/optim.rs:88)`.
 fn place(finding: &Finding) -> String {
     match finding.shown_site().user_frame() {
         Some(frame) => frame.shown(),

@@ -1,6 +1,6 @@
-//! What the preloaded library encounters in the processes that a program starts: programs that
-//! cannot load it, programs that are linked to the driver, and libraries that free what they hold
-//! at the very end.
+//! Processes that a program under `exec` starts, as the preloaded library encounters them: programs
+//! that cannot load it, programs that are linked to the driver, and libraries that free what they
+//! hold at the very end.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -93,7 +93,7 @@ fn a_set_uid_child_runs_unchanged_and_prints_nothing_more() {
         return;
     };
     let directory = tempfile::tempdir().expect("a directory");
-    // A set-uid program that ends by itself.
+    // A set-uid program that exits immediately.
     let script = directory.path().join("asks");
     let text = format!("#!/bin/sh\nexec {} --version\n", su.display());
     fs::write(&script, text).expect("a script");
@@ -134,7 +134,7 @@ fn a_program_that_is_linked_to_the_driver_is_watched() {
     assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
 }
 
-/// Like the CUDA runtime as a shared library: it frees what it holds in a destructor.
+/// Like the CUDA runtime as a shared library, this library frees what it holds in a destructor.
 const RUNTIME: &str = "
 #include <dlfcn.h>
 static void *library;
@@ -183,8 +183,8 @@ fn memory_freed_by_a_library_s_destructor_is_no_leak() {
     }
 }
 
-/// Like the libraries of compute-sanitizer: everything that opens a library calls this library's
-/// `dlopen`.
+/// Like the libraries of compute-sanitizer, this library provides the `dlopen` that every other
+/// library calls.
 const OWN_DLOPEN: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -212,8 +212,8 @@ fn a_program_whose_tool_has_its_own_dlopen_is_watched() {
     assert_eq!((finding.count, finding.bytes), (1, 4096), "{:?}", ran.told);
 }
 
-/// Like the library that ncu preloads: it is returned in place of the driver, and its functions
-/// call the driver's.
+/// Like the library that ncu preloads, this library is returned in place of the driver, and its
+/// functions call the driver's.
 const A_SECOND_DRIVER: &str = "
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -248,7 +248,7 @@ FORWARD(cuGetProcAddress_v2,
     name, function, version, flags, status)
 ";
 
-/// Uses the functions of both drivers: what one has created, the other frees.
+/// Uses the functions of both drivers: each one frees what the other has created.
 const BY_BOTH_DRIVERS: &str = "
 #include <dlfcn.h>
 typedef unsigned long ptr;

@@ -1,4 +1,4 @@
-//! What a program leaves is reported exactly, and what it frees is not.
+//! Everything that a program leaves is reported exactly, and nothing that it frees is reported.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{Finding, FindingKind};

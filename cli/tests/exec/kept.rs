@@ -1,4 +1,4 @@
-//! What libraries and caching allocators keep for the process: each entry of the shipped list.
+//! Resources that libraries and caching allocators keep: each entry of the shipped list.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -156,7 +156,7 @@ fn the_list_can_be_switched_off() {
 #[test]
 fn memory_outside_the_pool_of_a_python_library_is_a_leak() {
     let directory = tempfile::tempdir().expect("a directory");
-    // CuPy's `runtime.malloc` passes on what the driver gives it; XLA hands out arrays.
+    // CuPy's `runtime.malloc` returns the driver's allocations directly; XLA hands out arrays.
     let others = [
         ("runtime.cpython-312-x86_64-linux-gnu.so", "runtime_malloc"),
         ("xla_cuda_plugin.so", "PlatformAllocate"),

@@ -71,7 +71,7 @@ fn line_of(comment: &str) -> u32 {
     line.expect("a line").0
 }
 
-/// A run of the command, and what it wrote.
+/// A run of the command: its output, and the directory of its files.
 struct Ran {
     told: CliOutput,
     directory: TempDir,

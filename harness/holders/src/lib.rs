@@ -96,10 +96,10 @@ pub struct Holder {
     pub root: Root,
     /// How many heap blocks are in between; 0 if the place itself contains the address.
     pub blocks: u32,
-    /// The addresses of these blocks, beginning with the one that the place leads to.
+    /// The addresses of these blocks, beginning with the block that the place leads to.
     pub path: Vec<u64>,
     /// The addresses after instructions that use this static, one for each function of its crate.
-    /// Empty if they are not known; `None` if there was no time to look.
+    /// Empty if no such instruction is known; `None` if there was no time to look.
     pub used_at: Option<Vec<u64>>,
     /// The return addresses of the thread that it belongs to, innermost first, if that thread waits
     /// for something other than the search; empty if they are not all known.

@@ -260,7 +260,7 @@ pub unsafe fn function<F: Copy>(address: *mut c_void) -> Option<F> {
 /// Which look-ups of a process are intercepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// All of them. The first `dlsym` in the process's lookup order is ours, or that of another
+    /// All of them. The first `dlsym` in the process's lookup order is ours, or belongs to another
     /// copy of this crate, which also serves this one.
     EveryLookup,
     /// Only those through bindings that [`bindings_past_us`] has rebound. The first `dlsym` is the

@@ -227,7 +227,7 @@ fn starts_a_thread(name: &str, counted: usize) {
     }
     assert_eq!(SEEN.load(Ordering::Acquire) - 1, 23, "{name}");
     assert_eq!(live(23), counted, "{name}");
-    // It is not taken for a thread of another test either.
+    // It is not mistaken for a thread of another test either.
     assert_eq!(marked_threads().len(), before + 1, "{name}");
     assert_eq!(library.call(c"stop"), 0);
 }

@@ -15,7 +15,7 @@ pub(crate) enum Interception {
     Unused,
     /// All calls so far.
     Whole,
-    /// All but these.
+    /// All calls so far except these.
     Partly(Missed),
     /// The harness failed in a call.
     Broken,
@@ -40,7 +40,7 @@ fn is_used_by_vulkan_alone() -> bool {
 /// The calls that had been missed when a check began.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MissedBefore {
-    /// `None` for a check that asks about bindings since the process began.
+    /// How many bindings; `None` for a check that covers all bindings since the process began.
     bindings: Option<usize>,
     calls: Vec<UnheardCalls>,
 }

@@ -36,7 +36,7 @@ impl<T: Copy> Pointer<T> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::read`], and the array has that element.
+    /// The conditions are those of [`Self::read`], and the array must have that element.
     pub(super) unsafe fn read_at(self, index: usize) -> Option<T> {
         // SAFETY: as the caller promises, the driver has written or read it, or `T` is its first
         // part. A program's own variables may be unaligned.

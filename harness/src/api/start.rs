@@ -30,8 +30,8 @@ static TABLES: [Registration; 4] = [
 ];
 
 /// Runs when the program is loaded, so that its first look-up is intercepted. The number in the
-/// section's name places it before initialisers without a number, in whatever order they are
-/// linked.
+/// section's name places it before initialisers without a number, regardless of the order of
+/// linking.
 #[cfg(target_os = "linux")]
 #[used]
 // SAFETY: the section holds pointers to functions of this type, which the C library calls once each.

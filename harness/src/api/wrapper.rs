@@ -1,5 +1,5 @@
-//! What the wrappers of all tables share: whether and how they report calls, and that a panic of
-//! the harness reaches neither the program nor the driver.
+//! Code that the wrappers of all tables share. It decides whether and how calls are reported, and
+//! keeps a panic of the harness from reaching the program or the driver.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::OnceLock;
@@ -42,10 +42,10 @@ fn unbroken(work: impl FnOnce()) -> bool {
 }
 
 /// Makes the program's call with `forward` and reports it: `began` reports that it is about to be
-/// made, `ended` its result. The data that the end needs from the beginning is a `Begun` in this
-/// stack frame, filled in place, because moving it would cost more than filling it.
+/// made, and `ended` reports its result. The data that the end needs from the beginning is a
+/// `Begun` in this stack frame, filled in place, because moving it would cost more than filling it.
 ///
-/// `is_one_call` tells whether calls that a driver makes meanwhile are part of the program's call.
+/// `is_one_call` says whether calls that a driver makes meanwhile are part of the program's call.
 // Inlined also in a debug build, where every stack would otherwise have one more frame.
 #[inline(always)]
 pub(super) fn reported<Begun: Default, Answer: Copy>(
@@ -69,7 +69,7 @@ pub(super) fn reported<Begun: Default, Answer: Copy>(
     if is_reported {
         let _at_work = quiet();
         unbroken(|| ended(&mut begun, answer));
-        // Its locks are released while this thread still holds the guard.
+        // The locks in `begun` are released while this thread still holds the guard.
         drop(begun);
     }
     answer

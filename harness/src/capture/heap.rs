@@ -90,8 +90,8 @@ impl WatchedHeap {
         sequence >= self.since
     }
 
-    /// Returns the live blocks, sorted by address, each only as far as it contains no data of
-    /// earlier owners. Returns none if not all calls were seen.
+    /// Returns the live blocks, sorted by address, each limited to the part without data of earlier
+    /// owners. Returns none if not all calls were seen.
     pub(crate) fn live(&self) -> Vec<(Range<u64>, StackId)> {
         let _quiet = quiet();
         let blocks = locked(&BLOCKS);

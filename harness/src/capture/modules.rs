@@ -87,7 +87,7 @@ impl Modules {
         modules.find(|module| module.pages.contains(&(address / PAGE)))
     }
 
-    /// Whether this module object is one of them.
+    /// Whether this module object is one of the loaded modules.
     pub(crate) fn has(&self, module: &Arc<Module>) -> bool {
         self.0.iter().any(|other| Arc::ptr_eq(other, module))
     }

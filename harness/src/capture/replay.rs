@@ -23,7 +23,7 @@ pub(crate) struct ReplayedRecording {
 /// An error in a recording.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
-    /// Counted from 1; 0 if it concerns the whole file.
+    /// The line, counted from 1; 0 if the error concerns the whole file.
     pub(crate) line: usize,
     pub(crate) what: String,
 }

@@ -33,7 +33,7 @@ struct Failed {
 static FAILED: Mutex<Vec<Failed>> = Mutex::new(Vec::new());
 
 /// Records that an assertion about `report` is about to panic with this very `message`. `is_filed`
-/// tells whether the report is in the run file. Returns `None` outside every check, where the
+/// says whether the report is in the run file. Returns `None` outside every check, where the
 /// assertion decides no check's verdict.
 pub(crate) fn fails(report: &Report, message: &str, is_filed: bool) -> Option<FailureId> {
     let (scope, id) = (current()?, FailureId::new());
@@ -59,7 +59,7 @@ pub(crate) fn of_panic(payload: &(dyn Any + Send)) -> Option<FailureId> {
     (failed.message == *message).then_some(failed.id)
 }
 
-/// If the body of these scopes ended through an assertion, makes that the verdict of `report`.
+/// If an assertion ended the body of these scopes, makes its verdict that of `report`.
 pub(crate) fn take_over(
     scopes: &[ScopeId],
     end: &End,

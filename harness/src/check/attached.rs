@@ -84,8 +84,8 @@ pub struct Attached {
 struct AttachedState {
     session: Option<Session<'static>>,
     notes: Vec<String>,
-    /// The records that were live when the interpreter that runs the program began to shut down;
-    /// once the process exits, those of them that the interpreter has freed. `None` before that.
+    /// The records that were live when the program's interpreter began to shut down. Once the
+    /// process exits, only those that the interpreter has freed. `None` before the shutdown.
     held_by_interpreter: Option<Vec<Record>>,
     /// The position in the anomalies at which the process began to exit.
     exit: Option<Mark>,
@@ -305,8 +305,8 @@ fn shown(duration: Duration) -> String {
     }
 }
 
-/// Returns all live records, those that the interpreter freed as it shut down and, once the process
-/// exits, those that have ended with their contexts since.
+/// Returns all live records and those that the interpreter freed as it shut down. Once the process
+/// exits, also returns the records that have since ended with their contexts.
 fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     let ledger = ledger::live();
     let mut records = ledger.select(|_| true);
@@ -349,7 +349,7 @@ fn held_now(state: &AttachedState, log: Option<&PeakLog>) -> RunInput {
     }
 }
 
-/// Returns the record with its owner: the process, unless the code under test said that the
+/// Returns the record with its owner: the process, unless the code under test has declared that the
 /// resource may stay.
 fn owned(record: Record) -> LiveRecord {
     let scope = record.made.caller.scope;

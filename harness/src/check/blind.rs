@@ -14,7 +14,7 @@ pub(crate) fn no_gpu() -> bool {
 }
 
 /// Returns why the check that just ran could not see everything; `before` is from its beginning.
-/// `saw_events` tells whether any source reported anything while the check ran.
+/// `saw_events` says whether any source reported anything while the check ran.
 pub(crate) fn untraced(saw_events: bool, before: &MissedBefore) -> Option<Untraced> {
     let untraced = |lost, reason, driver_in_use| {
         Some(Untraced {

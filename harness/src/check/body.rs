@@ -13,7 +13,7 @@ use super::scopes::token::Token;
 use crate::case::ShouldPanic;
 use crate::ledger::ScopeId;
 
-/// How a body ended: with what it returned, or with its panic. A run keeps only an `Ended` of it.
+/// How a body ended: by returning or by panicking. A run keeps only the matching `Ended`.
 #[derive(Debug)]
 pub(crate) enum End {
     /// It returned success.

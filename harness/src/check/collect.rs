@@ -9,7 +9,7 @@ use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Owner
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
 
-/// How many pairs of stacks, of an allocation and of its free, are kept for a run. The most
+/// How many pairs of stacks, one of an allocation and one of its free, are kept for a run. The most
 /// frequent pairs are kept, because each is resolved to lines.
 const MOST_FREED: usize = 64;
 
@@ -37,7 +37,7 @@ impl OfRun<'_> {
         for record in records {
             let scope = record.made.caller.scope;
             let owner = if scope == ScopeId::NOBODY {
-                // It is not counted for a scope that is over.
+                // The count of handed-over resources excludes scopes that have ended.
                 let is_own = handed_over.count != 0 || !input.others.may_have_moved_sums();
                 is_own.then_some(Ownership::HandedOver)
             } else if self.lineage.has(scope) {
@@ -150,7 +150,7 @@ pub(super) fn freed_before(anomalies: &[Anomaly]) -> Vec<Freed> {
 }
 
 /// Returns which of this run's own allocations were freed, if the stacks of frees were taken.
-/// `is_all` tells whether this scope alone created all of the run's allocations.
+/// `is_all` says whether this scope alone created all of the run's allocations.
 pub(super) fn freed_by_stack(scope: ScopeId, is_all: bool) -> Vec<FreedAt> {
     let mut events: FxHashMap<_, Vec<_>> = FxHashMap::default();
     let mut are_all_known = is_all;
@@ -202,7 +202,7 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
         .filter_map(|UnknownFree { key, by, began }| {
             let before = live.partition_point(|record| record.key() <= key);
             let record = live.get(before.checked_sub(1)?)?;
-            // A record that was created there after the free is a different one.
+            // A record that was created there after the free is a different resource.
             let was_there = record.contains(key) && record.sequence < began;
             let offset = key.value() - record.made.key.value();
             (was_there && offset != 0).then_some(FreedInside {

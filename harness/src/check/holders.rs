@@ -35,7 +35,7 @@ use crate::units::count;
 
 /// How many resources of one finding are searched for.
 const MAX_SEARCHED: usize = 4096;
-/// How many places are named at which blocks that contained an address were freed.
+/// How many of the places where blocks that contained an address were freed are named.
 const MOST_PLACES: usize = 2;
 /// How many functions that use a static are named.
 const MOST_USES: usize = 3;
@@ -47,9 +47,9 @@ const STACK: usize = 1 << 20;
 /// Adds the holders that can be found within `time` to the findings of `report`; `records` contains
 /// the records of each finding, and `heap` the known facts about the program's heap blocks.
 ///
-/// `at_the_end` tells whether the process is ending. If so, a leak counts as first use if a static
-/// or a thread-local of the first thread leads to everything that is left of it, since those are
-/// never dropped; the status of `report` changes with its findings. The address of a block that an
+/// `at_the_end` says whether the process is ending. If so, a leak counts as first use if a static
+/// or a thread-local of the first thread leads to everything that is left of it, since neither is
+/// ever dropped; the status of `report` changes with its findings. The address of a block that an
 /// allocator reports must be in the static itself: an allocator's own table, which is often a map
 /// in a static, leads to every block, even to those that the program has forgotten.
 pub(crate) fn add(
@@ -136,7 +136,7 @@ pub(crate) fn add(
             holders.dedup();
             holders
         });
-        // In that place the report says how the context ended or which library has the resource.
+        // The report then says how the context ended or which library has the resource.
         let is_said = finding.ended.is_some() || finding.site.library.is_some();
         if finding.holders.is_none() && !is_said {
             finding.not_searched = match finding.resource.filter(|_| has_none) {

@@ -196,7 +196,7 @@ impl Report {
     }
 }
 
-/// Attaches a scope to a future, whichever thread polls it.
+/// Attaches a scope to a future, regardless of the thread that polls it.
 pub trait Instrument: Future + Sized {
     /// Runs every poll of this future, and its drop, in `scope`.
     ///

@@ -38,7 +38,7 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
         CheckStatus::Found(FindingKind::FirstUse) => by_policy(policy.first_use),
         CheckStatus::Inconclusive | CheckStatus::NotMeasured => {
             let something_to_see = untraced.is_none_or(|untraced| untraced.driver_in_use);
-            // A sum without an owner fails no test; the command's `--strict` fails for it.
+            // A sum without an owner fails no test, but it fails the command under `--strict`.
             let is_shared = report
                 .reason
                 .as_ref()
@@ -51,7 +51,7 @@ pub(crate) fn weigh(report: &Report, policy: &Policy, untraced: Option<&Untraced
                 Mode::Auto | Mode::Off => Outcome::Pass,
             }
         }
-        // `on_leak` is about leaks, of which an unexpected result may have none.
+        // `on_leak` applies to leaks, and a test with an unexpected result may have none.
         status if status.is_failure() && status != CheckStatus::Unexpected => {
             by_policy(policy.on_leak)
         }

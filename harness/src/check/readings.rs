@@ -108,8 +108,8 @@ pub(crate) fn read_probed() -> Usage {
     }
 }
 
-/// How many times an allocator is read while others use it, until its sum is as expected: this many
-/// times without a pause, then as many times with one.
+/// How many times an allocator is read while others use it, until its sum is as expected. It is
+/// read this many times without a pause, then as many times with a pause.
 const READINGS: usize = 16;
 
 /// Like [`layer`], for an allocator that others use at the same time.

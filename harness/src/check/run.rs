@@ -75,8 +75,8 @@ pub(crate) struct Beginning {
     mark: Mark,
 }
 
-/// What the judgement needs of how a body ended, after the `body::End` has been compared with what
-/// the test expects.
+/// The facts about a body's end that the judgement needs, after the `body::End` has been compared
+/// with what the test expects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     /// Whether it ended as expected.
@@ -94,7 +94,7 @@ struct BodyEnd {
 }
 
 impl Run {
-    /// Takes the baseline now. `peaks` tells whether the run has a log of all allocations.
+    /// Takes the baseline now. `peaks` says whether the run has a log of all allocations.
     /// `earlier` contains the scopes of the check's earlier runs and the beginning of the first of
     /// them.
     pub(crate) fn begin(

@@ -174,7 +174,7 @@ impl<'gate> Session<'gate> {
         self.unfiled()
     }
 
-    /// Returns the report as if `run` were the only run. `is_for_the_trend` tells whether `run` is
+    /// Returns the report as if `run` were the only run. `is_for_the_trend` says whether `run` is
     /// added to the trend.
     pub(crate) fn preview(&mut self, run: RunInput, is_for_the_trend: bool) -> Report {
         naming::add(&mut self.input.names, &run);

@@ -19,8 +19,8 @@ pub(crate) fn subject_of(case: &Case) -> Subject {
     }
 }
 
-/// Returns the subject of a block called `name` at this location. Inside a check it has that
-/// check's name before its own (`optim::trains: step`), and that check's command runs it alone.
+/// Returns the subject of a block called `name` at this location. Inside a check, that check's name
+/// comes before it (`optim::trains: step`), and that check's command runs it alone.
 pub(crate) fn subject_at(name: &str, at: &Location<'_>) -> Subject {
     let around = current().and_then(tree::check_around);
     Subject {

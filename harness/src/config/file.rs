@@ -31,7 +31,7 @@ pub(super) struct File {
 pub(super) struct Override {
     /// Where it is, such as `gpu-leak-check.toml:12`.
     pub(super) stands_in: String,
-    /// The names of the tests that it is about.
+    /// The names of the tests that it applies to.
     pub(super) test: WildMatch,
     facts: Facts,
 }

@@ -30,7 +30,7 @@ use crate::suppressions::{Pattern, Suppression};
 pub(crate) struct CheckSettings {
     pub(crate) policy: Policy,
     pub(crate) test: TestFacts,
-    /// What may stay: the check's own entries, then the file's.
+    /// The entries for resources that may stay: the check's own, then the file's.
     pub(crate) suppressions: Vec<Suppression>,
 }
 
@@ -203,7 +203,7 @@ pub(crate) fn kept_for_the_process() -> Vec<Suppression> {
 
 fn shipped() -> Vec<Suppression> {
     let shown = "the shipped kept-for-the-process.toml";
-    // A test reads it.
+    // A test ensures that the list can be read.
     File::of_text(KEPT_FOR_THE_PROCESS, shown).map_or_else(|_| Vec::new(), |file| file.allow)
 }
 
@@ -215,8 +215,8 @@ pub fn variables() -> Result<(), String> {
     variables::of_this_process().map(|_| ())
 }
 
-/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`,
-/// whatever file this process uses.
+/// Returns the `[[allow]]` entries of the configuration file at `path`, which reports call `shown`.
+/// It need not be the file that this process uses.
 ///
 /// # Errors
 ///

@@ -140,7 +140,7 @@ words!(OnLeak { "fail" => Fail, "warn" => Warn, });
 words!(WithoutGpu { "run" => Run, "skip" => Skip, });
 words!(KeptForTheProcess { "allow" => Allow, "fail" => Fail, });
 
-/// What happens if a check cannot measure: `GPU_LEAK_CHECK`, `mode`.
+/// The outcome of a check that cannot measure: variable `GPU_LEAK_CHECK`, key `mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A driver that is in use but cannot be traced fails the check if `CI` is set, and is only
@@ -152,8 +152,8 @@ pub(crate) enum Mode {
     Off,
 }
 
-/// The behaviour of a checked test on a machine without a GPU: `GPU_LEAK_CHECK_WITHOUT_GPU`,
-/// `without_gpu`.
+/// The behaviour of a checked test on a machine without a GPU: variable
+/// `GPU_LEAK_CHECK_WITHOUT_GPU`, key `without_gpu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutGpu {
     /// Its body runs, and sources other than the driver are judged.
@@ -162,8 +162,8 @@ pub(crate) enum WithoutGpu {
     Skip,
 }
 
-/// Whether resources that libraries are known to keep for the process are allowed:
-/// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, `kept_for_the_process`.
+/// Whether resources that libraries are known to keep for the process are allowed: variable
+/// `GPU_LEAK_CHECK_KEPT_FOR_THE_PROCESS`, key `kept_for_the_process`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeptForTheProcess {
     /// The shipped list applies to whole programs.

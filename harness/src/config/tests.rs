@@ -1,4 +1,4 @@
-//! Tests of which source of settings counts, and of what is refused.
+//! Tests of the precedence of settings, and of the settings that are rejected.
 
 use super::{
     CheckSettings, Duration, File, GivenSettings, Mode, OnLeak, Options, Policy, Variables,

@@ -60,7 +60,7 @@ impl Variables {
         match rest {
             "_ROUNDS" => self.rounds = Some(rounds(name, value)?),
             "_CONFIG" => self.config = Some(PathBuf::from(raw)),
-            // These are read where they are used.
+            // These variables are read by the code that uses them.
             "_OUTPUT" | "_RECORD" | "_RUN" => {}
             _ => {
                 let read = self.run.set(rest, value).ok_or_else(|| unknown(name))?;

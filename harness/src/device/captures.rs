@@ -7,8 +7,8 @@
 use crate::sync::{Mutex, locked};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// For each capture, the stream where it began, as the program names it, and the graph that
-/// `cuStreamBeginCaptureToGraph` adds to; otherwise 0.
+/// For each capture, the stream on which it began, as the program names it, and the graph that
+/// `cuStreamBeginCaptureToGraph` adds to, or 0.
 static CAPTURES: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 /// The number of captures, so that a query costs one load.
 static COUNT: AtomicUsize = AtomicUsize::new(0);

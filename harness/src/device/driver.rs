@@ -115,7 +115,7 @@ functions! {
     ///
     /// # Safety
     ///
-    /// As for [`Self::stream_is_capturing`].
+    /// The conditions are those of [`Self::stream_is_capturing`].
     [unsafe] synchronise_stream = c"cuStreamSynchronize"(stream: u64);
     [unsafe] capture = c"cuStreamGetCaptureInfo_v2"(
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
@@ -142,13 +142,13 @@ functions! {
     ///
     /// # Safety
     ///
-    /// As for [`Self::pool_attribute`].
+    /// The conditions are those of [`Self::pool_attribute`].
     [unsafe] restart = c"cuMemPoolSetAttribute"(pool: u64, attribute: c_int; &u64);
     /// Returns the pool's unused memory to the system, except for `kept` bytes.
     ///
     /// # Safety
     ///
-    /// As for [`Self::pool_attribute`].
+    /// The conditions are those of [`Self::pool_attribute`].
     [unsafe] trim_pool = c"cuMemPoolTrimTo"(pool: u64, kept: usize);
     /// Returns an attribute of the device's graph memory, in bytes, by its `CUgraphMem_attribute`.
     graph_attribute = c"cuDeviceGetGraphMemAttribute"(device: c_int, attribute: c_int; &u64);
@@ -277,12 +277,12 @@ impl Driver {
     }
 
     /// Returns the graph into which a stream of the current context is captured, 0 if it has no
-    /// handle yet, or `None` if the stream is not being captured. `per_thread` tells whether stream
+    /// handle yet, or `None` if the stream is not being captured. `per_thread` says whether stream
     /// 0 is the thread's own, not the context's.
     ///
     /// # Safety
     ///
-    /// As for [`Self::stream_is_capturing`].
+    /// The conditions are those of [`Self::stream_is_capturing`].
     pub(crate) unsafe fn captured_into(
         &self,
         stream: u64,

@@ -21,7 +21,7 @@ static AT_EXIT: Mutex<Vec<fn()>> = Mutex::new(Vec::new());
 /// Calls `last` when the process exits (not when it is killed or aborts). The newest function is
 /// called first.
 ///
-/// `last` must not call the driver, and runs on whatever thread called `exit`. It is not run in a
+/// `last` must not call the driver, and runs on the thread that called `exit`. It is not run in a
 /// forked child, whose report would repeat the parent's.
 pub(crate) fn at_exit(last: fn()) {
     locked(&AT_EXIT).push(last);

@@ -73,7 +73,7 @@ pub(crate) fn readings() -> Vec<DeviceUsage> {
 fn elsewhere(place: Place) -> u64 {
     const KINDS: [Kind; 3] = [Kind::Managed, Kind::Imported, Kind::Graph];
     let ledger = ledger::live();
-    // A search visits every record, and most programs have none of these kinds.
+    // A search visits every record, and most programs have no records of these kinds.
     if KINDS.iter().all(|kind| ledger.live(*kind) == 0) {
         return 0;
     }

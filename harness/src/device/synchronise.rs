@@ -61,7 +61,7 @@ fn is_poison(error: CuResult) -> bool {
 }
 
 /// Whether a blocking stream of the current context is being captured. The capture may have begun
-/// before the harness listened; the driver reports it when queried about the legacy stream.
+/// before the harness began to listen; the driver reports it when queried about the legacy stream.
 fn legacy_stream_is_blocked(driver: &Driver) -> bool {
     // SAFETY: the legacy stream always exists.
     let asked = unsafe { driver.stream_is_capturing(LEGACY_STREAM) };

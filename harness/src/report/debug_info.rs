@@ -20,7 +20,7 @@ pub(super) use self::elf::DebugInfo;
 pub(super) struct Symbol {
     /// Demangled, without its hash.
     pub(super) function: Option<String>,
-    /// As the compiler recorded it.
+    /// The path of the source file, as the compiler recorded it.
     pub(super) file: Option<String>,
     pub(super) line: Option<u32>,
     pub(super) column: Option<u32>,

@@ -16,7 +16,7 @@ const BEHIND_MARK: usize = 20;
 pub(super) struct Excerpt<'a> {
     pub(super) arrow: &'static str,
     pub(super) frame: &'a Frame,
-    /// The place, and what is said about it.
+    /// The place, and the text about it.
     pub(super) heading: String,
     /// The text below the line of the frame, after a marker at its column.
     pub(super) label: Option<String>,

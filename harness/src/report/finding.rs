@@ -50,7 +50,7 @@ pub(super) fn write(
         };
         let caller = outside.caller_of_wrapper().filter(|_| !has_wrapper);
         let passages: Vec<_> = finding.shown_passages().collect();
-        // Text that begins at one of these lines is shown with it.
+        // Passages that begin at one of these lines are shown together with it.
         let place = |frame: &Frame| (frame.file.clone(), frame.line);
         let itself = ("-->", frame, through, at_its_line(finding));
         let caller_of_it = |caller| (":::", caller, String::new(), "called here".to_owned());

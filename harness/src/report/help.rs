@@ -1,4 +1,4 @@
-//! What the user can do about each kind of finding.
+//! Advice to the user on each kind of finding.
 
 use super::check_report::{
     CheckStatus, Finding, FindingKind, Frame, HolderKind, Limit, MeantToStay, Passage, PassageKind,
@@ -71,7 +71,7 @@ fn of_left(kind: FindingKind, report: &Report) -> Vec<String> {
 }
 
 /// Returns what to do about a finding, judging by the most certain of its known causes; `None` if
-/// no cause is known. `one` tells whether the findings are about one resource.
+/// no cause is known. `one` says whether the findings are about one resource.
 fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String> {
     let (it, these) = if one {
         ("it", "this one")
@@ -228,7 +228,7 @@ fn remedy(kind: FindingKind, report: &Report) -> Option<String> {
                 .to_owned()
         }
         FindingKind::Retained => {
-            // Next to a leak, the leak's help names the options.
+            // If there is a worse finding, its help already names the options.
             let is_worst = report.status == CheckStatus::Found(kind);
             let option = match is_worst {
                 true => meant_to_stay(report),

@@ -117,7 +117,7 @@ fn is_harness_source(file: &str) -> bool {
 }
 
 fn is_std_source(file: &str) -> bool {
-    // As Debian builds it: `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
+    // The path in Debian's build: `/usr/src/rustc-1.85.0/library/core/src/option.rs`.
     let of_distribution = file.strip_prefix("/usr/src/rustc-");
     // The sources of std as distributed and with the rust-src component, and the dependencies of
     // std.
@@ -144,7 +144,7 @@ fn is_dependency_source(file: &str) -> bool {
     let directories: Vec<&str> = file.split('/').collect();
     directories.windows(3).any(|path| match path {
         [".cargo", "registry" | "git", _] => true,
-        // The same two below a CARGO_HOME of any name: cargo ends the next name with a hash.
+        // The same two directories below any CARGO_HOME: the name after them ends with a hash.
         ["registry", "src", host] => ends_in_hash(host),
         ["git", "checkouts", repository] => ends_in_hash(repository),
         // A `vendor` among a package's sources is a module of that package.
@@ -153,7 +153,7 @@ fn is_dependency_source(file: &str) -> bool {
     }) || file.starts_with("vendor/")
 }
 
-/// `index.crates.io-1949cf8c6b5b557f`
+/// Whether a name ends with a hash, as in `index.crates.io-1949cf8c6b5b557f`.
 fn ends_in_hash(name: &str) -> bool {
     name.rsplit_once('-').is_some_and(|(_, hash)| {
         hash.len() == 16 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())

@@ -38,7 +38,7 @@ pub struct Style {
 impl Style {
     /// No escape codes.
     pub const PLAIN: Self = Self { colour: false };
-    /// Colours, whatever the output is.
+    /// Colours, even if the output is not a terminal.
     pub const COLOURED: Self = Self { colour: true };
 
     /// Returns the style for this process's standard error: coloured if it is a terminal, unless

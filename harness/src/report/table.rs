@@ -73,7 +73,7 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     }
     let difference = size_change(whole.baseline, whole.after);
     let known = whole.parts.iter().map(|part| match part.purpose {
-        // This part is the rounding of the sum of the others, not another amount.
+        // This part is not another amount: it comes from rounding the sum of the others.
         Purpose::Pages if part.bytes > 0 => "rounded up to whole pages".to_owned(),
         purpose => format!("{} {}", purpose.name(), signed_size(part.bytes)),
     });
@@ -101,8 +101,8 @@ pub fn whole_device(whole: &WholeDevice) -> Vec<String> {
     lines
 }
 
-/// Returns for example `cuda:0 NVIDIA H200 GPU-5f2c0d4e`; the first part of the UUID tells devices
-/// apart.
+/// Returns for example `cuda:0 NVIDIA H200 GPU-5f2c0d4e`; the first part of the UUID distinguishes
+/// devices of the same name.
 #[must_use]
 pub fn device_title(device: &DeviceTable) -> String {
     let mut title = escape::cell(&device.place.to_string());

@@ -159,7 +159,7 @@ fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
-    // Next to what was left, or to the reason why nothing is known, this note would only distract.
+    // In a report with findings, or with a reason for having none, this note would only distract.
     let primaries = report
         .primaries
         .iter()

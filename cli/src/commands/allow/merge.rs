@@ -165,7 +165,7 @@ fn renew_figures(entry: &mut Table, figures: &str) {
     decor.set_prefix(renewed);
 }
 
-/// `2 allocations, 1.25 KiB`, `3 events`
+/// Returns for example `2 allocations, 1.25 KiB` or `3 events`.
 fn figures(left: Left, noun: Noun) -> String {
     let number = quantity(left.count, noun.word());
     match left.bytes {
@@ -278,7 +278,7 @@ mod tests {
         let small = "tests = [\"small\", \"tiny\"]\nup_to = 256\nup_to_count = 1\n";
         let large = "tests = [\"large\"]\nup_to = 2048\nup_to_count = 8\n";
         assert!(text.contains(small) && text.contains(large), "{text}");
-        // A further test joins those that leave as much.
+        // A further test joins the tests that leave the same amount.
         let run = sample::run(vec![test("new", 8)]);
         merge(&mut document, &leaking_sites(&run), WHY).expect("an entry");
         let text = document.to_string();

@@ -44,7 +44,7 @@ pub(super) struct LeakingSite {
     pub(super) worst: (Left, String),
     /// The noun for one leaked item.
     pub(super) noun: Noun,
-    /// Its lines.
+    /// The source lines of its findings.
     pub(super) locations: BTreeSet<String>,
     /// Whether a program under `exec` leaks there: its name is its command line, which may change.
     pub(super) in_a_program: bool,
@@ -146,13 +146,13 @@ fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     sites
 }
 
-/// The noun for one of several things.
+/// The noun for one of the resources that leak at a call site.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Noun {
     #[default]
     Unknown,
     One(&'static str),
-    /// The things have different nouns.
+    /// The resources have different nouns.
     Several,
 }
 

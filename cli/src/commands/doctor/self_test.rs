@@ -1,7 +1,7 @@
 //! `cargo gpu-leak doctor --self-test`: whether checks find what is planted here.
 //!
-//! A child process does the planting, because a driver may end the process, and because no driver
-//! may have been used in it before.
+//! A child process does the planting, because a driver may end the process, and because nothing in
+//! the process may have used a driver before.
 
 use std::env;
 use std::process::Command;

@@ -26,7 +26,7 @@ pub(super) struct Test {
     pub(super) class: &'static str,
     pub(super) name: String,
     pub(super) at: String,
-    /// `train, the check took 1.5 ms`
+    /// For example `train, the check took 1.5 ms`.
     pub(super) program: String,
     pub(super) reason: Vec<String>,
     pub(super) findings: Vec<Link>,

@@ -1,8 +1,8 @@
 //! A check's timeline as a picture.
 //!
-//! Plotting crates write colours into the picture, while these curves follow the page's theme; and
-//! for screen readers a picture needs a title, a description and a table of its numbers. Only steps
-//! remain to be drawn, so no such crate is used.
+//! Plotting crates write colours into the picture, while these curves follow the page's theme. For
+//! screen readers, a picture also needs a title, a description and a table of its numbers. Only
+//! steps remain to be drawn, so no such crate is used.
 
 mod axes;
 mod moments;
@@ -27,7 +27,7 @@ const STYLES: usize = 6;
 /// One picture: the bytes that were held on a device, or the number of objects.
 #[derive(Debug)]
 pub(super) struct Plot {
-    /// `cuda:0, bytes`
+    /// For example `cuda:0, bytes`.
     pub(super) title: String,
     /// A textual description of the picture.
     pub(super) description: String,
@@ -95,8 +95,8 @@ pub(super) struct CurveRow {
     pub(super) end: String,
 }
 
-/// The pictures of a check: for each device one of the bytes, and one of the objects if their
-/// number changed.
+/// The pictures of a check: for each device, a picture of the bytes, and a picture of the objects
+/// if their number changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();
@@ -237,7 +237,7 @@ fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
     runs.map(one).collect()
 }
 
-/// `judged run`, `confirming run`, `round 3`
+/// For example `judged run`, `confirming run` or `round 3`.
 fn name_of(timeline: &Timeline, index: usize) -> String {
     match timeline.runs[index].purpose {
         RunPurpose::Judged => "judged run".to_owned(),

@@ -77,8 +77,8 @@ fn a_failed_check_that_measured_nothing_is_an_error_and_not_skipped() {
     assert!(!junit.contains("<skipped"), "{junit}");
 }
 
-/// What [Jenkins' schema][1] allows in an element: required attributes, optional ones, and
-/// elements.
+/// The contents that [Jenkins' schema][1] allows in an element: required attributes, optional
+/// attributes, and child elements.
 ///
 /// [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 type Rule = (

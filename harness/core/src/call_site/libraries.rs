@@ -109,10 +109,10 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
         .find(|library| library.files.iter().any(is))
 }
 
-/// The libraries in which an object keeps its device, and whatever else it needs, alive.
+/// The libraries whose objects keep alive their device and everything else that they need.
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
-/// Whether a backtrace passes through a library whose objects keep alive whatever they need.
+/// Whether a backtrace passes through a library whose objects keep alive everything they need.
 #[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
     let is_in = |text: Option<&str>| {
@@ -125,7 +125,7 @@ pub fn counts_references(frames: &[Frame]) -> bool {
     })
 }
 
-/// Whether a file is one of these libraries.
+/// Whether a file belongs to a library that reports can name.
 #[must_use]
 pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()

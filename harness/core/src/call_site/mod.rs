@@ -47,7 +47,7 @@ fn trimmed(mut frames: Vec<Frame>) -> Vec<Frame> {
 
 /// Whether one of CUDA's own libraries, rather than the program, made the call. The runtime makes
 /// such calls when it loads its code, and cuBLAS when it loads its kernels. Code that the program
-/// loads explicitly belongs to the program, whichever CUDA library it uses for this.
+/// loads explicitly belongs to the program, regardless of the CUDA library that it uses for this.
 #[must_use]
 pub fn is_cudas_own(frames: &[Frame]) -> bool {
     let called_back = cuda(frames, machinery(frames));
@@ -181,8 +181,8 @@ fn user(frames: &[Frame]) -> Option<usize> {
 /// the user, the dependencies and the libraries call each other.
 ///
 /// It is the 64-bit FNV-1a hash ([its authors' page](http://www.isthe.com/chongo/tech/comp/fnv/))
-/// of the kind's name and, for each frame, of the function or, if that is unknown, the module. Each
-/// of these is followed by a zero byte. Frames of Rust's and Python's standard libraries are left
+/// of the kind's name and, for each frame, of the function or, if that is unknown, the module. A
+/// zero byte follows each of these names. Frames of Rust's and Python's standard libraries are left
 /// out, because they change with every release.
 fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     let lasting = frames.iter().filter(|frame| frame.owner != Owner::Std);

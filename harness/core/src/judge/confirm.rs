@@ -3,8 +3,8 @@
 //!
 //! A finding is confirmed if the same call site leaks in two runs, the last one included. A
 //! resource that only the second run leaves triggers a third and last run. Then a finding is also
-//! confirmed if all three runs left something of the same layer, place and kind, whatever the call
-//! sites, or if more was live after each of them. A resource that is kept but not confirmed is
+//! confirmed if all three runs left something of the same layer, place and kind, regardless of the
+//! call sites, or if more was live after each of them. A resource that is kept but not confirmed is
 //! `first-use`. A resource that one run left and a later one freed is `deferred`. Neither fails a
 //! test by default.
 
@@ -105,7 +105,7 @@ fn loses_less(group: &Group, first: usize) -> bool {
 #[derive(Debug, Default)]
 struct ClassHistory<'a> {
     groups: Vec<&'a Group>,
-    /// What each run left.
+    /// The amount that each run left.
     left: Vec<Amount>,
     /// The amount that each run left beyond that confirmed by call site.
     residual: Vec<Amount>,
@@ -118,8 +118,8 @@ struct ClassHistory<'a> {
 }
 
 impl ClassHistory<'_> {
-    /// Whether each of three runs left some of it at any call site, or more was live after each of
-    /// them.
+    /// Whether each of three runs left something of this class at any call site, or more was live
+    /// after each of them.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
         self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
@@ -194,7 +194,7 @@ fn beyond_confirmed(group: &Group, run: usize) -> Amount {
 }
 
 /// Returns the amount that the second run left at lines where it freed what the first run had left,
-/// beyond the amount that it is confirmed to lose there.
+/// beyond the amount that the second run is confirmed to lose there.
 fn replaced(groups: &[&Group]) -> Amount {
     type SourceLine<'a> = (Option<&'a (String, u32)>, Option<StackId>);
     let mut by_line: BTreeMap<SourceLine<'_>, [Amount; 2]> = BTreeMap::new();
@@ -261,7 +261,7 @@ fn confirmed(
     let mut leaked = of_group(FindingKind::Leaked, group, tally, run, input);
     leaked.finding.confirmed = confirmation(kept_in, later.amount);
     leaked.charged = group.kept.iter().map(|it| it.amount.bytes).collect();
-    // Anything that it left beyond that is one-time set-up.
+    // Anything that this run left beyond that is one-time set-up.
     leaked.charged[first] = leaked.finding.bytes;
     leaked.records = group.kept_in_all().records;
     let mut found = vec![leaked];
@@ -273,9 +273,9 @@ fn confirmed(
     found
 }
 
-/// Reports a group if every run left something of the same layer, place and kind, at whatever call
-/// sites. The leaks of the first run are reported, and those that later runs left elsewhere confirm
-/// them.
+/// Reports a group if every run left something of the same layer, place and kind, regardless of the
+/// call sites. The leaks of the first run are reported, and those that later runs left elsewhere
+/// confirm them.
 fn by_class(
     group: &Group,
     class: &ClassHistory<'_>,

@@ -333,7 +333,7 @@ mod tests {
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
             called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
             called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
-            // The same library on a different path, which calls the library itself or another one.
+            // The same library on a different path, which calls this or another library.
             called_by_set_up(&[
                 DRIVER,
                 ("libcublasLt.so.13", "cublasLtCreate"),

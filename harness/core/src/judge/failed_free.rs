@@ -2,8 +2,8 @@
 //! happened.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
-//! broken context, every free fails from some point on. All of these are one finding, which names
-//! the first call that failed and everything that could not be freed.
+//! broken context, every free fails from some point on. These failed frees are one finding, which
+//! names the first call that failed and everything that could not be freed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,7 +118,7 @@ pub(crate) fn note_frees_inside(found: &mut [Found], input: &CheckInput) {
                 site.shown(&input.subject.test)
             ));
         }
-        // If all of them leaked in this way, these frees are the mistake, and other passages
+        // If every leaked resource had such a free, these frees are the mistake, and other passages
         // explain nothing.
         if meant.len() as u64 >= finding.count && !passages.is_empty() {
             finding.passages = passages;

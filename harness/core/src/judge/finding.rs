@@ -86,7 +86,7 @@ pub(crate) fn of_group(
 /// How many names a finding shows.
 const MOST_LABELS: usize = 3;
 
-/// The names of these objects, each once.
+/// Returns the names of the objects in `tally`, each once.
 fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     let known = tally
         .records

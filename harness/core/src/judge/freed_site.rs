@@ -1,9 +1,9 @@
-//! What was freed, by the lines and functions that led to its allocation and to its free.
+//! Freed resources, by the lines and functions that led to their allocation and to their free.
 
 use super::input::FreedAt;
 use crate::report::{Finding, Frame, Site};
 
-/// Something that was freed, with the call sites of its allocation and of its free.
+/// Freed resources, with the call sites of their allocation and of their free.
 pub(super) struct FreedSite<'a> {
     pub(super) freed: &'a FreedAt,
     pub(super) allocated: Site,
@@ -11,7 +11,7 @@ pub(super) struct FreedSite<'a> {
 }
 
 impl FreedSite<'_> {
-    /// Whether it has the same kind and allocator as this finding.
+    /// Whether these resources have the same kind and allocator as this finding.
     pub(super) fn is_like(&self, finding: &Finding) -> bool {
         (self.freed.layer, Some(self.freed.kind)) == (finding.layer, finding.resource)
     }

@@ -116,7 +116,7 @@ impl Tally {
 pub(crate) struct Group {
     /// The class and the call site.
     pub(crate) key: GroupKey,
-    /// What each run left.
+    /// The resources that each run left.
     pub(crate) left: Vec<Tally>,
     /// The resources of each run that are still live after the last run.
     pub(crate) kept: Vec<Tally>,

@@ -35,7 +35,7 @@ pub struct CheckInput {
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order; at least one.
     pub runs: Vec<RunInput>,
-    /// Why calls to the driver could not be seen, if that was so.
+    /// If calls to the driver could not be seen, the reason.
     pub untraced: Option<Untraced>,
     /// For a whole program, the trend of its snapshots.
     pub trend: Option<Trend>,
@@ -196,13 +196,13 @@ pub struct FreedInside {
 pub struct FreedAt {
     /// The allocator.
     pub layer: Layer,
-    /// What was freed.
+    /// The kind of the freed resources.
     pub kind: Kind,
-    /// The stack of the calls that allocated it.
+    /// The stack of the calls that allocated them.
     pub allocated: StackId,
-    /// The stack of the calls that freed it.
+    /// The stack of the calls that freed them.
     pub freed: StackId,
-    /// How many.
+    /// The number of freed resources.
     pub count: u64,
     /// For each of them, the number of the event that created it, and the number of the event after
     /// its free. Empty if there are too many, or if some frees of the run are not known.

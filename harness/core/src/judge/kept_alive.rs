@@ -237,7 +237,7 @@ mod tests {
         found
     }
 
-    /// The findings that are reported by themselves, each with the number of its consequences.
+    /// The findings that are reported separately, each with the number of its consequences.
     fn reported(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
         let reported = found.iter().filter(|it| !it.finding.is_consequence);
         let reported = reported.map(|it| (it.finding.resource, it.finding.consequences.len()));
@@ -263,7 +263,7 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Created by another function on the same line, or fewer than one for each buffer.
+            // Events that another function created, and 3 streams for 2 buffers.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
             // A free that failed, and a leak on another line.

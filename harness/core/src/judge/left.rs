@@ -7,7 +7,7 @@ use super::reserve::is_more_reserved;
 use super::usage::{LayerName, LayerUsage};
 use crate::ledger::StackId;
 
-/// Whether anything is left that a free in flight could still free. `is_cudas_own` tells whether
+/// Whether anything is left that a free in flight could still free. `is_cudas_own` says whether
 /// one of CUDA's own libraries made the call with this backtrace.
 pub fn is_anything_left(run: &RunInput, is_cudas_own: impl Fn(StackId) -> bool) -> bool {
     let is_left = |live: &LiveRecord| {

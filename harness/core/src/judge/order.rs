@@ -85,7 +85,7 @@ pub(super) fn of_line(
         }));
         *stacks.entry(it.freed.allocated).or_default() += it.freed.count;
     }
-    // If something is missing here, the ledger counted more allocations.
+    // If the ledger counted more allocations, some of them are missing here.
     let is_all = |(stack, count): (&StackId, &u64)| {
         run.allocations
             .get(stack)

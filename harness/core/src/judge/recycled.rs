@@ -11,8 +11,8 @@ use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 /// A kind of object that a library keeps.
 struct Recycler {
     library: &'static str,
-    /// How their creation is recognised: one frame has all of these words in its function or its
-    /// file.
+    /// The words by which the creation of such an object is recognised: one frame has all of them
+    /// in its function or its file.
     words: &'static [&'static str],
     kinds: &'static [Kind],
 }

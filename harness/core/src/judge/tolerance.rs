@@ -47,7 +47,7 @@ pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     notes
 }
 
-/// Returns the bytes of these kinds of findings by layer and place, in the run where they are most.
+/// Returns the bytes of findings of these kinds by layer and place, in the run with the most bytes.
 fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Place), u64> {
     let runs = found.iter().map(|found| found.charged.len()).max();
     let mut largest: BTreeMap<(Layer, Place), u64> = BTreeMap::new();
@@ -65,7 +65,7 @@ fn largest_sums(found: &[Found], kinds: &[FindingKind]) -> BTreeMap<(Layer, Plac
     largest
 }
 
-/// Whether a finding is of one of these kinds and about bytes.
+/// Whether a finding has one of these kinds and is about bytes.
 fn is_meant(finding: &Finding, kinds: &[FindingKind]) -> bool {
     kinds.contains(&finding.kind) && finding.bytes != 0
 }

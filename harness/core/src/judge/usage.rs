@@ -104,7 +104,7 @@ pub struct LayerUsage {
     pub peak: Option<u64>,
     /// Bytes reserved from the layer below, if the layer reserves any.
     pub reserved: Option<u64>,
-    /// For a probed allocator that reports its blocks: the bytes of the live ones.
+    /// The bytes of the live blocks of a probed allocator that reports its blocks.
     pub reported: Option<u64>,
     /// How far `reported` may be from the memory handed out while both were read: bytes that
     /// threads had allocated but not reported yet, or had reported as freed but not freed yet.
@@ -162,7 +162,7 @@ impl Usage {
     }
 }
 
-/// Whether each of these levels is higher than the one before it, in number or in bytes.
+/// Whether each of these levels is higher than the previous one, in number or in bytes.
 pub(crate) fn gains_always(levels: &[Amount]) -> bool {
     let mut before = Amount::default();
     let mut gains = |level: &Amount| level.exceeds(std::mem::replace(&mut before, *level));

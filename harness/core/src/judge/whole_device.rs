@@ -206,7 +206,7 @@ mod tests {
         let before = usage(whole(500 * MIB), &[driver(MIB)]);
         let after = usage(
             whole(566 * MIB),
-            // Of the pool's 32 MiB, 1 MiB is already in the driver's figure.
+            // 1 MiB of the pool's 32 MiB is already in the driver's figure.
             &[driver(4 * MIB), pool(MIB, 32 * MIB), graphs(32 * MIB)],
         );
         let told = between(&before, &after);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_kernel_s_local_memory_is_known_by_the_context_s_limit() {
-        // As measured on an H200 for one kernel with a local array of 16 KiB.
+        // Measured on an H200 for one kernel with a local array of 16 KiB.
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;

@@ -293,9 +293,9 @@ pub enum Event {
     /// A freeing or destroying call began. The record leaves the table now, because the driver may
     /// then immediately hand the same address to another thread.
     ReleaseBegan {
-        /// What it frees.
+        /// The resource that it frees.
         key: Key,
-        /// Who frees it.
+        /// The caller that frees it.
         caller: Caller,
     },
     /// The call ended: on success the record is removed permanently, otherwise it is restored.
@@ -319,7 +319,7 @@ pub enum Event {
     Retained {
         /// The resource.
         key: Key,
-        /// How many.
+        /// The number of references.
         count: u64,
     },
     /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
@@ -327,7 +327,7 @@ pub enum Event {
     GiveBackBegan {
         /// The resource that they refer to.
         key: Key,
-        /// How many.
+        /// The number of references.
         count: u64,
         /// The graph that releases them; none if the program does.
         graph: Option<Key>,
@@ -340,7 +340,7 @@ pub enum Event {
         graph: Key,
         /// The resource that they refer to.
         key: Key,
-        /// How many.
+        /// The number of references.
         count: u64,
         /// Whether they were moved from the program to the graph.
         moved: bool,
@@ -363,7 +363,7 @@ pub enum Event {
     },
     /// A node that frees was added to a graph. Nothing is freed before a launch.
     GraphFrees {
-        /// As for [`Self::GraphAllocates`].
+        /// The graph, or the captured stream if the graph has no handle yet.
         graph: Key,
         /// The memory that each launch frees.
         address: u64,
@@ -411,7 +411,7 @@ pub enum Event {
     Mapped {
         /// The first address.
         address: u64,
-        /// How many bytes from there on.
+        /// The number of bytes from there on.
         bytes: u64,
         /// The memory's handle.
         handle: u64,
@@ -420,7 +420,7 @@ pub enum Event {
     UnmapBegan {
         /// The first address.
         address: u64,
-        /// How many bytes from there on.
+        /// The number of bytes from there on.
         bytes: u64,
         /// The caller.
         caller: Caller,
@@ -450,7 +450,7 @@ pub enum Event {
         key: Key,
         /// The handle of the memory, in the same context.
         memory: u64,
-        /// How much of the memory the object needs.
+        /// The number of bytes of the memory that the object needs.
         bytes: u64,
     },
     /// A context was created.
@@ -485,7 +485,7 @@ pub enum ContextEnd {
     Reset,
     /// The program closed the device without having destroyed the objects that belong to it.
     DeviceDestroyed,
-    /// The same for an instance.
+    /// The program ended the instance without having destroyed the objects that belong to it.
     InstanceDestroyed,
 }
 

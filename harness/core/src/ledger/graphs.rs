@@ -1,5 +1,5 @@
-//! The resources that graphs and executable graphs hold besides their own handles: references to
-//! user objects, and the memory of their nodes.
+//! The resources that graphs and executable graphs hold in addition to their own handles:
+//! references to user objects, and the memory of their nodes.
 //!
 //! The memory of an alloc node is allocated by a launch and lives until something frees it: a free
 //! node of the same or another graph, or a plain free. Destroying the graph or the executable graph
@@ -49,7 +49,7 @@ struct Allocations {
     made: BTreeMap<u64, Creation>,
     /// The numbers of the allocations at each address, the latest last.
     at: FxHashMap<u64, Vec<u64>>,
-    /// How many there have been.
+    /// The number of allocations so far.
     count: u64,
 }
 

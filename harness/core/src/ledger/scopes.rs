@@ -1,4 +1,4 @@
-//! The data kept for each open scope besides its records.
+//! The data that is kept for each open scope in addition to its records.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ impl OpenScopes {
         is_new
     }
 
-    /// Closes a scope and returns the records freed by it that existed before it.
+    /// Closes a scope and returns the records that it freed and that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = self.lock().remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
@@ -71,7 +71,7 @@ impl OpenScopes {
         }
     }
 
-    /// Records that a scope handed over a resource that it created. Returns whether it is open.
+    /// Records that a scope handed over its own resource. Returns whether the scope is open.
     pub(super) fn handed_over(&self, made: &Creation) -> bool {
         let mut open = self.lock();
         let open = open.get_mut(&made.caller.scope);

@@ -23,9 +23,9 @@ pub struct ScriptLine {
     pub file: String,
     /// The function, for example `Trainer.step`.
     pub function: String,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: Option<u32>,
-    /// Counted from 1, in bytes.
+    /// The column, counted from 1, in bytes.
     pub column: Option<u32>,
 }
 

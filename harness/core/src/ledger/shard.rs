@@ -40,7 +40,7 @@ pub(super) struct Shard {
     pub(super) unowned: u64,
     /// For each backtrace, the latest scope that allocated there, and how many times.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
-    /// A list, because a program has only a few of them.
+    /// The figures of this shard. They are in a list, because a program has only a few.
     pub(super) usage: Vec<ShardUsage>,
 }
 
@@ -182,7 +182,7 @@ impl Shard {
         entry.state = State::Live;
     }
 
-    /// Returns a key for one more object with the handle of a live one.
+    /// Returns a key for one more object with the handle of a live object.
     #[cold]
     fn free_copy(&self, figures: &Figures, key: Key) -> Option<Key> {
         figures.has_copies.store(true, Ordering::Relaxed);

@@ -36,8 +36,8 @@ pub(super) struct SharedFree {
     physical: Vec<Dropped>,
     /// The graph that had the references, and all that it holds if the call ends it.
     graph: Option<(Key, Option<Graph>)>,
-    /// As for a resource with one owner, when the last free began that found nothing under this key
-    /// and has succeeded in the meantime.
+    /// The event number of the last free that began, found nothing under this key, and has
+    /// succeeded in the meantime. It has the same meaning as for a resource with one owner.
     freed_by: u64,
 }
 

@@ -74,7 +74,7 @@ impl Stacks {
         self.look_up(frames, || None)
     }
 
-    /// Returns the number of this backtrace or, if it has none, the one that `add` assigns.
+    /// Returns the number of this backtrace. If it has none, returns the number that `add` assigns.
     fn look_up(&self, frames: &[usize], add: impl Fn() -> Option<StackId>) -> Option<StackId> {
         let mut hasher = FxBuildHasher.build_hasher();
         for frame in frames {
@@ -232,7 +232,7 @@ mod tests {
             });
             is_locked.recv().unwrap();
             assert_eq!(stacks.intern(&[7, 8, 9]), id);
-            // If it had waited, the other thread would have given up.
+            // If the lookup had waited for a lock, the other thread would have given up.
             _ = found.send(());
             assert_eq!(another.join().unwrap(), Ok(()));
         });

@@ -2,7 +2,7 @@
 //! as its records, so an event takes only one lock. A reader of a sum holds all locks and sees a
 //! consistent state.
 //!
-//! A shard's lock is taken before that of a meter or of the list of gauges, and after all others.
+//! A shard's lock is taken before the locks of meters and of the gauge list, and after all others.
 
 use std::array;
 

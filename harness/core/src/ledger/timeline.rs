@@ -133,8 +133,8 @@ pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> 
         scale += 1;
         join(&mut samples, scale);
     }
-    // Simultaneous events of two shards may have been applied in a different order from that of
-    // their numbers.
+    // Simultaneous events of two shards may have been applied in an order other than that of their
+    // numbers.
     samples.last_mut()?.last = live;
     Some(Curve { of, start, samples })
 }

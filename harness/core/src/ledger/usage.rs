@@ -37,7 +37,7 @@ impl UsageKey {
 /// How much is in use: bytes, or handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Now.
+    /// The current value.
     pub live: u64,
     /// The highest value since the peaks were last restarted.
     pub peak: u64,

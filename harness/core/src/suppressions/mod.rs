@@ -18,7 +18,7 @@ use crate::units::{count, exact_size, quantity, total};
 /// An entry: the resources that may stay, and under which conditions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suppression {
-    /// What it matches.
+    /// The pattern that resources must match.
     pub matches: Pattern,
     /// If set, only resources of this kind match.
     pub kind: Option<Kind>,
@@ -29,9 +29,9 @@ pub struct Suppression {
     /// Patterns of names: the entry applies only in tests whose name matches one of them. If there
     /// are none, it applies in every test.
     pub tests: Vec<String>,
-    /// Why it may stay.
+    /// The reason why a matching resource may stay.
     pub reason: String,
-    /// Who is responsible for it.
+    /// Who is responsible for the entry.
     pub owner: Option<String>,
     /// The last day on which the entry is valid without a review.
     pub until: Option<Date>,

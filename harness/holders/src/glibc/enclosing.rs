@@ -58,7 +58,7 @@ fn outwards(
     led_to_by: &FxHashMap<usize, Vec<usize>>,
     blocks: &[Range<u64>],
 ) -> Enclosing {
-    // For each block on the path, the one that it leads to.
+    // For each block on the path, the block that it leads to.
     let mut inner: FxHashMap<usize, usize> = FxHashMap::default();
     let mut met: FxHashSet<usize> = FxHashSet::from_iter([first]);
     let mut queue = VecDeque::from([first]);
@@ -121,7 +121,7 @@ mod tests {
         start..start + 0x20
     }
 
-    /// Returns what encloses the target if each of these blocks contains this word.
+    /// Returns the blocks that enclose the target if each of these blocks contains this word.
     fn enclosing(contents: &[u64]) -> Option<Enclosing> {
         let mut memory = Synthetic::default();
         let mut blocks = Vec::new();

@@ -58,7 +58,7 @@ struct Around {
     is_main: Option<bool>,
 }
 
-/// What a region without blocks may be.
+/// The possible nature of a region without blocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Other {
     /// It continues a library's variables.
@@ -157,9 +157,9 @@ impl Heap {
     }
 }
 
-/// Returns the block that contains `address`, if it is one of the first in its region and each of
-/// these has a separate mapping. Such a block may be large, so a pointer may be far beyond its
-/// header.
+/// Returns the block that contains `address`, if it is among the first blocks of its region and
+/// each block up to it has a separate mapping. Such a block may be large, so a pointer may be far
+/// beyond its header.
 fn mapped_block<M: Memory>(
     address: u64,
     region: &Range<u64>,

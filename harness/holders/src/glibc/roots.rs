@@ -23,7 +23,7 @@ use crate::{Mapping, NameRules, Program, ReturnAddresses, Root, RootKind};
 /// The kernel's name of the memory below the program break, where glibc's main arena is.
 const PROGRAM_BREAK: &str = "[heap]";
 
-/// The largest guard below a stack. Inaccessible memory after that of an allocator is larger.
+/// The largest guard below a stack. The inaccessible memory after an allocator's is larger.
 const LARGEST_GUARD: u64 = 64 << 10;
 
 /// How much of a function is searched for uses of a static.
@@ -282,9 +282,9 @@ impl Roots {
         }
     }
 
-    /// Adds the frames of a stack that belong to the program, and those of Rust's own libraries
-    /// outside them, which may keep the program's arguments. In the frames of these libraries
-    /// inside them, the thread only waits, and their memory may contain values of earlier frames.
+    /// Adds a stack's frames of the program, and those of Rust's own libraries that called them,
+    /// which may keep the program's arguments. In frames of these libraries that the program
+    /// called, the thread only waits, and their memory may contain values of earlier frames.
     fn stack(&mut self, thread: &Thread, frames: Vec<(Range<u64>, Whose)>) {
         let mut waiting = Vec::new();
         let mut function: Option<String> = None;

@@ -131,12 +131,12 @@ impl Known {
     }
 }
 
-/// The result for the addresses in a region.
+/// The addresses found in a region, by whether they are in blocks.
 #[derive(Clone, Copy, Debug, Default)]
 struct Met {
     blocks: u32,
     others: u32,
-    /// Whether there is data at one of the others.
+    /// Whether there is data at an address that is not in a block.
     has_data: bool,
 }
 
@@ -299,9 +299,9 @@ impl<M: Memory> Search<'_, M> {
         }
     }
 
-    /// Whether an aligned word leads to memory that is not searched but may contain a target: that
-    /// of an allocator with another layout, or the stack of a coroutine. Values on the stack of a
-    /// thread that has ended do not count.
+    /// Whether an aligned word leads to memory that is not searched but may contain a target: the
+    /// memory of an allocator with another layout, or the stack of a coroutine. Values on the stack
+    /// of a thread that has ended do not count.
     fn is_foreign(&mut self, known: &Known) -> bool {
         // Parts of two adjacent words look like an address too often to mean anything.
         if self.pages.step != 8 {

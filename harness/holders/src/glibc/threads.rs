@@ -81,7 +81,7 @@ impl Thread {
     }
 }
 
-/// Returns the threads of this process except the one that searches, and whether the list and the
+/// Returns the threads of this process except the searching thread, and whether the list and the
 /// data about them are complete. `region` returns the mapping that contains an address. Part of
 /// `budget` may be spent waiting for threads that are running.
 pub(super) fn of_this_process<M: Memory>(

@@ -17,8 +17,8 @@ use crate::loader::object_changes;
 
 /// The known bindings of the process.
 struct State {
-    /// How many objects have been loaded, how many have been unloaded, and how many tables are
-    /// registered. If none of these numbers has changed, no binding has.
+    /// The numbers of objects loaded, of objects unloaded, and of tables registered. If none of
+    /// these numbers has changed, no binding has.
     counts: (u64, u64, usize),
     /// The objects whose relocations have been examined, by the addresses of their dynamic
     /// sections.

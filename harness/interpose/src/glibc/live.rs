@@ -160,8 +160,8 @@ pub(crate) fn remove_at_end(token: u64, mark: u64) {
     // SAFETY: the key comes from `pthread_key_create`; the value is never dereferenced.
     let set = key().map(|key| unsafe { libc::pthread_setspecific(key, value) });
     if set != Some(0) {
-        // The thread's end would not be reported, so it is not counted: waiting for too few threads
-        // is better than waiting forever.
+        // The end of such a thread would not be reported, so it is not counted: waiting for too few
+        // threads is better than waiting forever.
         return remove(token);
     }
     if let Some(mut live) = lock()

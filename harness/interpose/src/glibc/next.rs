@@ -58,7 +58,7 @@ pub(crate) fn of_libc() -> Dlsym {
 ///
 /// # Safety
 ///
-/// As for [`function`].
+/// The conditions are those of [`function`].
 unsafe fn once<F: Copy>(
     known: &AtomicPtr<c_void>,
     find: impl FnOnce() -> *mut c_void,

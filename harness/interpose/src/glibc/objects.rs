@@ -149,7 +149,7 @@ impl Object {
         let imported = unsafe { hash.as_ref().map_or(0, |_| *hash.add(1)) };
         let names_a_wanted = |at: &u32| is_wanted(name(symbol(*at)));
         let wanted: Vec<u32> = (0..imported).filter(names_a_wanted).collect();
-        // The hash table of an object without exports does not tell how many symbols there are.
+        // The hash table of an object without exports does not contain the number of symbols.
         let wholly = wholly || imported <= 1;
         if wanted.is_empty() && !wholly {
             return;

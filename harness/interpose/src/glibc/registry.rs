@@ -8,8 +8,8 @@
 //!
 //! A process may have several functions with the same name: a tool such as ncu puts its own
 //! function in front of the driver's, and programs use both. So a table may have several rows for a
-//! name. The wrapper handed out for a function is that of the first row whose slot leads to it or
-//! is empty.
+//! name. The wrapper handed out for a function belongs to the first row whose slot leads to the
+//! function or is empty.
 #![expect(
     unsafe_code,
     reason = "stores tables as pointers and reads them without a lock"
@@ -185,8 +185,8 @@ pub(crate) fn by_name(name: &CStr, real: *const ()) -> *const () {
     }
 }
 
-/// Like [`by_name`], but for a `name` that may refer to several functions: uses the one that is
-/// exported at the address `real` or, if there is none, the one called `fallback`.
+/// Like [`by_name`], but for a `name` that may refer to several functions: uses the function
+/// exported at the address `real` or, if there is none, the function called `fallback`.
 pub(crate) fn by_address(name: &CStr, real: *const (), fallback: Option<&CStr>) -> *const () {
     if !is_wanted(name) || is_ours(real) {
         return real;

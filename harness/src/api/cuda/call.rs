@@ -86,7 +86,7 @@ pub(super) enum At {
     Host,
     /// On this device.
     Device(i32),
-    /// Where these properties say.
+    /// At the location that these properties contain.
     Properties(In<Properties>),
 }
 

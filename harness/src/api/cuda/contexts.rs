@@ -23,7 +23,7 @@ thread_local! {
     static LAST_SEEN: Cell<(u32, Context)> = const { Cell::new((0, Context::NONE)) };
 }
 
-/// A live context. A green one is listed even before it is converted.
+/// A live context. A green context is listed even before it is converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Context {
     /// 0 for a green context that has not been converted.
@@ -139,8 +139,8 @@ impl Contexts {
         self.changed();
     }
 
-    /// Returns the green context with which a stream ends: the one that it was created for, or else
-    /// the one that was converted to the context `current`.
+    /// Returns the green context whose end also ends a stream: the one that the stream was created
+    /// for or, if there is none, the one that was converted to the context `current`.
     pub(super) fn green_of_stream(&self, green: Option<u64>, current: u64) -> Option<ContextUid> {
         let mut known = self.lock();
         if let Some(green) = green {

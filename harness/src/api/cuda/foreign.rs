@@ -64,7 +64,7 @@ impl Argument {
     ///
     /// # Safety
     ///
-    /// As for [`Pointer::read`].
+    /// The conditions are those of [`Pointer::read`].
     pub(super) unsafe fn read(self) -> Option<u64> {
         match self {
             Self::Given(value) => Some(value),

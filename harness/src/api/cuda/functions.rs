@@ -14,8 +14,8 @@
 //! row: programs ask the driver for the variant of the version that they were built for.
 //!
 //! `scripts/check-watched-functions` compares the names, versions and numbers of parameters with
-//! NVIDIA's headers, and lists functions that create or free something and are missing here;
-//! `not_watched.toml` in this directory gives the reason for each of these.
+//! NVIDIA's headers. It also lists functions that create or free something but have no row and no
+//! entry in `not_watched.toml`, where each function that is not watched has a reason.
 
 #![expect(
     unsafe_code,
@@ -176,7 +176,7 @@ functions! {
     // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html
     cuMemCreate[10020] = |memory: Out, bytes: usize, properties: In<Properties>, flags: u64|
         physical(Kind::Physical, memory, bytes).at(At::Properties(properties)),
-    // Its size is unknown.
+    // The size of the imported memory is unknown.
     cuMemImportFromShareableHandle[10020] =
         |memory: Out, shared: u64, kind: u32| physical(Kind::Imported, memory, 0),
     cuMulticastCreate[12010] = |memory: Out, properties: u64| physical(Kind::Multicast, memory, 0),

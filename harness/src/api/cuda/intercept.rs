@@ -12,8 +12,8 @@
 //! - while recording, the lock that orders events, which is taken before the ledger's own locks,
 //!   and which a check holds while it reads the live records;
 //! - in a call that destroys something, and with no lock held, a
-//!   [reading](crate::device::exclusion) of that object, which lasts as long as the work that the
-//!   reading itself waits for;
+//!   [reading](crate::device::exclusion) of that object, which may itself wait for the object's
+//!   work;
 //! - in a call that retains or releases a primary context, another such call on the same device.
 
 #![expect(
@@ -49,11 +49,11 @@ pub(super) trait Intercepted<Begun: Default> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::began`], which filled `begun`.
+    /// The conditions are those of [`Self::began`], which must have filled `begun`.
     unsafe fn ended(&self, listener: &Listener<'_>, begun: &Begun, error: CuResult);
 }
 
-/// Makes the program's call with `forward` and reports it. `per_thread` tells whether its stream 0
+/// Makes the program's call with `forward` and reports it. `per_thread` says whether its stream 0
 /// is the thread's own.
 #[inline(never)]
 pub(super) fn intercept<Begun: Default>(
@@ -110,7 +110,7 @@ impl Intercepted<BegunDriverCall> for Call {
                     caller: caller_without_stack(),
                 });
             }
-            // The others are reported after the call.
+            // All other calls are reported after they have returned.
             _ => {}
         }
     }

@@ -64,7 +64,7 @@ impl Listener<'_> {
     /// Reports the end of a place's primary context, if it has ended.
     fn primary_ended(&self, place: Place, cause: ContextEnd) {
         let is_active = || self.driver?.primary_is_active(place.cuda_ordinal()?).ok();
-        // A reset ends it, no matter who holds it.
+        // A reset ends the context, no matter who holds it.
         if cause == ContextEnd::Reset || is_active() == Some(false) {
             let ended = self.contexts.end(|it| it.place == place && it.is_primary);
             self.context_ended(ended.and_then(Context::reported), cause);

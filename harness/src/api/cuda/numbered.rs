@@ -3,8 +3,8 @@
 //! A texture or surface object is the number under which kernels find its descriptor in tables of
 //! their context, so another context may give the same number to another object. The ledger's key
 //! of such an object therefore includes its context. The driver does not say which contexts share a
-//! table (a green context may share that of its primary context), so a release that finds nothing
-//! under the current context takes an object with that number from another one.
+//! table (a green context may share that of its primary context). So if a release finds nothing
+//! under the current context, an object with that number is taken from another context.
 
 use crate::ledger::event::{ContextUid, Key, Space};
 use crate::ledger::{Kind, Ledger};

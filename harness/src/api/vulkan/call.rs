@@ -66,7 +66,7 @@ pub(super) enum Created {
     DescriptorSets(In<DescriptorSets>),
     /// All command buffers that this structure requests, from its pool.
     CommandBuffers(In<CommandBuffers>),
-    /// As many as the call's result says.
+    /// The pipeline binaries whose number and handles the call writes to this structure.
     PipelineBinaries(Out<PipelineBinaries>),
 }
 

@@ -122,7 +122,7 @@ impl Reporter<'_> {
     ///
     /// # Safety
     ///
-    /// As for [`Self::began`], which filled `begun`; `real` is the function that was called.
+    /// The conditions are those of [`Self::began`], which has filled `begun`; `real` was called.
     unsafe fn ended(
         &self,
         call: &VulkanCall,
@@ -403,7 +403,7 @@ impl Reporter<'_> {
     }
 }
 
-/// Whether one of these structures is in the chain that begins here.
+/// Whether the chain that begins here contains one of these structures.
 ///
 /// # Safety
 ///

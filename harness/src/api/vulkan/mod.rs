@@ -1,10 +1,10 @@
 //! Vulkan's calls as a source of events.
 //!
 //! Programs look up `vkGetInstanceProcAddr` with `dlsym`, and every other function with
-//! `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` ([`look_up`]); the wrappers of the watched
+//! `vkGetInstanceProcAddr` or `vkGetDeviceProcAddr` ([`look_up`]). The wrappers of the watched
 //! functions are made from a table ([`functions`]). A wrapper makes the program's call and reports
 //! it ([`intercept`]), in the terms of [`call`]. [`owners`] knows the device, instance or pool that
-//! each object belongs to, and [`labels`] the name that the program has given it.
+//! each object belongs to, and [`labels`] knows the object's name.
 //!
 //! # Look-ups
 //!
@@ -29,8 +29,8 @@
 //!   asked how much the object needs. The block is not judged in addition to its contents
 //!   (`judge/bound.rs`).
 //! - The objects that end with a pool: [`pools`] knows which pool each descriptor set and command
-//!   buffer came from. The objects that end with a device or an instance: these are found through
-//!   its context.
+//!   buffer came from. The objects that end with a device or an instance are found through the
+//!   context of that device or instance.
 //!
 //! The harness never waits for a Vulkan device, because queues need external synchronisation, which
 //! only the program can provide.

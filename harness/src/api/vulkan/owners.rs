@@ -1,7 +1,7 @@
 //! The instances, physical devices and devices of the process, and the queries about them.
 //!
-//! Each instance and each device is a context of the ledger: handles mean something only in the one
-//! that they were created from, and objects that belong to it end with it.
+//! Each instance and each device is a context of the ledger: the handle of an object has a meaning
+//! only in the instance or device that it was created from, and the object ends with it.
 
 #![expect(
     unsafe_code,

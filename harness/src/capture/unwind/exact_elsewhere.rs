@@ -1,4 +1,4 @@
-//! The exact unwinder for platforms without our own: that of the `backtrace` crate.
+//! The exact unwinder of platforms for which this crate has none: the `backtrace` crate's.
 
 /// Calls `visit` with the stack pointer and the return address of each frame of the calling thread,
 /// innermost first, until it returns false. `visit` must not panic.

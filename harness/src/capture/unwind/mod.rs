@@ -86,7 +86,7 @@ impl Frames {
 }
 
 /// Captures and interns the caller's backtrace.
-// This function has a frame of its own, from which both unwinders begin.
+// This function has its own frame, from which both unwinders begin.
 #[inline(never)]
 pub(super) fn stack(stacks: &Stacks) -> StackId {
     let here = quick::Registers::new();

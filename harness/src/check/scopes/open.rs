@@ -44,7 +44,7 @@ pub(crate) struct Open {
 }
 
 impl Open {
-    /// Opens a scope inside this thread's scope, if there is one. `confirms` tells whether the
+    /// Opens a scope inside this thread's scope, if there is one. `confirms` says whether the
     /// scope is a run that only confirms the leaks of an earlier one.
     pub(crate) fn new(confirms: bool) -> Self {
         Self {
@@ -58,7 +58,7 @@ impl Open {
         self.scope
     }
 
-    /// Closes the scope and returns the records freed by it that existed before it.
+    /// Closes the scope and returns the records that it freed and that existed before it.
     pub(crate) fn close(mut self) -> Amount {
         self.is_open = false;
         tree::close(self.scope)

@@ -76,9 +76,9 @@ impl FailureId {
 /// object travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
-    /// The check has failed because of it.
+    /// The check has failed because of the record.
     Failed(FailureId),
-    /// It may stay.
+    /// The record may stay.
     Allowed(AllowedBy),
 }
 
@@ -119,7 +119,7 @@ impl Scopes {
     }
 }
 
-/// Opens a scope with this parent. `confirms` tells whether the scope is a run that only confirms
+/// Opens a scope with this parent. `confirms` says whether the scope is a run that only confirms
 /// the leaks of an earlier one.
 pub(super) fn open(parent: Option<ScopeId>, confirms: bool) -> ScopeId {
     let scope = new_number();
@@ -184,7 +184,7 @@ fn new_number() -> ScopeId {
     }
 }
 
-/// Closes `scope` and its parts, and returns the records freed by them that existed before them.
+/// Closes `scope` and its parts, and returns the earlier records that they freed.
 pub(super) fn close(scope: ScopeId) -> Amount {
     let mut tree = locked(&TREE);
     let mut sum = Amount::default();
@@ -293,7 +293,7 @@ pub(crate) struct Lineage {
     /// The scope, its descendants, and the earlier runs of its check, each with the reason why
     /// resources created there may stay.
     scopes: FxHashMap<ScopeId, Option<&'static str>>,
-    /// How many of them do not belong to earlier runs.
+    /// How many of these scopes do not belong to earlier runs.
     of_this_run: usize,
     /// The decisions of nested checks, by sequence number.
     settled: FxHashMap<u64, Settled>,

@@ -71,7 +71,7 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok()
 }
 
-/// Records that this process is a program with one check, whatever its arguments mean.
+/// Records that this process is a program with one check, regardless of its arguments.
 pub(crate) fn is_one_program() {
     // Err: a check has already asked, and the answer stays.
     let _ = CONCURRENCY.set(Concurrency::OneTest);
@@ -90,8 +90,8 @@ pub(crate) fn concurrency() -> Concurrency {
     })
 }
 
-/// Derives it from libtest's arguments and variables. nextest starts one process per test, whatever
-/// the variable for threads says.
+/// Derives the number from libtest's arguments and variables. nextest starts one process per test,
+/// regardless of the variable for threads.
 fn decide(
     arguments: impl Iterator<Item = String>,
     variable: impl Fn(&str) -> Option<String>,
@@ -170,8 +170,8 @@ impl Drop for Runner {
     }
 }
 
-/// Whether this thread must be counted by itself: the initial thread is always there, a thread with
-/// a scope belongs to that scope, and a runner is counted as one.
+/// Whether this thread must be counted separately: the initial thread is always there, a thread
+/// with a scope belongs to that scope, and a runner is counted as one.
 fn is_counted_thread() -> bool {
     !is_first_thread() && threads::token() == 0 && !IS_RUNNER.get()
 }
@@ -267,9 +267,9 @@ impl ProcessAtBegin {
         self.unowned
     }
 
-    /// Whether every thread that was started in the meantime waits at the gate. A thread that came
-    /// to the gate for the first time cannot be older: at the beginning there were no others, or
-    /// the check was not alone.
+    /// Whether every thread that was started in the meantime waits at the gate. A thread that comes
+    /// to the gate for the first time must be one of these: with any other thread at its beginning,
+    /// the check would not have been alone.
     fn nobody_came(&self, turn: Option<&Turn<'_>>) -> bool {
         let now = ThreadsWithoutScope::now(turn);
         let started = now.started - self.threads.started;

@@ -47,7 +47,7 @@ pub(crate) struct Turn<'gate> {
     gate: &'gate Gate,
     /// Whether it set `GateState::exclusive`.
     exclusive: bool,
-    /// The number of meetings before this check entered.
+    /// The value of `GateState::meetings` before this check entered.
     meetings: u64,
     /// How long it waited.
     pub(crate) waited: Duration,
@@ -81,7 +81,7 @@ impl Gate {
                 .unwrap_or_else(PoisonError::into_inner);
         }
         state.serving += 1;
-        // The next in line may be one that shares.
+        // The next check in line may be a parallel one.
         self.turn.notify_all();
         self.come_in(&mut state, manner == Manner::Exclusive, start.elapsed())
     }

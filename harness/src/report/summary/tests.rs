@@ -88,7 +88,7 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
     assert!(!allowed.contains("looks_up"), "{allowed}");
 }
 
-/// They are most likely the allocations of an unchecked test, which no scope has to take over.
+/// The allocations are most likely an unchecked test's, which no scope has to take over.
 #[test]
 fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);

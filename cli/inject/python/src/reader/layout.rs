@@ -39,9 +39,9 @@ pub(super) struct FrameLayout {
 /// How a frame stores its current instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InstructionUnit {
-    /// As an index, in units of this many bytes.
+    /// The frame stores an index, in units of this many bytes.
     Index(isize),
-    /// As an address.
+    /// The frame stores an address.
     Address,
 }
 
@@ -50,7 +50,7 @@ pub(super) enum InstructionUnit {
 pub(super) enum EntryMark {
     /// Native code calls every frame.
     Always,
-    /// A flag at this offset.
+    /// The frame has a flag at this offset.
     Flag(usize),
     /// The previous frame is one of the interpreter's own.
     InterpreterFrame,

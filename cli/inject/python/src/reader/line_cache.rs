@@ -3,7 +3,7 @@
 //!
 //! A code object may be freed and another one created at its address. So an entry is valid only as
 //! long as everything that its line was read from is unchanged: the names of the file and the
-//! function, the first line, and the table as far as it was read. A hash of all of these is
+//! function, the first line, and the part of the table that was read. A hash of all these data is
 //! compared.
 
 use std::cell::Cell;

@@ -20,11 +20,11 @@ pub(super) enum Form {
 /// The source location of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Location {
-    /// From 1; none for instructions that the compiler has added.
+    /// The line, from 1; none for instructions that the compiler has added.
     pub(super) line: Option<u32>,
-    /// From 1, in bytes.
+    /// The column, from 1, in bytes.
     pub(super) column: Option<u32>,
-    /// How many bytes of the table were read for this.
+    /// How many bytes of the table were read to find this location.
     pub(super) read: usize,
 }
 

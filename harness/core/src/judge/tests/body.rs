@@ -102,7 +102,7 @@ pub(super) fn reading(peak: u64) -> MeterReading {
     }
 }
 
-/// What a line contributed to a peak, and the first and the last event that allocated it.
+/// The contribution of a line to a peak, and the first and the last event that allocated there.
 pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
     SiteUsage {
         stack: StackId(line),

@@ -1,4 +1,4 @@
-//! Tests of who owns a resource, and of what it belongs to.
+//! Tests of the owners of resources, and of the objects to which resources belong.
 
 use super::body::{Run, check, frame, library};
 use super::pools::{cache, hands_out, pool, reserves};

@@ -1,4 +1,4 @@
-//! Tests of the lines of the program that a report shows for a leak, besides the leak's own line.
+//! Tests of the lines that a report shows for a leak in addition to the leak's own line.
 
 use super::body::{Body, Run, check, frame};
 use super::siblings::{come_and_go, twice};

@@ -40,7 +40,7 @@ fn bound_memory_is_judged_as_the_objects_bound_to_it() {
             made.key = object(Kind::Buffer, 3);
             (made.kind, made.bytes, made.pool) = (Kind::Buffer, 64, 1);
         });
-        // The handle of a pool is not taken for that of a memory object.
+        // The handle of a pool is not mistaken for the handle of a memory object.
         run.make(45, |made| {
             (made.kind, made.bytes, made.pool) = (Kind::StreamOrdered, 64, 2);
         });

@@ -180,7 +180,7 @@ fn a_timeline_has_the_curves_of_what_was_used_and_reserved() {
         shown,
         [
             ("driver", Figure::Allocated, 0, 130, vec![(1, 64), (2, 128)]),
-            // This peak was not counted, so it is that of the curve.
+            // This peak was not counted, so the peak of the curve is shown.
             (
                 "allocator:shown-cache",
                 Figure::Allocated,

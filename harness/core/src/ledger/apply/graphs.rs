@@ -106,7 +106,7 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The call site is that of the node, but the owner is the scope that launches it.
+            // The call site is the node's, but the owner is the scope that launches it.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller

@@ -73,8 +73,8 @@ impl Ledger {
         self.only(keys.into_iter().chain(named))
     }
 
-    /// Returns the only one of these keys under which something is live. Returns `None` if there
-    /// are several.
+    /// Returns the key under which something is live, if exactly one of these keys has a live
+    /// record. Otherwise returns `None`.
     fn only(&self, keys: impl Iterator<Item = Key>) -> Option<Key> {
         let mut live = keys.filter(|key| self.table.get(key).is_some());
         let only = live.next();

@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the records
-    /// freed by the scope that existed before it.
+    /// that the scope freed and that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -175,7 +175,7 @@ impl Ledger {
     }
 
     /// Returns copies of the live records for which `wanted` holds, oldest first. A resource that
-    /// was opened more than once has one record for each of these calls.
+    /// was opened more than once has one record for each call that opened it.
     #[must_use]
     pub fn select(&self, mut wanted: impl FnMut(&Record) -> bool) -> Vec<Record> {
         let _quiet = quiet();

@@ -10,8 +10,8 @@ use super::reading::{InTurn, Lifetime, MeterReading, SiteUsage};
 use crate::ledger::event::{Record, StackId, ThreadNumber};
 use crate::ledger::{Amount, Kind, Layer, Place};
 
-/// How many lifetimes a log keeps for each layer at each place, besides those that are live now or
-/// were live at the peak.
+/// How many lifetimes a log keeps for each layer at each place, in addition to those of resources
+/// that are live now or were live at the peak.
 pub(super) const MAX_LIFETIMES: usize = 2048;
 /// How many different buffers are counted for each layer at each place.
 const MAX_BUFFERS: usize = 4096;
@@ -26,7 +26,7 @@ pub(super) struct Flow {
     /// beginning.
     peak_at: u64,
     /// The number of allocations so far, and at the peak. Events of several threads may be applied
-    /// in a different order from that of their numbers, so these counts, rather than the numbers,
+    /// in an order other than that of their numbers, so these counts, rather than the numbers,
     /// determine which records were live at the peak.
     entered: u64,
     entered_at_peak: u64,

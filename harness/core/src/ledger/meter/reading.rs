@@ -53,9 +53,9 @@ pub struct MeterReading {
 pub struct SiteUsage {
     /// The stack.
     pub stack: StackId,
-    /// How many allocations.
+    /// The number of allocations.
     pub count: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
     /// The events that allocated the first and the last of the records live at the peak; 0 for
     /// records that were live when the log began.
@@ -86,7 +86,7 @@ pub struct InTurn {
     pub stack: StackId,
     /// The size of each.
     pub bytes: u64,
-    /// How many.
+    /// The number of allocations.
     pub count: u64,
 }
 

@@ -38,7 +38,7 @@ fn call() -> impl Strategy<Value = Call> {
     ]
 }
 
-/// What a driver would know: each reference and each mapped page as one entry.
+/// The state that a driver would know: each reference and each mapped page is one entry.
 #[derive(Debug, Default)]
 struct Model {
     objects: u64,

@@ -10,8 +10,8 @@ pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
     caller: Caller,
     target: FreeTarget,
-    /// When the last free of the same address began that found no record and succeeded while this
-    /// one was in flight. It has freed a resource that was created before it began.
+    /// When the last free began that named the same address, found no record and succeeded while
+    /// this one was in flight. That free has freed a resource that was created before it began.
     freed_by: u64,
 }
 

@@ -18,7 +18,7 @@ fn primary_ending(contexts: &Contexts, place: Place) -> Option<Context> {
     contexts.end(|it| it.place == place && it.is_primary)
 }
 
-/// The place of a context that is already known: it must not be asked for.
+/// Stands for the place of a known context, which must not be queried.
 fn known() -> Place {
     panic!("it is known already")
 }

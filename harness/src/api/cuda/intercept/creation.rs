@@ -152,8 +152,8 @@ impl Listener<'_> {
                 properties.map_or(Place::UNKNOWN, graphs::location)
             }
         };
-        // A context does not belong to the one that was current when it was created, and must not
-        // end with it.
+        // A new context does not belong to the context that was current when it was created, and
+        // must not end with it.
         let is_another = create.kind == Kind::Context && current.handle != key.value();
         // Memory from an explicit pool is at the pool's place, which the ledger knows.
         let is_in_context = place == Place::UNKNOWN && create.pool == 0;

@@ -38,7 +38,7 @@ impl Intercepted<BegunRelease> for Releases {
 impl Listener<'_> {
     /// # Safety
     ///
-    /// As for [`Intercepted::began`].
+    /// The conditions are those of [`Intercepted::began`].
     unsafe fn release_began(&self, release: &Releases, begun: &mut BegunRelease) {
         let Some(key) = key(release.space, release.value) else {
             return;
@@ -117,7 +117,7 @@ impl Listener<'_> {
                 return;
             }
             Some(context) => Some(context),
-            // It was the last use, if the ledger does not know of another.
+            // If the ledger does not know of another use, this was the last one.
             None => key(release.space, release.value)
                 .filter(|key| error == 0 && self.ledger.get(key).is_none())
                 .and_then(|key| self.contexts.end(|it| it.handle == key.value())),

@@ -1,4 +1,4 @@
-//! What is allocated and freed, by calls that succeed and calls that fail.
+//! Allocations and frees, by calls that succeed and calls that fail.
 
 use super::{allocate, anomalies, free, live, stream, summary, watched_context, with_driver};
 use crate::api::{Interception, MissedBefore, cuda_interception};

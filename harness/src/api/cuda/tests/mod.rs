@@ -1,6 +1,6 @@
 //! The CUDA source as a whole, tested against the stand-in for libcuda.
 //!
-//! A process has one ledger, so each test runs itself again in a process of its own, in which the
+//! A process has one ledger, so each test runs itself again in a separate process, in which the
 //! loader finds the stand-in.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
@@ -65,7 +65,7 @@ macro_rules! cuda {
     }};
 }
 
-/// The result of a call whose first parameter points to the place for it.
+/// The value that a successful call writes to the address in its first parameter.
 macro_rules! made {
     ($name:ident($($argument:expr => $type:ty),*)) => {{
         let mut answer = 0_u64;

@@ -50,8 +50,8 @@ static PLACES: [Place; 64] = [const { Place(AtomicPtr::new(ptr::null_mut())) }; 
 /// The caches of one walk, which are returned at its end.
 pub(super) struct Borrowed(ManuallyDrop<Box<Caches>>);
 
-/// Returns the caches that this thread used last, or those of another, or new ones. `room` is the
-/// number of bytes that are left on the stack; returns `None` if they are too few.
+/// Returns the caches that this thread used last, or those of another thread, or new ones. `room`
+/// is the number of bytes left on the stack; returns `None` if they are too few.
 pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     let new = || {
         (room >= ROOM).then(|| {

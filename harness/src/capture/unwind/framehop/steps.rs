@@ -1,9 +1,9 @@
 //! Steps of earlier walks from a frame to its caller, for walks that find the same frame again.
 //!
 //! The result of a step depends on the frame, on the words of the stack that it reads, and on the
-//! modules. While all of these are the same, so is the result. Comparing them costs a third of what
-//! the step costs, and a program allocates again and again on the same stack, or on one with the
-//! same outer frames.
+//! modules. As long as none of these changes, the result stays the same. Comparing them costs a
+//! third of what the step costs, and a program allocates again and again on the same stack, or on a
+//! stack with the same outer frames.
 
 /// How many pairs of slots there are: a power of two. A frame can use either slot of its pair, so
 /// that the frames of a deep stack hardly ever evict each other.
@@ -22,7 +22,7 @@ pub(super) struct UnwoundFrame {
 }
 
 impl UnwoundFrame {
-    /// The caller of a thread's first frame, or of one whose caller is unknown.
+    /// The caller of a thread's first frame, or of a frame whose caller is unknown.
     pub(super) const NONE: Self = Self {
         address: 0,
         stack_pointer: 0,

@@ -14,15 +14,15 @@ use super::{caches, modules};
 
 /// An unknown frame pointer: a value that is not on any stack.
 const UNKNOWN: u64 = u64::MAX - 0xfff;
-/// How far back from an address the beginning of its function is searched for.
+/// How many bytes before an address are searched for the beginning of its function.
 const LONGEST_FUNCTION: u64 = 64 << 10;
 /// `push rbp; mov rbp, rsp`
 const SETS_FRAME_POINTER: [u8; 4] = [0x55, 0x48, 0x89, 0xe5];
-/// How much more of a prologue is read: pushes, and the allocation of local variables.
+/// How many more bytes of a prologue are read: pushes, and the allocation of local variables.
 const BEGINNING: usize = 32;
-/// How far into a function its frame may still not be set up.
+/// The farthest point of a function, in bytes, at which its frame may not be set up yet.
 const BEFORE_FRAME: u64 = 256;
-/// How much code before a call is read: the code that sets its arguments.
+/// How many bytes of code before a call are read, for the code that sets its arguments.
 const BEFORE_CALL: usize = 64;
 
 /// Walks the stack of a waiting thread; `word` reads words of the stack and of the program's code.
@@ -32,7 +32,7 @@ pub(in crate::capture::unwind) fn walk(
 ) -> ReturnAddresses {
     let mut walked = ReturnAddresses::default();
     modules::refresh();
-    // The search has a stack of its own, with enough room.
+    // The search runs on a separate stack, which is large enough.
     let (Some(modules), Some(caches)) = (modules::current(), caches::borrow(usize::MAX)) else {
         return walked;
     };

@@ -58,7 +58,7 @@ fn by_build_id(id: &[u8]) -> Option<PathBuf> {
     Some(path.into())
 }
 
-/// Returns the places where the debug file that the file at `path` names can be.
+/// Returns the places to search for the debug file that is named in the file at `path`.
 fn linked(path: &Path, loaded: &ElfFile) -> Vec<PathBuf> {
     let link = loaded.0.gnu_debuglink().ok().flatten();
     let (Some((name, _)), Some(directory)) = (link, directory(path)) else {

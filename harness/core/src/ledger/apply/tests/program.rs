@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use crate::ledger::event::Space;
 use crate::ledger::{Kind, Layer};
 
-/// Few enough that addresses are reused and several calls use one object at the same time.
+/// There are few addresses, so that they are reused and several calls use one object at once.
 const ADDRESSES: u64 = 5;
 pub(super) const CONTEXTS: u32 = 3;
 /// A scope's number is never reused.
@@ -34,7 +34,7 @@ pub(super) enum Step {
     Create(u64, usize, u64, u32, Who),
     CreationFails(usize, u64, Who),
     Retain(u64, u64),
-    /// Begins a release of whatever has the address, if anything does. The parameters are the
+    /// Begins a release of the resource at the address, if there is one. The parameters are the
     /// address, the kind, the fate of the release, the number of references, and the caller.
     Begin(u64, usize, Fate, u64, Who),
     /// Ends a release that is in flight.

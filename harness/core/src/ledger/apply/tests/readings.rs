@@ -338,7 +338,7 @@ fn objects_with_the_same_handle_each_count_and_the_last_is_bound_and_freed_first
     free(&world.0, object(0x55), by(SCOPE), 0);
     free(&world.0, object(0x55), by(SCOPE), 0);
     assert_eq!((bound(), world.0.unknown_releases()), (vec![], 0));
-    // Memory has a size of its own, which binding does not change.
+    // Memory has its own size, which binding does not change.
     allocate(&world.0, 0x1000, 8, by(SCOPE));
     bind(super::key(0x1000), 0x66, 64);
     assert_eq!(world.live(), [(0x1000, 8)]);
@@ -358,7 +358,7 @@ fn a_free_in_flight_is_known_until_it_ends() {
 
 #[test]
 fn more_frees_than_can_end_without_a_lock_all_end() {
-    // Enough that each shard has many of them.
+    // There are enough frees that each shard has many of them.
     const FREES: u64 = 1000;
     for (error, left) in [(0, 0), (FAILED, FREES)] {
         let world = World::new();

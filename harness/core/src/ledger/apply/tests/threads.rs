@@ -33,11 +33,11 @@ fn the_peak_counts_what_all_threads_held_at_once() {
     let world = World::new();
     for thread in 0..40 {
         world.allocate_on(thread, 0x1000, 100);
-        // Freed by the same thread, and by others.
+        // The memory is freed by the same thread, or by another one.
         world.free_on(thread + [0, 16, 1][thread as usize % 3], 0x1000);
     }
     assert_eq!(world.bytes(), Counted { live: 0, peak: 100 });
-    // At other places in the table, but no more bytes than before.
+    // The allocations are at other places in the table, but have no more bytes than before.
     for thread in 0..4 {
         world.allocate_on(thread, u64::from(thread), 25);
     }
