@@ -248,7 +248,7 @@ fn allocated_by_an_older_thread_while_others_may_run_has_unknown_owner() {
     checked.assert_clean();
     for told in [
         "1 allocation, 128 B by threads outside every check",
-        "`isolate` runs that test in its own process",
+        "`isolate` to run that test in its own process",
     ] {
         assert!(checked.child.stderr.contains(told), "{}", checked.story());
     }
