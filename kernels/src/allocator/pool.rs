@@ -14,7 +14,7 @@ use crate::stream::StreamId;
 pub(crate) struct Pool {
     pub(crate) stream: StreamId,
     pub(crate) kind: PoolKind,
-    /// The private pool that it is a part of.
+    /// The private pool that this pool is a part of.
     pub(crate) private: Option<PoolId>,
     /// A bit for each bin that is not empty.
     occupied: u64,
@@ -45,7 +45,7 @@ impl Entry {
         }
     }
 
-    /// By size, then address.
+    /// Whether this entry comes before a block of this size and address in the sort order.
     #[inline]
     fn is_before(&self, size: usize, address: u64) -> bool {
         self.size < size || self.size == size && self.address < address

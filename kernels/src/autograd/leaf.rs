@@ -6,7 +6,7 @@ use crate::array::Array;
 use crate::error::Result;
 
 /// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
-/// as a graph leads to it, and the gradient that backward passes have left for it.
+/// as some graph refers to it, and the gradient that backward passes have left for it.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     content: Array,
