@@ -1,11 +1,11 @@
-//! How much an allocator may reserve.
+//! Limits on how much an allocator may reserve.
 
 use super::figures::device_memory;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// Limits the device's allocator to `bytes` of reserved memory; `None` removes the limit. What is
-/// already reserved stays.
+/// Limits the device's allocator to `bytes` of reserved memory; `None` removes the limit. Memory
+/// that is already reserved stays.
 pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
     let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     device.allocator().lock().set_limit(bytes);
