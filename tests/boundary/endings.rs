@@ -20,7 +20,7 @@ fn leak() {
     allocate(8).unwrap();
 }
 
-/// The body's own failure stays the outcome, and the leak is reported beside it.
+/// The body's own failure stays the outcome, and the leak is reported in addition.
 fn assert_fails_with_both(checked: &Checked, own: &str) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");

@@ -1,4 +1,4 @@
-//! Small programs, most of which make one mistake, and what the report must say about it.
+//! Small programs, most of which make one mistake, and what the report must say about each mistake.
 //!
 //! Each program is a module with a checked test `program`, which runs in a process of its own on the
 //! stand-in for the driver. The line that has to be changed, or beside which the missing line belongs,

@@ -18,7 +18,7 @@ use crate::stream::StreamId;
 /// Selects a CUDA device and how its memory is managed.
 #[derive(Clone, Debug, Default)]
 pub struct CudaConfig {
-    /// The driver's number of the device: the `0` of `cuda:0`.
+    /// The driver's number for the device: the `0` of `cuda:0`.
     pub ordinal: usize,
     /// Whether the device's allocator caches freed memory.
     pub policy: Policy,

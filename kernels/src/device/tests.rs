@@ -65,7 +65,7 @@ impl Below {
         self.destroyed.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether the device was destroyed exactly once and has freed every segment.
+    /// Fails unless the device was destroyed exactly once and has freed every segment.
     #[track_caller]
     fn assert_destroyed(&self) {
         assert_eq!(self.destroyed.load(Ordering::SeqCst), 1);
@@ -155,7 +155,7 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// The destruction of a device waits for its work, so a block need not be returned before it.
+/// The destruction of a device waits for its work, so the block need not be returned before.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);
