@@ -1,5 +1,5 @@
-//! Functions that the real libcuda does not have: tests inspect and control the stand-in with them.
-//! All are named `fake_cuda_…`.
+//! Functions that the real libcuda does not have. Tests inspect and control the stand-in with them.
+//! Their names begin with `fake_cuda_`.
 
 #![expect(
     unsafe_code,
@@ -30,7 +30,7 @@ pub(crate) fn at_exit(action: fn()) {
     }
 }
 
-/// The number of live objects of a kind, and their bytes; nothing if there is no such kind.
+/// The number of live objects of a kind, and their bytes; `None` if there is no such kind.
 fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     let handles = |count: usize| Some((count as u64, 0));
     match kind {
@@ -99,7 +99,7 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The text of an argument.
+/// Returns the text of an argument.
 ///
 /// # Safety
 ///
