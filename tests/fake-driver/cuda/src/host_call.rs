@@ -21,7 +21,7 @@ impl HostCall {
         self.function.0.is_some()
     }
 
-    /// Calls it. The state must not be locked.
+    /// Calls the function. The state must not be locked.
     pub(crate) fn run(self) {
         if let Some(function) = self.function.0 {
             // SAFETY: the caller that passed the function to the driver is responsible for it and
