@@ -447,7 +447,7 @@ fn contexts(driver: &Driver<'_>, primary: u64) {
         ("cuDevicePrimaryCtxReset", 1),
         ("cuDevicePrimaryCtxReset_v2", 1),
     ] {
-        // The first one was retained above.
+        // The first device's primary context was retained above.
         driver.make("cuDevicePrimaryCtxRetain", &[1]);
         let second = driver.make("cuDevicePrimaryCtxRetain", &[1]);
         driver.call("cuCtxSetCurrent", &[second]);

@@ -6,8 +6,8 @@ use shuttle::thread;
 
 use crate::exclusion::Exclusion;
 
-/// A driver object, in `std`'s types, which the checker does not interleave: the object itself, and
-/// whether the ledger knows it.
+/// A driver object: the object itself, and whether the ledger knows it. The types are those of
+/// `std`, which the checker does not interleave.
 struct Object {
     is_alive: AtomicBool,
     is_known: AtomicBool,
@@ -19,7 +19,7 @@ impl Object {
         Self {
             is_alive: AtomicBool::new(true),
             is_known: AtomicBool::new(true),
-            // A reading borrows it for `'static`.
+            // A reading borrows this for `'static`.
             exclusion: Box::leak(Box::new(Exclusion::new())),
         }
     }
@@ -67,7 +67,7 @@ pub fn a_reading_and_a_destruction() {
 /// object is read again.
 pub fn readings_and_destructions() {
     let (ends, stays) = (Object::new(), Object::new());
-    // Both belong to the same exclusion.
+    // Both objects belong to the same exclusion.
     let stays = Object {
         exclusion: ends.exclusion,
         ..stays
