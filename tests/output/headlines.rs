@@ -54,7 +54,7 @@ fn several_are_summed_up_by_device_and_kind() {
             ..leak(Kind::Linear, 1, 400)
         },
         leak(Kind::Event, 3, 0),
-        // Part of the report, but not of the verdict.
+        // This finding is part of the report, but not of the verdict.
         finding(FindingKind::FirstUse, Kind::Module, 1, 0),
     ]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What caching allocators keep, on the embedded device or on a simulated pool.
+//! Memory that caching allocators keep, on the embedded device or on a simulated pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -18,7 +18,7 @@ fn run(body: &str) -> Checked {
     checked::finish(Run::of(&format!("regressions::allocators::{body}")))
 }
 
-/// Created once for the process, as a test suite shares its device.
+/// The device is created once for the process, as in a test suite whose tests share a device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::embedded().expect("a device"));
     &DEVICE

@@ -1,4 +1,4 @@
-//! What may stay is excused, and nothing else.
+//! Memory that may stay is excused, and nothing else is.
 
 use std::sync::Once;
 
@@ -18,7 +18,7 @@ fn take_beside_a_large_reserve(block: u64) -> u64 {
     POOL.take(block, 2 * MIB)
 }
 
-/// The test failed because of the empty segment, and of nothing else.
+/// Fails unless the test failed because of the empty segment, and of nothing else.
 #[track_caller]
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
@@ -109,7 +109,7 @@ fn hands_over_a_block_of_the_driver_s_pool() {
 #[test]
 fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its_chunks() {
     let test = "hands_over_a_block_of_the_driver_s_pool";
-    // A pool that releases nothing.
+    // A pool that never releases anything.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
     let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));

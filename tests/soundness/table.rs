@@ -1,4 +1,4 @@
-//! All combinations of checks with all things that they can leave: the verdict of each is in the
+//! All combinations of checks with all remains that they can leave: the verdict of each is in the
 //! table in [`super::cells`]. A process for each combination runs its tests one after the other.
 
 use std::fs;
@@ -123,7 +123,7 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
     }
 );
 
-/// The location of the outermost check of a test.
+/// The place of the outermost check of a test.
 #[derive(Clone, Copy)]
 enum Outermost {
     /// The test is checked.
@@ -134,7 +134,7 @@ enum Outermost {
     Around,
 }
 
-/// Every check tolerates 10 B.
+/// Writes a configuration in which every check tolerates 10 B.
 fn configuration(directory: &Path) -> std::path::PathBuf {
     let file = directory.join("gpu-leak-check.toml");
     fs::write(&file, "[check]\ntolerance = 10\n").expect("a file");
@@ -153,8 +153,8 @@ fn run(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "1ms"))
 }
 
-/// The verdict of the first check or scope with this name, because whatever runs again is reported
-/// again.
+/// Returns the verdict of the first check or scope with this name, because any later run of it is
+/// reported again.
 fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     let in_a_check = format!(": {name}");
     let is_it = |test: &str| test == name || test.ends_with(&in_a_check);
@@ -166,7 +166,7 @@ fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     reported.or_else(of_a_scope).unwrap_or("none")
 }
 
-/// The verdict of the nested check, if one is expected, and that of the outermost one.
+/// Returns the verdict of the nested check, if one is expected, and that of the outermost one.
 fn verdicts<'a>(
     checked: &'a Checked,
     module: &str,
@@ -183,7 +183,7 @@ fn verdicts<'a>(
     [inner.unwrap_or("none"), verdict(checked, &outer)]
 }
 
-/// Whether libtest reports that a test of the table passed; none if it does not mention it.
+/// Returns whether libtest reports that a test of the table passed; `None` if it does not name it.
 fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
     let test = format!("test table::{module}::{remains} ... ");
     let mut lines = child.stdout.lines();
@@ -316,7 +316,7 @@ fn a_scope_whose_report_is_asserted_judges_what_it_leaves() {
 fn a_program_judges_what_it_leaves() {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     if !program.exists() {
-        // Only the tests were copied to this machine.
+        // This machine has only a copy of the tests.
         return;
     }
     let (fake, directory) = (

@@ -168,7 +168,7 @@ fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
     Fake::new().here(|_| {
         context();
         let memory = memory_on(0);
-        // `CUarrayMapInfo`: what to do, which is to map, and with which handle.
+        // `CUarrayMapInfo`: the operation, which is to map, and the memory handle.
         let mut map = [0_u64; 12];
         (map[7], map[8]) = (1, memory);
         // SAFETY: the description is as long as the driver reads, and the handles are checked.
