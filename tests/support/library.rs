@@ -8,7 +8,7 @@ use std::process::Command;
 ///
 /// # Panics
 ///
-/// Panics if that fails.
+/// Panics if the library cannot be compiled.
 #[must_use]
 pub fn of_c(folder: &Path, name: &str, source: &str) -> PathBuf {
     let (file, library) = (folder.join("library.c"), folder.join(name));

@@ -1,4 +1,4 @@
-//! What still leads to a leak. The driver's own memory is not a valid answer.
+//! The places that still lead to a leak. The driver's own memory is not a valid answer.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use gpu_leak_vulkan_tests::{gpu, run_with};
 
 use super::objects::{command_pool, image, messenger};
 
-/// A queue, which programs keep in addition to the device and the physical device. Drivers store it
-/// inside the device.
+/// A queue. Programs keep queues in addition to the device and the physical device. Drivers store
+/// queues inside the device.
 static QUEUE: OnceLock<vk::Queue> = OnceLock::new();
 
 #[gpu_leak_check]

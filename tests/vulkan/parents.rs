@@ -1,5 +1,5 @@
-//! What ends with its pool, its device or its instance, and calls that create some of what they were
-//! asked for.
+//! Objects that end with their pool, device or instance, and calls that create only some of the
+//! requested objects.
 
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
