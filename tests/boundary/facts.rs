@@ -1,4 +1,4 @@
-//! What a report shows besides its findings.
+//! Facts that a report shows besides its findings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;

@@ -271,8 +271,8 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{story}");
 }
 
-/// The one error that Valgrind reports: when a block is freed, its whole content is read, even bytes that
-/// were never written.
+/// The only error that Valgrind reports. When a block is freed, its whole content is read, even
+/// bytes that were never written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]

@@ -399,8 +399,8 @@ impl<'a> View<'a> {
     }
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
-        // What a check inside the first run changed, and failed for, is not reported again. Its
-        // report has the figure of one run, although it may have made several.
+        // A change by a nested check in the first run that failed for it is not reported again. The
+        // nested check's report has the figure of one run, although it may have made several.
         let settled: Vec<&Session> = (self.settled_by())
             .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
             .collect();
@@ -532,7 +532,7 @@ impl Expected {
         }
         match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
-            // What a later run freed is reported as such.
+            // Memory that a later run freed is reported as such.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
         }
     }

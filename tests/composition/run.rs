@@ -23,7 +23,7 @@ use super::trace::{Block, Kind, Move, Owner, Reserved, Run, Session, Trace};
 struct Execution {
     program: Program,
     trace: Mutex<Trace>,
-    /// How many times each step was executed.
+    /// The number of times that each step was executed.
     counters: Mutex<BTreeMap<usize, u32>>,
     slots: Mutex<[Option<usize>; SLOTS as usize]>,
     lists: Mutex<[VecDeque<usize>; SLOTS as usize]>,

@@ -1,4 +1,4 @@
-//! What a program did, step by step, and what the harness reported about it.
+//! The record of what a program did, step by step, and of what the harness reported about it.
 
 use gpu_leak_check::report::check_report::Report;
 
@@ -78,7 +78,7 @@ pub(super) struct Block {
     pub(super) freed: Option<Tick>,
     pub(super) is_allowed: bool,
     pub(super) handed_over: Option<Tick>,
-    /// When it was freed, if another block has the same address and it was freed.
+    /// The time at which it was freed, if another block has the same address and it was freed.
     pub(super) ambiguous: Option<Tick>,
 }
 

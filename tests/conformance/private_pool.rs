@@ -188,7 +188,7 @@ macro_rules! private_pools {
                 }
             })*
         }
-        /// The same in a separate process, on the stand-in if there is no GPU: a thread that
+        /// Runs the same in a separate process, on the stand-in if there is no GPU: a thread that
         /// synchronises a whole context ends the captures of all others.
         mod alone {
             $(#[test] fn $test() {

@@ -1,4 +1,4 @@
-//! The one line that CI pages and terminals show first.
+//! The single line that CI pages and terminals show first.
 
 use gpu_leak_check::ledger::{Kind, Place};
 use gpu_leak_check::report::check_report::{

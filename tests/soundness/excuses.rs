@@ -136,7 +136,7 @@ fn allows_all_that_its_segments_hold() {
 #[test]
 fn tolerates_all_that_its_segments_hold() {
     static MADE: Once = Once::new();
-    // The same amount again in the second run would exceed the tolerance.
+    // In the second run, the same amount again would exceed the tolerance.
     MADE.call_once(|| _ = POOL.take(64, 2 * MIB));
     drop(Block::new(1));
 }
@@ -258,7 +258,7 @@ fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     );
 }
 
-/// Not a checked test, because what existed before the scope must not be a finding of that test.
+/// This is not a checked test, because what existed before the scope must not be its finding.
 #[ignore = "needs a process of its own"]
 #[test]
 fn puts_a_block_into_an_old_segment_and_takes_a_new_one() {

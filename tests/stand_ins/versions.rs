@@ -1,4 +1,4 @@
-//! The first versions of calls, which old programs still get for the plain names.
+//! The first versions of calls, which old programs still get when they look up the plain names.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 

@@ -10,7 +10,7 @@ use crate::fake::Fake;
 use crate::gpu;
 use crate::published::assert_published;
 
-/// How a checked test ended and what its check found.
+/// The outcome of a checked test, and the findings of its check.
 #[derive(Debug)]
 pub struct Checked {
     /// The process that ran the test.

@@ -14,7 +14,7 @@ const AMBIENT: [&str; 6] = [
     "RUST_LOG",
 ];
 
-/// How a child ended and what it printed.
+/// The outcome and the output of a child.
 #[derive(Debug)]
 pub struct Child {
     /// The exit status, which is libtest's: success if the test passed.

@@ -429,7 +429,7 @@ fn shuts_a_renderer_down(program: Program) {
     if program == Program::Corrected {
         world.clear();
     }
-    // As in the report, the device is not destroyed while somebody could still free memory of it.
+    // As in the report, the device is not destroyed while a clone could still free its memory.
     let Ok(Allocator { gpu, memory }) = Arc::try_unwrap(allocator) else {
         return;
     };

@@ -21,7 +21,7 @@ pub(crate) struct Pool {
     bins: [Vec<Entry>; usize::BITS as usize],
 }
 
-/// Where a cached block is, until the pool changes.
+/// The place of a cached block. It is valid until the pool changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     bin: usize,
@@ -87,13 +87,13 @@ impl Pool {
         Some((place, self.bins[place.bin][place.index].block))
     }
 
-    /// Where a cached block is.
+    /// Returns the place of a cached block.
     #[inline]
     pub(crate) fn find(&self, block: &Block) -> Place {
         self.place(block.size, block.address)
     }
 
-    /// Where a block is in the sorted bins, or would be.
+    /// Returns the place of a block in the sorted bins, or the place that it would have.
     #[inline]
     fn place(&self, size: usize, address: u64) -> Place {
         let bin = bin_of(size);

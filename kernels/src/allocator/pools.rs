@@ -16,7 +16,7 @@ pub(crate) struct Pools {
     last: Option<PoolId>,
 }
 
-/// Which pool a block belongs to.
+/// The index of the pool that a block belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolIndex(usize);
 

@@ -46,13 +46,13 @@ pub struct Stats {
     pub inactive_split_bytes: StatByPool,
     /// The requested bytes of the blocks in `active`.
     pub requested_bytes: StatByPool,
-    /// How many times the cache was emptied to serve a request.
+    /// The number of times that the cache was emptied to serve a request.
     pub num_alloc_retries: u64,
-    /// How many requests failed because there was no memory.
+    /// The number of requests that failed because there was no memory.
     pub num_ooms: u64,
-    /// How many segments were allocated from the layer below.
+    /// The number of segments that were allocated from the layer below.
     pub num_device_alloc: u64,
-    /// How many segments were freed.
+    /// The number of segments that were freed.
     pub num_device_free: u64,
 }
 

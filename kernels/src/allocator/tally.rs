@@ -1,4 +1,4 @@
-//! How an allocator counts: a request updates only counters that cannot be derived; the rest is
+//! The counters of an allocator. A request updates only those that cannot be derived; the rest are
 //! computed when the statistics are read.
 
 use super::size::PoolKind;

@@ -1,4 +1,4 @@
-//! Where backward passes leave gradients.
+//! Leaves: the places where backward passes leave gradients.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

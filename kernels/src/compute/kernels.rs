@@ -43,7 +43,7 @@ pub(crate) enum Binary {
     SinBackward,
 }
 
-/// What is done to each element of a product before it is stored.
+/// The operations on each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
     /// A vector that is added to each row; contiguous, with as many elements as a row.

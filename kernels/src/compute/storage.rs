@@ -42,7 +42,7 @@ impl Storage {
     ///
     /// # Safety
     ///
-    /// As [`Buffer::alias`].
+    /// See [`Buffer::alias`].
     pub(crate) unsafe fn alias(&self) -> Self {
         // SAFETY: the caller upholds the contract of `Buffer::alias`.
         Self::over(unsafe { self.read().alias() })
@@ -65,7 +65,7 @@ impl Storage {
         self.bytes
     }
 
-    /// How many times the content has been changed in place.
+    /// The number of times that the content has been changed in place.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

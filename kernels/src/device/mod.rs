@@ -86,7 +86,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// As [`Self::cuda`].
+    /// See [`Self::cuda`].
     pub fn cuda_with(config: CudaConfig) -> Result<Self> {
         let cuda = Cuda::new(config.ordinal)?;
         let source = cuda.segment_source();

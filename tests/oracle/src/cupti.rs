@@ -251,7 +251,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`], for a row that creates something.
+    /// The same as for [`Self::fact`], for a row that creates something.
     unsafe fn made(&self, does: &Does) -> Option<Fact> {
         let Does::Makes {
             kind,
@@ -304,7 +304,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`].
+    /// The same as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
         // SAFETY: as the caller promises.
         unsafe {
@@ -327,7 +327,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`].
+    /// The same as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
         // SAFETY: as the caller promises.
         unsafe {

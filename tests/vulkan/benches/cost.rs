@@ -131,7 +131,7 @@ fn frame(gpu: &Gpu, queue: &Queue) {
     });
 }
 
-/// How calls are wrapped in a process.
+/// The way in which calls are wrapped in a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Forwarded,

@@ -24,7 +24,7 @@ impl Object {
         }
     }
 
-    /// Like a reading in `pools`: the object is looked up after the reading has begun.
+    /// Reads the object, like a reading in `pools`, which looks it up after the reading has begun.
     fn read(&self) {
         let _reading = self.exclusion.read().expect("no destruction is lost");
         self.touch();
@@ -42,7 +42,7 @@ impl Object {
         }
     }
 
-    /// Like the wrapper of a destroy call; `works` says whether the driver destroys the object.
+    /// Destroys it like the wrapper of a destroy call. `works` is whether the driver does so.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
         let _destruction = self.exclusion.destroy();

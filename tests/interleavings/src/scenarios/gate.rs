@@ -18,7 +18,7 @@ use Manner::{Exclusive, Parallel};
 struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
-    /// How many times a check came in while another was inside.
+    /// The number of times that a check came in while another was inside.
     meetings: AtomicUsize,
 }
 
