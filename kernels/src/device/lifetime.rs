@@ -1,5 +1,5 @@
-//! How long a device lives: as long as there is a handle to it, or a block of its memory is handed
-//! out.
+//! The lifetime of a device: it ends when there is no handle to the device and no block of its
+//! memory is handed out.
 //!
 //! Handles are counted here. Blocks are counted by the allocator anyway, under its lock: if each
 //! also had a handle, counting it would cost as much as the lock, and more with several threads.
