@@ -205,7 +205,7 @@ fn function(text: &str) -> Option<String> {
     Some(text[start..].to_owned())
 }
 
-/// Whether a location is in this function of a program: reports name the last two parts of its path.
+/// Whether a location is in this function of a program. Reports name the path's last two parts.
 fn is_in(location: &Location, row: &Row, function: &str) -> bool {
     let Some(name) = location.function.as_deref() else {
         return false;

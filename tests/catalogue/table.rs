@@ -1,5 +1,5 @@
-//! What each program leaves behind, which function owns its mistake, and how the present report names
-//! it. A change of the harness may raise the last column; nothing else changes.
+//! The remains of each program, the function that owns its mistake, and how the present report
+//! names the mistake. A change of the harness may raise the last column; nothing else changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

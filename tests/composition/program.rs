@@ -36,7 +36,7 @@ impl Settings {
     };
 }
 
-/// One step, and the executions in which it has an effect, like code beside a static counter.
+/// One step, and the executions in which it has an effect, like code next to a static counter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
     /// The counter of the step's executions.
@@ -183,7 +183,7 @@ pub(super) fn generate(seed: u64) -> Program {
     }
 }
 
-/// The context of a step, so far as it restricts what the step may be.
+/// The context of a step, as far as it restricts what the step may be.
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,

@@ -78,7 +78,7 @@ pub(super) struct Block {
     pub(super) freed: Option<Tick>,
     pub(super) is_allowed: bool,
     pub(super) handed_over: Option<Tick>,
-    /// The time at which it was freed, if another block has the same address and it was freed.
+    /// The time at which one of two blocks at this address was freed; which of them is unknown.
     pub(super) ambiguous: Option<Tick>,
 }
 

@@ -267,7 +267,7 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
 }
 
 /// Whether the standard library's functions find their frames by the frame pointer, as in the
-/// toolchains of some Linux distributions. The stack of a thread that waits in them cannot be unwound,
+/// toolchains of some Linux distributions. A stack that waits in them cannot be unwound,
 /// so no search is complete.
 #[expect(
     unsafe_code,

@@ -1,5 +1,5 @@
-//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that cannot be
-//! searched is not named, but then the report does not say that nothing holds the leak, either.
+//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that
+//! cannot be searched is not named, but then the report does not say that nothing holds the leak.
 
 #![expect(
     unsafe_code,
@@ -32,8 +32,8 @@ fn run(test: &str) -> Checked {
     run_with(test, |run| run)
 }
 
-/// Runs a test of this file on the stand-in, because a real driver has so much memory that not all of it is
-/// searched.
+/// Runs a test of this file on the stand-in, because a real driver has so much memory that not all
+/// of it is searched.
 fn run_with(test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("holders::unusual::{test}"));

@@ -199,8 +199,8 @@ fn is_found(name: &str) {
     }
 }
 
-/// The parts and the unexplained rest must add up to the change of the whole device. The rest may be negative
-/// only if other processes use the device.
+/// The parts and the unexplained rest must add up to the change of the whole device. The rest may
+/// be negative only if other processes use the device.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };

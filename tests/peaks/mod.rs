@@ -13,7 +13,7 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 /// The layer of the workloads' blocks.
 const BLOCKS: &str = "allocator:gpu-leak-kernels";
 
-/// Fails unless the report has a peak, and the lines of each peak add up to it and match the tables.
+/// Fails unless there is a peak, and the lines of each peak add up to it and match the tables.
 #[track_caller]
 fn assert_lines_add_up(report: &Report) {
     let test = &report.test;

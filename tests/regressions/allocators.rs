@@ -98,8 +98,8 @@ fn traces() {
     }
 }
 
-/// A capture that fails never releases its private pool: nothing is allocated, and the segments stay reserved.
-/// <https://github.com/pytorch/pytorch/pull/190348>
+/// A capture that fails never releases its private pool: nothing is allocated, but the segments
+/// stay reserved. <https://github.com/pytorch/pytorch/pull/190348>
 #[test]
 fn pytorch_190348_the_private_pool_of_a_failed_capture() {
     let checked = run("fails_to_capture");

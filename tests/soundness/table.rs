@@ -67,8 +67,8 @@ fn beside_a_neighbour(_: &str, body: Body) {
     NEIGHBOUR.ask();
 }
 
-/// A module with a test for each thing that can be left. The nested check has the name of that
-/// thing.
+/// A module with a test for each kind of remains. The nested check is named after that
+/// kind.
 macro_rules! composition {
     ($module:ident: $compose:ident $(checked($($option:tt)*))? $(with $beside:item $after:item)?) => {
         mod $module {
@@ -126,11 +126,11 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
 /// The place of the outermost check of a test.
 #[derive(Clone, Copy)]
 enum Outermost {
-    /// The test is checked.
+    /// The outermost check is that of the test.
     Test,
-    /// The test is unchecked, and a block or scope in it has the name of what is left.
+    /// The test is unchecked, and a block or scope in it is named after the kind of remains.
     Inside,
-    /// The test is unchecked, and contains a block that surrounds another one.
+    /// The test is unchecked, and contains a block that surrounds another block.
     Around,
 }
 

@@ -1,4 +1,4 @@
-//! Virtual memory management: ranges, physical memory, its handles and mappings, and multicast objects.
+//! Virtual memory management: ranges, physical memory, its handles and mappings, multicast objects.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
@@ -24,7 +24,7 @@ fn memory_on(device: i32) -> Memory {
         let mut props: sys::CUmemAllocationProp = zeroed();
         props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         props.requestedHandleTypes = DESCRIPTOR;
-        // A device, by its number: bindings of different CUDA versions name these fields differently.
+        // A device and its number. Bindings of other CUDA versions name these fields differently.
         (&raw mut props.location)
             .cast::<[i32; 2]>()
             .write([1, device]);

@@ -1,5 +1,5 @@
-//! The separate workspaces, which `cargo test` does not compile: their lock files contain what this project's
-//! packages depend on, and the fuzz target of the renderers compiles everything that they use.
+//! The separate workspaces, which `cargo test` does not compile. Their lock files contain what this
+//! project's packages depend on, and the renderers' fuzz target compiles all files that they use.
 
 use std::collections::BTreeSet;
 use std::fs;

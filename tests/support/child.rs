@@ -134,7 +134,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// Panics if there is no such test, because a child process that runs nothing would always pass.
+    /// Panics if there is no such test, because a child that runs nothing would always pass.
     #[must_use]
     pub fn run(mut self) -> Child {
         let threads = format!("--test-threads={}", self.threads);

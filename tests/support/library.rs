@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles C to a shared library with this name in `folder`, with frame information but without debug
-/// information.
+/// Compiles C to a shared library with this name in `folder`, with frame information but without
+/// debug information.
 ///
 /// # Panics
 ///

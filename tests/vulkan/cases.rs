@@ -1,5 +1,5 @@
-//! Leaks of real programs that use Vulkan, each reproduced in a few lines and named after its report,
-//! and the same code with the mistake corrected.
+//! Leaks of real programs that use Vulkan. Each is reproduced in a few lines and named after its
+//! report, next to the same code with the mistake corrected.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -235,8 +235,8 @@ fn fails_after_creating_a_staging_buffer() {
     writes_textures(Program::AsReported);
 }
 
-/// `write_texture` created its staging buffer before it checked the bounds of the copy, and returned
-/// the error without freeing the buffer.
+/// `write_texture` created its staging buffer before it checked the bounds of the copy, and
+/// returned the error without freeing the buffer.
 /// <https://github.com/gfx-rs/wgpu/pull/2961>
 #[test]
 fn wgpu_2961_a_staging_buffer_on_an_error_path() {

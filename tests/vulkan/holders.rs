@@ -24,8 +24,8 @@ fn forgets_beside_a_queue() {
     let _ = gpu_leak_vulkan_tests::device(&gpu().instance, gpu().physical);
 }
 
-/// A device, its physical device and its queues lead into the driver and the loader, which know every
-/// object.
+/// A device, its physical device and its queues refer to the driver and the loader, which know
+/// every object.
 #[test]
 fn objects_that_only_the_driver_knows_are_held_by_nothing() {
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];

@@ -103,7 +103,7 @@ fn a_device_that_is_opened_and_closed_is_clean() {
     is_clean("parents::opens_and_closes_a_device");
 }
 
-/// Creates two pipelines, of which the driver is asked to refuse the second. Mesa's does, NVIDIA's does not.
+/// Creates two pipelines and asks the driver to refuse the second. Mesa's does, NVIDIA's does not.
 fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
     let whole = compute(shared().module);
     let refused = vk::ComputePipelineCreateInfo {

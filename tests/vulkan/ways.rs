@@ -126,8 +126,8 @@ fn child_that_opens_a_device_twice() {
     std::mem::forget(Gpu::open().expect(WORKS));
 }
 
-/// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they would
-/// free at exit what is not allocated.
+/// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they
+/// would free at exit what is not allocated.
 #[test]
 fn a_driver_of_several_libraries_stays_whole_when_a_device_is_opened_again() {
     if is_present() {

@@ -10,7 +10,7 @@ use crate::error::Result;
 
 use super::loader::SharedDataset;
 
-/// The batches of one epoch, one after the other. If it is dropped early, it stops its thread and
+/// The batches of one epoch, in order. An epoch that is dropped early stops its thread and
 /// waits for it.
 pub struct Epoch<B> {
     left: usize,

@@ -52,7 +52,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is out of memory for them, the stream is another device's, or this
+    /// Returns an error if the device is out of memory, the stream is another device's, or this
     /// thread is in a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
@@ -104,7 +104,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the stream is another device's, or this thread is in a capture of the device.
+    /// Returns an error if the stream is another device's, or this thread captures on the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
         require_same_device("Buffer::record_stream", self.device(), stream)?;
         capturing::forbid(self.device().id(), "a use by another stream", ONE_STREAM)?;

@@ -16,7 +16,7 @@ pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
 ///
 /// # Errors
 ///
-/// Returns an error if the fraction does not lie between 0 and 1, or the device's memory cannot be read.
+/// Returns an error if the fraction is not between 0 and 1, or the memory size cannot be read.
 pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
     if !(0.0..=1.0).contains(&fraction) {
         return Err(Error::Argument {

@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has a different number of elements, or the device is out of memory.
+    /// Returns an error if the shape has a different size, or the device is out of memory.
     pub fn from_vec<T: Element>(
         values: Vec<T>,
         shape: impl AsRef<[usize]>,

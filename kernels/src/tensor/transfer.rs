@@ -39,7 +39,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it does not have exactly one element, its element type is not `f32`, or the transfer fails.
+    /// Returns an error unless there is one element of type `f32`, or if the transfer fails.
     pub fn item(&self) -> Result<f32> {
         self.array().item()
     }

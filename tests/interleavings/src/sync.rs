@@ -40,8 +40,8 @@ mod lock {
     }
 }
 
-/// The checker's type, and how many times a thread began to wait on it, so that a scenario can let one
-/// thread queue before the next one comes.
+/// The checker's type, and the number of times that a thread began to wait on it, so that a
+/// scenario can let one thread queue before the next one comes.
 mod condvar {
     use std::cell::Cell;
     use std::time::Duration;

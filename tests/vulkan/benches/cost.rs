@@ -1,5 +1,5 @@
-//! What the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB, to its memory, and
-//! to a frame that creates a buffer, fills it on the queue and waits.
+//! The cost that the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB,
+//! to its memory, and to a frame that creates a buffer, fills it on the queue and waits.
 //!
 //! `cargo bench -p gpu-leak-vulkan-tests` starts itself again, in turn, with wrappers that only forward, wrappers
 //! that report, and wrappers that report with stacks, and prints the medians. The difference is the harness's own

@@ -1,4 +1,4 @@
-//! Arrays and mipmapped arrays, their planes and levels, and the memory that is mapped into sparse ones.
+//! Arrays and mipmapped arrays, their planes and levels, and memory mapped into sparse arrays.
 
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;

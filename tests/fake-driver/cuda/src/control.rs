@@ -134,8 +134,8 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// Returns how many objects of a kind are live, and their bytes. A kind is an arm of [`live_of`], or the name of
-/// a [`Class`] or a [`Kind`]; any other name ends the process.
+/// Returns how many objects of a kind are live, and their bytes. A kind is an arm of [`live_of`],
+/// or the name of a [`Class`] or a [`Kind`]; any other name ends the process.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The program's functions that the driver calls on the host: nodes of graphs, callbacks of streams, and the
-//! destructors of user objects.
+//! The program's functions that the driver calls on the host: nodes of graphs, callbacks of
+//! streams, and destructors of user objects.
 
 #![expect(unsafe_code, reason = "the program's functions take raw arguments")]
 

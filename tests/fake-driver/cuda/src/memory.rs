@@ -1,4 +1,4 @@
-//! Live ranges of every kind, and the allocations that belong to a context: linear, pitched, managed.
+//! Live ranges of every kind, and allocations that belong to a context: linear, pitched, managed.
 
 use crate::arena::{self, Arena};
 use crate::device::Device;
