@@ -33,7 +33,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// Buffers with the same number of holes between them, of different sizes.
+/// Buffers of different sizes, with `holes` holes between them.
 fn with_holes(device: &Device, holes: usize) -> Vec<Buffer> {
     let sizes = (0..2 * holes).map(|n| 512 * (1 + n * 7 % 100));
     let all: Vec<_> = sizes.map(|bytes| take(device, bytes)).collect();
@@ -62,7 +62,7 @@ fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
         .bench_local(|| drop(sizes.map(|bytes| take(&device, bytes))));
 }
 
-/// Many in each sample, so that the threads contend throughout the sample.
+/// Each sample has many requests, so that the threads contend throughout the sample.
 #[divan::bench(threads = [1, 2, 4], sample_size = 10_000)]
 fn take_and_drop_by_threads(bencher: Bencher<'_, '_>) {
     let device = Device::embedded().expect("a device");

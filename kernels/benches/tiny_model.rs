@@ -49,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .as_mut()
                 .map(|pytorch| pytorch.block(workload.name, rounds))
                 .transpose()?;
-            // The first block warms up.
+            // The first block is a warm-up.
             if block > 0 {
                 times.0.push(ours);
                 times.1.extend(theirs);

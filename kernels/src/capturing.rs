@@ -8,9 +8,9 @@ use crate::device_id::DeviceId;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The capture of this thread. A thread without a capture has only the cost of reading this.
+    /// The capture of this thread. A thread that captures nothing only pays for reading this.
     static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
-    /// The first error in it, even if the captured closure ignored it.
+    /// The first error in that capture, even if the captured closure ignored it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
 }
 
@@ -20,7 +20,7 @@ struct ThreadCapture {
     pool: PoolId,
 }
 
-/// Begins to capture this thread's work for a device, with memory from a pool.
+/// Begins to capture this thread's work for a device, with memory from a private pool.
 pub(crate) fn begin(device: DeviceId, pool: PoolId) {
     FAILURE.set(None);
     CAPTURE.set(Some(ThreadCapture { device, pool }));
@@ -37,7 +37,7 @@ pub(crate) fn is_capturing() -> bool {
     CAPTURE.get().is_some()
 }
 
-/// The pool that serves this thread's requests at a device; none for the shared one.
+/// The private pool for this thread's requests to a device; `None` means the shared pool.
 #[inline]
 pub(crate) fn pool_for(device: DeviceId) -> Option<PoolId> {
     let capture = CAPTURE.get()?;
@@ -66,7 +66,7 @@ pub(crate) fn refuse<T>(what: &str, why: &str) -> Result<T> {
     note(Err(refusal(what, why)))
 }
 
-/// The error of something that cannot be captured.
+/// The error for something that cannot be captured.
 pub(crate) fn refusal(what: &str, why: &str) -> Error {
     Error::Capture {
         detail: format!("{what} cannot be captured: {why}"),

@@ -5,7 +5,7 @@ use crate::compute::Kernels;
 use crate::device::{Backend, Device};
 use crate::graph::Recorder;
 
-/// Returns what executes this thread's operations on a device: the recorder, during a capture.
+/// Returns the executor of this thread's operations on a device: the recorder during a capture.
 pub(crate) fn kernels_of(device: &Device) -> &dyn Kernels {
     if is_capturing() {
         return &Recorder;

@@ -11,7 +11,7 @@ use crate::bytes::Bytes;
 /// The result type of every fallible function of the library.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,16 +19,16 @@ pub enum Error {
     OutOfMemory(Box<OutOfMemory>),
     /// Incompatible shapes.
     Shape {
-        /// The operation: `matmul`.
+        /// The operation, for example `matmul`.
         operation: &'static str,
-        /// The mismatch, with the shapes.
+        /// The mismatch, including the shapes.
         detail: String,
     },
     /// An element type that the operation does not support.
     DType {
         /// The operation.
         operation: &'static str,
-        /// The supported values and the given one.
+        /// The supported types and the given type.
         detail: String,
     },
     /// Operands on different devices.
@@ -37,36 +37,36 @@ pub enum Error {
         operation: &'static str,
         /// The first operand's device.
         left: String,
-        /// The other's.
+        /// The second operand's device.
         right: String,
     },
     /// A value that the operation does not accept.
     Argument {
         /// The operation.
         operation: &'static str,
-        /// Which value, and why not.
+        /// The value, and why it is not accepted.
         detail: String,
     },
     /// A backward pass that is not possible.
     Gradient {
-        /// The problem and the remedy.
+        /// The problem and its remedy.
         detail: String,
     },
     /// Work that cannot be captured into a graph.
     Capture {
-        /// What cannot be captured, why, and what to do.
+        /// The work that cannot be captured, why, and what to do.
         detail: String,
     },
     /// A device that cannot be used here.
     Unavailable {
-        /// `cuda:0`.
+        /// The device, for example `cuda:0`.
         device: String,
-        /// Why.
+        /// The reason.
         detail: String,
     },
     /// A call to an embedded device failed on request.
     Fault {
-        /// `free`.
+        /// The call, for example `free`.
         call: &'static str,
     },
     /// A call to the CUDA driver failed.
@@ -77,7 +77,7 @@ pub enum Error {
     Curand(CurandError),
     /// A kernel's source did not compile.
     Compile {
-        /// The file.
+        /// The source file.
         source: &'static str,
         /// The compiler's messages.
         log: String,
@@ -87,19 +87,19 @@ pub enum Error {
 /// The figures of a failed request, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutOfMemory {
-    /// `cuda:0`.
+    /// The device, for example `cuda:0`.
     pub device: String,
     /// The requested bytes.
     pub requested: usize,
-    /// Handed out by the allocator and not freed.
+    /// Bytes handed out by the allocator and not freed.
     pub allocated: usize,
-    /// Held by the allocator, handed out or cached.
+    /// Bytes held by the allocator, handed out or cached.
     pub reserved: usize,
-    /// The device's size.
+    /// The size of the device's memory.
     pub capacity: usize,
     /// The free memory on the device.
     pub free: usize,
-    /// The limit set for the allocator, if there is one.
+    /// The limit that was set for the allocator, if any.
     pub limit: Option<usize>,
 }
 

@@ -5,8 +5,8 @@ use std::thread;
 /// With fewer elements per thread than this, threads cost more time than they save.
 const SHARE: usize = 1 << 18;
 
-/// Calls `work` with each piece of `out` and the index at which it begins, a multiple of `unit`.
-///
+/// Calls `work` with each piece of `out` and the index at which the piece begins, which is a
+/// multiple of `unit`.
 /// The threads end before it returns: an idle pool would outlive the operation, and a pool that
 /// uses a waiting thread for other work could run a second operation inside this one.
 pub(crate) fn share_out<T: Send>(

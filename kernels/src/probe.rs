@@ -1,4 +1,4 @@
-//! Allows the harness to read the caching allocators: their figures and segments.
+//! Allows the harness to read the figures and segments of the caching allocators.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -11,7 +11,7 @@ use crate::watch::{NAME, place};
 /// The caching allocators of all live devices.
 static LIVE: Mutex<Vec<(Place, Weak<Allocator>)>> = Mutex::new(Vec::new());
 
-/// Allows the probe to read an allocator for as long as it lives.
+/// Allows the probe to read an allocator for as long as the allocator lives.
 pub(crate) fn register(allocator: &Arc<Allocator>) {
     if allocator.policy() == Policy::Caching {
         let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -9,12 +9,12 @@ use rand_distr::StandardNormal;
 
 use crate::parallel::share_out;
 
-/// Where random numbers come from.
+/// A distribution of random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distribution {
-    /// Uniform over [0, 1).
+    /// The uniform distribution over [0, 1).
     Uniform,
-    /// Mean 0, variance 1.
+    /// The normal distribution with mean 0 and variance 1.
     Normal,
 }
 
@@ -30,7 +30,7 @@ pub fn manual_seed(seed: u64) {
     STATE.set(seed);
 }
 
-/// A separate seed for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
+/// Returns a new seed for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
 pub(crate) fn next_seed() -> u64 {
     let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     STATE.set(state);
@@ -40,7 +40,7 @@ pub(crate) fn next_seed() -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Elements that one stream of the generator fills: numbers do not depend on the thread count.
+/// The elements of one generator stream: fixed, so that the thread count changes no number.
 const STREAM: usize = 1 << 16;
 
 /// Fills a slice on the host.
@@ -58,12 +58,12 @@ pub(crate) fn fill(distribution: Distribution, seed: u64, out: &mut [f32]) {
     });
 }
 
-/// The generator of everything drawn on the host.
+/// The generator for everything that is drawn on the host.
 pub(crate) fn generator(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
 
-/// Integers from `low..high`.
+/// Draws integers from `low..high`.
 pub(crate) fn integers(seed: u64, low: i64, high: i64, count: usize) -> Vec<i64> {
     let mut generator = generator(seed);
     (0..count)
@@ -71,7 +71,7 @@ pub(crate) fn integers(seed: u64, low: i64, high: i64, count: usize) -> Vec<i64>
         .collect()
 }
 
-/// `0..count` in a random order that depends on the seed.
+/// Returns `0..count` in a random order that depends on the seed.
 pub(crate) fn permutation(seed: u64, count: usize) -> Vec<usize> {
     let mut generator = generator(seed);
     let mut order: Vec<usize> = (0..count).collect();

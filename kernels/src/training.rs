@@ -5,8 +5,8 @@ use crate::graph::{ExecGraph, Graph};
 use crate::optim::{Optimizer, Sgd};
 use crate::tensor::Tensor;
 
-/// One replayed training step: forward pass, loss, backward pass and update of the parameters with
-/// a single launch.
+/// A training step that is replayed with a single launch: the forward pass, the loss, the backward
+/// pass and the update of the parameters.
 ///
 /// ```
 /// use gpu_leak_kernels::nn::Module;
@@ -79,7 +79,7 @@ impl TrainingStep {
     ///
     /// # Errors
     ///
-    /// As [`ExecGraph::replay`].
+    /// See [`ExecGraph::replay`].
     pub fn replay(&mut self) -> Result<()> {
         self.graph.replay()
     }

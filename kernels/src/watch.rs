@@ -1,17 +1,17 @@
 //! Reports this library's allocations and frees to the harness.
 //!
 //! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one
-//! by one; the [probe](crate::probe) claims the segments they come from. The memory of embedded
+//! by one; the [probe](crate::probe) claims the segments that contain them. The memory of embedded
 //! devices is the layer `allocator:embedded`, below it, as the CUDA driver is on a GPU.
 
 use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
 
-/// The harness's name for the caching allocator.
+/// The name of the caching allocator in the harness.
 pub(crate) const NAME: &str = "gpu-leak-kernels";
 
-/// The library's own frames, which are never the line where a user allocated memory. Excludes
-/// `programs` and `planted`, which are users of the library.
+/// The library's own source files, which a report never names as the line that allocated memory.
+/// Excludes `programs` and `planted`, which are users of the library.
 const OWN_SOURCES: &[&str] = &[
     "kernels/src/allocator/",
     "kernels/src/array/",
@@ -76,7 +76,7 @@ impl Reporter {
     }
 }
 
-/// The harness's place for a device's name: `cuda:0`, `embedded:0`.
+/// The harness's place for a device's name, such as `cuda:0` or `embedded:0`.
 pub(crate) fn place(device: &str) -> Place {
     match device.strip_prefix("cuda:").map(str::parse) {
         Some(Ok(ordinal)) => Place::cuda(ordinal),

@@ -1,4 +1,4 @@
-//! Batches: complete, in the promised order, and without leaks.
+//! Batches are complete, in the promised order, and without leaks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn labels(loader: &DataLoader<[HostTensor; 2]>, epoch: u64) -> Result<Vec<Vec<i6
         .map(|batch| {
             let [samples, labels] = batch?;
             let labels = labels.to(&device)?.to_vec::<i64>()?;
-            // Samples and labels stay together.
+            // The samples stay together with their labels.
             let firsts = samples.to(&device)?.narrow(1, 0..1)?.to_vec::<f32>()?;
             assert_eq!(firsts, labels.iter().map(|n| *n as f32).collect::<Vec<_>>());
             Ok(labels)
@@ -59,7 +59,7 @@ fn seed_and_epoch_decide_the_order_and_prefetch_does_not() -> Result<()> {
     Ok(())
 }
 
-/// Counts the batches it made, and panics at one.
+/// A data set that counts the batches it made, and panics at one of them.
 struct Counting {
     made: Arc<AtomicUsize>,
     panics_at: usize,

@@ -3,7 +3,7 @@
 use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 use gpu_leak_kernels::{Device, Result, memory};
 
-/// Blocks and bytes handed out.
+/// The number of blocks and of bytes that are handed out.
 fn held(device: &Device) -> (u64, u64) {
     let stats = memory::stats(device);
     (stats.active.all.current, stats.allocated_bytes.all.current)

@@ -30,7 +30,7 @@ fn batch(step: u64, device: &Device) -> Result<(Tensor, Tensor)> {
     ))
 }
 
-/// The bits of a training's results: losses, then parameters.
+/// The bits of a training's results: the losses, then the parameters.
 fn trained(losses: Vec<f32>, model: &TinyModel) -> Result<Vec<u32>> {
     let mut numbers = losses;
     for parameter in model.parameters() {
@@ -60,7 +60,7 @@ fn replayed(device: &Device, momentum: f32) -> Result<Vec<u32>> {
     let model = TinyModel::new(device)?;
     let mut optimizer = Sgd::new(model.parameters(), 0.05)?.momentum(momentum);
     let (inputs, targets) = batch(0, device)?;
-    // Performs the first step.
+    // This performs the first step.
     let mut step = TrainingStep::capture(&mut optimizer, &inputs, &targets, |inputs, targets| {
         model.forward(inputs)?.mse_loss(targets)
     })?;
@@ -198,7 +198,7 @@ fn a_saved_tensor_that_a_replay_has_changed_is_noticed() -> Result<()> {
     Ok(())
 }
 
-/// What a graph uses is kept even if nothing else holds it, and so is what it has allocated.
+/// A graph keeps the memory that it uses and allocates, even if nothing else holds that memory.
 #[test]
 #[serial]
 fn a_graph_keeps_its_inputs_and_its_allocations() -> Result<()> {
@@ -209,7 +209,7 @@ fn a_graph_keeps_its_inputs_and_its_allocations() -> Result<()> {
         let mut graph = graph.instantiate()?;
         drop(input);
         empty_cache(&device)?;
-        // These would take the memory of both if it were free.
+        // If the memory of the input or of the graph were free, these tensors would take it.
         let others: Vec<_> = (0..64)
             .map(|_| Tensor::full([1000], -1.0, &device))
             .collect::<Result<_>>()?;
@@ -248,7 +248,7 @@ fn gradients_of_a_captured_step_go_with_zero_grad() -> Result<()> {
     Ok(())
 }
 
-/// Returns what is refused, and a word of the reason.
+/// A part of the expected error, and an operation that must be refused.
 type Refused = (&'static str, fn(&Device, &Tensor) -> Result<()>);
 
 const REFUSED: &[Refused] = &[
@@ -280,7 +280,7 @@ const REFUSED: &[Refused] = &[
     ("the capture is one of", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
-    // The cache holds enough for this, but the driver must not be asked to empty it.
+    // The cache has enough for this, but the driver must not be asked to empty it.
     ("a capture cannot empty the cache", |device, _| {
         let room = memory::device_memory(device)?.free;
         Buffer::new(device, room + 1).map(drop)

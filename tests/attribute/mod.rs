@@ -20,7 +20,7 @@ mod warmup;
 use gpu_leak_check::case::Case;
 use gpu_leak_check::registry;
 
-/// The only registered case with this name.
+/// Returns the only registered case with this name.
 fn case(name: &str) -> &'static Case {
     let mut cases = registry::cases();
     cases.retain(|case| case.name() == name);
@@ -28,14 +28,14 @@ fn case(name: &str) -> &'static Case {
     cases[0]
 }
 
-/// The child's output if it passed.
+/// Returns the child's output. Fails unless the child passed.
 fn passes(test: &str) -> gpu_leak_tests::child::Child {
     let child = gpu_leak_tests::child::run(test);
     assert!(child.status.success(), "{test}: {child:#?}");
     child
 }
 
-/// The child's output if it failed.
+/// Returns the child's output. Fails unless the child failed.
 fn fails(test: &str) -> gpu_leak_tests::child::Child {
     let child = gpu_leak_tests::child::run(test);
     assert!(!child.status.success(), "{test}: {child:#?}");

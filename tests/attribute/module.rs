@@ -1,4 +1,4 @@
-//! The attribute on a module: each test in it is checked, and nothing else.
+//! The attribute on a module: each test in the module is checked, and nothing else is.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
     reason = "the shadowing items below exist to be in the way"
 )]
 
-/// Everything an expansion could name, with other meanings.
+/// Items with every name that an expansion could use, but with other meanings.
 mod shadowed {
     use ::gpu_leak_check::gpu_leak_check as check;
 

@@ -1,4 +1,4 @@
-//! Above `#[test]`, the attribute registers one case, with the name of its test.
+//! If the attribute is above `#[test]`, it registers one case, with the name of its test.
 
 use gpu_leak_check::gpu_leak_check;
 

@@ -1,4 +1,4 @@
-//! What is warmed up before the first baseline, and before the baseline of a test.
+//! Warm-ups before the first baseline, and before the baseline of a test.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -24,7 +24,7 @@ const THREADS: [usize; 3] = [1, 2, 16];
 /// most of it.
 const SAMPLE: u32 = 100_000;
 
-/// The number of this thread.
+/// The number of the calling thread.
 fn thread() -> ThreadNumber {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     thread_local! {
@@ -107,7 +107,7 @@ fn pairs_with_a_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// The same with the unwinder that panics use.
+/// Does the same with the unwinder that panics use.
 #[divan::bench(threads = THREADS, args = WALKS, sample_size = 1, sample_count = 96)]
 fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     walks(
@@ -117,7 +117,7 @@ fn pairs_with_an_exact_walk(bencher: Bencher<'_, '_>, depth: usize) {
     );
 }
 
-/// The walk alone.
+/// Measures the stack walk alone.
 #[divan::bench(args = WALKS, sample_size = 1, sample_count = 96)]
 fn walk_alone(bencher: Bencher<'_, '_>, depth: usize) {
     let counted = bencher.counter(divan::counter::ItemsCount::new(WALK_SAMPLE));

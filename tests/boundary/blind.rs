@@ -91,7 +91,7 @@ fn a_driver_that_was_initialised_unheard_measures_nothing() {
     }
 }
 
-/// A function as requested by a program for a later CUDA version.
+/// Returns a function as a program that was built for a later CUDA version would get it.
 fn later(name: &CStr) -> *mut c_void {
     let mut function = ptr::null_mut();
     let (version, flags, status) = (99_000, 0, ptr::null_mut());
@@ -208,7 +208,7 @@ fn a_machine_without_a_device_is_not_measured_and_passes_even_in_ci() {
     }
 }
 
-/// Tells a child where a library with the name of another API's library is.
+/// Tells a child the path of a library that has the name of another API's library.
 const ANOTHER_API: &str = "BLIND_ANOTHER_API";
 
 #[gpu_leak_check]

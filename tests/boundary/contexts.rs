@@ -223,7 +223,7 @@ fn frees_after_the_green_context_ended() {
     let memory = allocate(10).unwrap();
     let stream = create_stream();
     make_current(primary.cu_ctx());
-    // A stream ends with it; everything else created in it belongs to the primary context.
+    // A stream ends with its green context; everything else in it belongs to the primary context.
     destroy_stream(stream);
     destroy_green(green);
     free(memory).unwrap();

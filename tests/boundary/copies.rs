@@ -60,7 +60,7 @@ fn an_earlier_check_of_a_plugin_hides_nothing_from_the_program_s_own() {
     assert_one_leak(&checked, Kind::Linear, 10);
 }
 
-/// One interposer serves both.
+/// A single interposer serves both harnesses.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

@@ -70,13 +70,13 @@ pub(super) fn retain_primary() {
     unsafe { result::primary_ctx::retain(0) }.expect("a primary context");
 }
 
-/// Releases it.
+/// Releases the primary context of device 0.
 pub(super) fn release_primary() {
     // SAFETY: retained by `retain_primary`, whose caller no longer uses it.
     unsafe { result::primary_ctx::release(0) }.expect("a retained context");
 }
 
-/// Creates a green context with all of device 0, and the context by which it can be made current.
+/// Creates a green context with all of device 0, and the context that makes it current.
 pub(super) fn create_green() -> (sys::CUgreenCtx, sys::CUcontext) {
     result::init().expect("a driver");
     let processors = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
@@ -159,7 +159,7 @@ pub(super) fn reset_device() {
         .expect("a reset");
 }
 
-/// Allocates and frees 100 bytes in a captured graph, and launches it.
+/// Allocates and frees 100 bytes in a captured graph, and launches the graph.
 pub(super) fn run_captured_graph() {
     let context = context();
     let stream = context.new_stream().expect("a stream");
@@ -195,7 +195,7 @@ pub(super) fn keep_reserve() {
     }
 }
 
-/// Forks, and returns none in the child.
+/// Forks. Returns `None` in the child.
 pub(super) fn fork() -> Option<libc::pid_t> {
     // SAFETY: the child uses nothing that another thread may have locked, except the locks of the
     // stand-in and of the allocator, which no other thread of the test uses.

@@ -20,7 +20,7 @@ fn leak() {
     allocate(8).unwrap();
 }
 
-/// The body's own failure stays the outcome, and the leak is reported beside it.
+/// The body's own failure stays the outcome, and the leak is reported in addition.
 fn assert_fails_with_both(checked: &Checked, own: &str) {
     let story = checked.story();
     assert!(!checked.child.status.success(), "{story}");
@@ -218,7 +218,7 @@ fn forks() {
     leak();
     for code in [0, 7] {
         let Some(child) = fork() else {
-            // What the child allocates is not judged, and it ends without exit handlers.
+            // The child's allocations are not judged, and the child ends without exit handlers.
             let _ = allocate(100);
             match code {
                 0 => return,

@@ -1,4 +1,4 @@
-//! What a report shows besides its findings.
+//! Facts that a report shows besides its findings.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -66,7 +66,7 @@ fn leaks_by_the_last_of_many_calls() {
     allocate(24).unwrap();
 }
 
-/// What the check inside freed is not counted for the test.
+/// Memory that a nested check freed is not counted for the test.
 #[test]
 fn the_order_is_not_reported_unless_all_of_it_is_known() {
     let checked = run("leaks_beside_a_check_inside");

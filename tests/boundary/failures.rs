@@ -186,7 +186,7 @@ fn a_pool_that_cannot_be_emptied_is_reported_as_first_use() {
     let story = checked.story();
     let finding = only_finding(checked.report(), &story);
     assert_eq!(finding.bytes, 32 << 20, "{story}");
-    // The second run finds the block already there and allocates nothing.
+    // The second run finds that the block already exists, and allocates nothing.
     assert_eq!(finding.kind, FindingKind::FirstUse, "{story}");
 }
 

@@ -1,4 +1,4 @@
-//! What a second run of the body shows: whether something is created once and kept, or left again.
+//! A second run of the body shows whether something is created once and kept, or left again.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ fn memory_created_once_and_kept_is_reported_and_fails_nothing() {
     assert!(checked.child.stderr.contains("first-use"), "{story}");
 }
 
-/// Like a library that keeps its last result, or its last event, until there is a new one.
+/// Behaves like a library that keeps its last result, or its last event, until there is a new one.
 #[test]
 fn memory_that_each_run_only_replaces_is_no_leak() {
     let checked = run("keeps_its_last_result");
@@ -61,7 +61,7 @@ fn keeps_its_last_result() {
     }
 }
 
-/// Like a library's own thread, which reaches the same line from different callers.
+/// Behaves like a library's own thread, which reaches the same line from different callers.
 #[test]
 fn memory_that_an_older_thread_replaces_by_another_path_is_no_leak() {
     let checked = run("has_a_keeper_s_result");
@@ -163,8 +163,8 @@ fn a_leak_reached_partly_by_another_path_later_is_no_first_use() {
     assert_eq!(find(1), Some((FindingKind::Leaked, 32)), "{story}");
 }
 
-/// Leaves three in each run: first two by one path and one by the other, then all by the
-/// other.
+/// Leaves three blocks in each run: first two by one path and one by the other, then all by the
+/// other path.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

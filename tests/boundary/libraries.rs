@@ -1,4 +1,4 @@
-//! What libraries and other allocators allocate.
+//! Memory that libraries and other allocators allocate.
 
 #![expect(unsafe_code, reason = "a C library's functions")]
 
@@ -136,14 +136,14 @@ fn loads_another_library_where_cublas_was() {
     leaks.run(|| uses_another_library(&mine));
 }
 
-/// The same, called from another place in the program.
+/// Does the same from another place in the program.
 #[inline(never)]
 fn uses_another_library(library: &libloading::Library) {
     let handle = create_handle(library);
     destroy_handle(library, std::hint::black_box(handle));
 }
 
-/// Has the function names of cubecl's allocator in its stack.
+/// A function whose stack contains the function names of cubecl's allocator.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]

@@ -46,7 +46,7 @@ fn assert_clean_with_note(checked: &Checked, part: &str) {
     assert_noted_report(checked.report(), part);
 }
 
-/// The only finding of the last check of a process, which failed because of it.
+/// Returns the only finding of the last check of a process, which failed because of it.
 #[track_caller]
 fn assert_one_leak(checked: &Checked, kind: Kind, bytes: u64) -> &Finding {
     let story = checked.story();

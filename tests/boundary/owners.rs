@@ -1,4 +1,4 @@
-//! Which thread allocated something, and when.
+//! Tests for which thread allocated something, and when.
 
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -141,7 +141,7 @@ fn leaks_on_a_thread() {
     .unwrap();
 }
 
-/// A thread that runs `job` whenever it is asked to, and answers.
+/// A thread that runs `job` whenever it is asked to, and then answers.
 pub(super) type Worker = mpsc::Sender<mpsc::Sender<()>>;
 
 pub(super) fn worker(name: &str, mut job: impl FnMut() + Send + 'static) -> Worker {
@@ -164,7 +164,7 @@ pub(super) fn have_it_done(worker: &Worker) {
     answer.recv().unwrap();
 }
 
-/// A thread that existed before every check and runs what it is asked to.
+/// A thread that existed before every check and runs the jobs that it is given.
 pub(super) fn old_thread() -> &'static Worker {
     static THREAD: OnceLock<Worker> = OnceLock::new();
     let take = || {
@@ -214,7 +214,7 @@ fn leaks_on_an_old_thread_that_enters() {
     enters_an_old_thread();
 }
 
-/// The scope for which an older thread works.
+/// The scope that an older thread works for.
 static TO_ENTER: Mutex<Option<Scope>> = Mutex::new(None);
 
 fn entering_thread() -> &'static Worker {
@@ -390,7 +390,7 @@ fn memory_of_thread_local_destructors_belongs_to_the_test() {
     assert_one_leak(&run("leaks_when_a_thread_ends"), Kind::Linear, 24);
 }
 
-/// Frees what it holds, or allocates memory for good, when its thread ends.
+/// When its thread ends, frees the memory that it holds, or allocates memory for good.
 struct AtTheEnd(Option<Pointer>);
 
 impl Drop for AtTheEnd {

@@ -1,5 +1,5 @@
-//! What else may be in a process or around it: children without fork handlers, libraries that are unloaded, a
-//! profiler's timer, panics that abort, Valgrind.
+//! Special conditions in and around a process: children without fork handlers, unloaded libraries,
+//! a profiler's timer, panics that abort, Valgrind.
 
 #![expect(
     unsafe_code,
@@ -27,8 +27,8 @@ use super::only_finding;
 /// Tells a child where its library is.
 const LIBRARY: &str = "SURROUNDINGS_LIBRARY";
 
-/// Runs an ignored test that leaks 8 bytes, with a library of this source, and fails unless that is all that
-/// is found.
+/// Runs an ignored test that leaks 8 bytes, with a library of this source, and fails unless exactly
+/// that leak is found.
 fn leaks_8_bytes(test: &str, source: &str) -> Checked {
     let folder = tempfile::tempdir().expect("a folder");
     let library = library::of_c(folder.path(), "libsurroundings.so", source);
@@ -144,7 +144,7 @@ fn a_profiler_s_timer_changes_no_finding() {
     leaks_8_bytes("is_profiled", "");
 }
 
-/// A thousand times per second of processor time, walking the stack with the C library as most profilers do.
+/// Walks the stack a thousand times per second of processor time, as most profilers do.
 fn profile() -> &'static AtomicU32 {
     static TICKS: AtomicU32 = AtomicU32::new(0);
     unsafe extern "C" {
@@ -196,7 +196,7 @@ fn is_profiled() {
     }
 }
 
-/// Builds a program whose panics abort, including those of the harness, as its author would. `None` on a
+/// Builds a program whose panics abort, including those of the harness. `None` on a
 /// machine to which only the tests were copied.
 fn program_that_aborts() -> Option<PathBuf> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent()?;
@@ -271,8 +271,8 @@ fn a_program_whose_panics_abort_reports_its_leak_and_is_aborted_by_its_panic() {
     assert_eq!(panics.child.status.code(), None, "{story}");
 }
 
-/// The one error that Valgrind reports: when a block is freed, its whole content is read, even bytes that
-/// were never written.
+/// The only error that Valgrind reports. When a block is freed, its whole content is read, even
+/// bytes that were never written.
 const SUPPRESSIONS: &str = include_str!("../../docs/valgrind.supp");
 
 #[test]

@@ -1,5 +1,5 @@
-//! The bytes of the whole device: advice beside the layers, never a verdict, and never a reason to
-//! create a context.
+//! The bytes of the whole device: advice in addition to the layers, never a verdict, and never a
+//! reason to create a context.
 
 #![expect(unsafe_code, reason = "a kernel is launched")]
 

@@ -1,4 +1,4 @@
-//! Compares the report of a program with its row of the table.
+//! Compares the report of a program with the program's row of the table.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::report::check_report::{
@@ -9,10 +9,10 @@ use gpu_leak_tests::fake::Fake;
 
 use crate::table::{Held, Named, Row};
 
-/// How many locations of a finding a reader looks at.
+/// The number of locations of a finding that a reader looks at.
 const MOST_LOCATIONS: usize = 12;
 
-/// The files with programs, by their module.
+/// The files that contain programs, by their module.
 const SOURCES: &[(&str, &str)] = &[
     ("aside::collections", include_str!("aside/collections.rs")),
     ("aside::flow", include_str!("aside/flow.rs")),
@@ -34,7 +34,7 @@ struct Location {
     line: Option<(String, u32)>,
 }
 
-/// Fails unless the report of this program says exactly what its row does.
+/// Fails unless the report of this program agrees with its row.
 pub(crate) fn assert_as_in(row: &Row) {
     let checked = run(row);
     let story = checked.story();
@@ -54,11 +54,11 @@ pub(crate) fn assert_as_in(row: &Row) {
 fn run(row: &Row) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("{}::program", row.program));
-    // The search for holders has enough time on any machine.
+    // This gives the search for holders enough time on any machine.
     checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
 }
 
-/// What was found, by kind, number and size.
+/// Returns the findings by kind, number and size.
 type Left = (FindingKind, Kind, u64, u64);
 
 fn left(report: &Report) -> Vec<Left> {
@@ -82,7 +82,7 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
         let is_true = frees.any(|at| row.frees.iter().any(|free| is_in(&at, row, free)));
         assert!(is_true, "{}\n{story}", others.freed_at);
     }
-    // Companions have frees of their own.
+    // Companions have their own frees.
     let mut freed = finding
         .passages
         .iter()
@@ -113,7 +113,7 @@ fn assert_true(finding: &Finding, row: &Row, story: &str) {
     }
 }
 
-/// How the report names the mistake.
+/// Returns how the report names the mistake.
 fn named(checked: &Checked, row: &Row) -> Named {
     let Some(owner) = row.owner else {
         return Named::Nowhere;
@@ -143,7 +143,7 @@ fn named(checked: &Checked, row: &Row) -> Named {
     named
 }
 
-/// The paragraph about a finding on the terminal, which begins after the one at `before`.
+/// Returns the paragraph about a finding on the terminal, which begins after the one at `before`.
 fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a str {
     let rest = match before.is_empty() {
         true => printed,
@@ -156,7 +156,7 @@ fn block<'a>(printed: &'a str, finding: &Finding, before: &mut &'a str) -> &'a s
     block
 }
 
-/// The places that a text names, in order.
+/// Returns the places that a text names, in order.
 fn locations(text: &str) -> Vec<Location> {
     // Source lines are shown with this mark.
     let told = text.lines().filter(|line| !line.contains(" | "));
@@ -171,7 +171,7 @@ fn locations(text: &str) -> Vec<Location> {
 /// Adds the places in a line such as `called by  Mesh::load (:17) ← mesh::show (tests/catalogue/support.rs:24)`. A
 /// place in the file of the innermost quoted line has its line alone.
 fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
-    // A wrapper may be named after the line.
+    // The name of a wrapper may come after the line.
     let mut is_heading = text.starts_with("  -->") || text.starts_with("  :::");
     let mut before = 0;
     for part in text.split_inclusive([' ', ')']) {
@@ -195,7 +195,7 @@ fn of_line(text: &str, file: &mut String, all: &mut Vec<Location>) {
     }
 }
 
-/// The function at the end of a text: `Mesh::load` or `<Mesh as Drop>::drop`.
+/// Returns the function at the end of a text: `Mesh::load` or `<Mesh as Drop>::drop`.
 fn function(text: &str) -> Option<String> {
     let text = text.trim_end();
     let start = match text.rfind(" as ") {
@@ -205,7 +205,7 @@ fn function(text: &str) -> Option<String> {
     Some(text[start..].to_owned())
 }
 
-/// Whether a location is in this function of a program: reports name the last two parts of its path.
+/// Whether a location is in this function of a program. Reports name the path's last two parts.
 fn is_in(location: &Location, row: &Row, function: &str) -> bool {
     let Some(name) = location.function.as_deref() else {
         return false;
@@ -232,13 +232,13 @@ fn is_in(location: &Location, row: &Row, function: &str) -> bool {
     name == short || name == whole
 }
 
-/// The file of a program, as reports name it.
+/// Returns the file of a program, as reports name it.
 fn file(row: &Row) -> String {
     let (module, _) = row.program.rsplit_once("::").expect("a module");
     format!("tests/catalogue/{}.rs", module.replace("::", "/"))
 }
 
-/// The number of the marked line of a program; none if it makes no mistake.
+/// Returns the number of the marked line of a program; none if the program makes no mistake.
 pub(crate) fn mark(row: &Row) -> Option<u32> {
     let (module, program) = row.program.rsplit_once("::").expect("a module");
     let (_, source) = SOURCES
@@ -255,7 +255,7 @@ pub(crate) fn mark(row: &Row) -> Option<u32> {
     first.map(|(_, number)| number)
 }
 
-/// Every program of the files.
+/// Returns every program in the files.
 pub(crate) fn names() -> Vec<String> {
     let programs = SOURCES.iter().flat_map(|(module, source)| {
         let heads = source.lines();

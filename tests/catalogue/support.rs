@@ -1,6 +1,6 @@
-//! What the programs allocate from: an allocator that reports its blocks, and the driver.
+//! What the programs allocate: blocks of an allocator that reports them, and driver resources.
 
-/// An allocator of the program's own, which reports what it hands out.
+/// The program's own allocator, which reports the blocks that it hands out.
 pub(crate) mod heap {
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -58,7 +58,7 @@ pub(crate) mod cuda {
     }
 
     thread_local! {
-        /// How many contexts of its own this thread has entered.
+        /// The number of contexts that this thread has created and entered.
         static OWN_CONTEXTS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
     }
 
@@ -97,7 +97,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFree_v2(address) });
     }
 
-    /// The same, for callers that can do nothing about an error.
+    /// Does the same, for callers that can do nothing about an error.
     pub(crate) fn try_free(address: u64) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.
@@ -132,7 +132,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuMemFreeHost(start) });
     }
 
-    /// The same, for callers that can do nothing about an error.
+    /// Does the same, for callers that can do nothing about an error.
     pub(crate) fn try_free_pinned(start: *mut c_void) -> Result<(), DriverError> {
         enter();
         // SAFETY: the driver refuses an address that it did not hand out.
@@ -241,7 +241,7 @@ pub(crate) mod cuda {
         done(unsafe { sys::cuGraphExecDestroy(executable) });
     }
 
-    /// An array of floats in one dimension.
+    /// The description of a one-dimensional array of floats.
     pub(crate) fn create_array(length: usize) -> sys::CUarray {
         let description = sys::CUDA_ARRAY_DESCRIPTOR {
             Width: length,

@@ -1,5 +1,5 @@
-//! What each program leaves behind, which function owns its mistake, and how the present report names
-//! it. A change of the harness may raise the last column; nothing else changes.
+//! The remains of each program, the function that owns its mistake, and how the present report
+//! names the mistake. A change of the harness may raise the last column; nothing else changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,72 +14,72 @@ use gpu_leak_check::report::check_report::FindingKind::{
 use crate::aside;
 use crate::report::{assert_as_in, mark, names};
 
-/// What the report says about the mistake, among the first locations of a finding.
+/// What the report names of the mistake, among the first locations of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
-    /// The line itself.
+    /// The line of the mistake itself.
     Line,
-    /// Another line of the function that owns it.
+    /// Another line of the function that contains the mistake.
     Function,
-    /// Neither, or there is no mistake.
+    /// Neither of these, or there is no mistake.
     Nowhere,
 }
 
-/// What still leads to what is left.
+/// The place in the program that still leads to a leaked resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Held {
-    /// Nothing but itself.
+    /// Nothing outside the resource itself.
     Nowhere,
-    /// A static, or a function on a stack, whose path ends like this.
+    /// A static, or a function on a stack, whose path ends with this text.
     By(&'static str),
 }
 
 /// The shape of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Shape {
-    /// A `Drop` without the free, or with only one of two.
+    /// A `Drop` that does not free its resource, or frees only one of two.
     Drop,
-    /// An arm or an early return that skips the free.
+    /// An arm or an early return skips the free.
     Skipped,
     /// The arms for success and failure are swapped.
     Swapped,
-    /// A list, map or cache that is never drained.
+    /// A list, map or cache is never drained.
     NeverDrained,
-    /// An eviction that forgets to free.
+    /// An eviction forgets to free the resource.
     Eviction,
-    /// A cycle of `Rc` or `Arc`.
+    /// There is a cycle of `Rc` or `Arc`.
     Cycle,
-    /// A thread that is not joined, or a channel that keeps what was sent.
+    /// A thread is not joined, or a channel keeps what was sent.
     Thread,
-    /// `forget`, `leak`, `into_raw`, `ManuallyDrop`.
+    /// The owner goes to `forget`, `leak`, `into_raw` or `ManuallyDrop`.
     Forgotten,
     /// A wrong address is freed.
     WrongAddress,
-    /// A handle that is freed with the wrong call or not at all.
+    /// A handle is freed with the wrong call or not at all.
     WrongCall,
-    /// A callback that captures it.
+    /// A callback captures the resource.
     Captured,
-    /// Replaced without freeing the old one.
+    /// The resource is replaced without being freed.
     Replaced,
     /// The reset of a pool loses blocks.
     Reset,
-    /// One more with each call.
+    /// Each call leaves one resource more.
     Growth,
-    /// A context or parent that ends first.
+    /// A context or parent ends before its child.
     ParentFirst,
-    /// A static keeps the first.
+    /// A static keeps the first resource.
     Static,
-    /// All but one are released.
+    /// All resources but one are released.
     AllButOne,
-    /// A loop that allocates anew in each attempt.
+    /// A loop allocates anew in each attempt.
     Retry,
-    /// A count that is wrong by one.
+    /// A count is wrong by one.
     Count,
-    /// Swapped out and dropped as a number.
+    /// The owner is swapped out and dropped as a number.
     SwappedOut,
 }
 
-/// How many shapes there are.
+/// The number of shapes.
 const SHAPES: usize = Shape::SwappedOut as usize + 1;
 
 /// A program and what its report must say.
@@ -87,15 +87,15 @@ const SHAPES: usize = Shape::SwappedOut as usize + 1;
 pub(crate) struct Row {
     /// The path of its module.
     pub(crate) program: &'static str,
-    /// The shape of its mistake; none if it makes none.
+    /// The shape of its mistake; `None` if it makes none.
     pub(crate) shape: Option<Shape>,
-    /// The function that owns the mistake.
+    /// The function that contains the mistake.
     pub(crate) owner: Option<&'static str>,
-    /// What is found: the kind of the finding and of the resource, the number and the bytes.
+    /// The expected findings: the kinds of finding and resource, the number and the bytes.
     pub(crate) left: &'static [(FindingKind, Kind, u64, u64)],
-    /// The functions that free others that were allocated on the same line.
+    /// The functions that free other resources that were allocated on the same line.
     pub(crate) frees: &'static [&'static str],
-    /// What still leads to what is left.
+    /// The place in the program that still leads to the leaked resource.
     pub(crate) held: Held,
     /// How the present report names the mistake.
     pub(crate) named: Named,
@@ -103,7 +103,7 @@ pub(crate) struct Row {
 
 type Left = &'static [(FindingKind, Kind, u64, u64)];
 
-/// A program with a mistake of this shape in the function `owner`, which leaves this.
+/// A program with a mistake of this shape in the function `owner`, which leaves `left`.
 pub(crate) const fn faulty(shape: Shape, owner: &'static str, left: Left) -> Row {
     Row {
         shape: Some(shape),
@@ -126,29 +126,29 @@ pub(crate) const fn correct(left: Left) -> Row {
 }
 
 impl Row {
-    /// Others of the same line are freed in these functions.
+    /// Sets the functions that free other resources of the same line.
     pub(crate) const fn freed_in(self, frees: &'static [&'static str]) -> Self {
         Self { frees, ..self }
     }
 
-    /// This leads to what is left.
+    /// Sets the place that still leads to the leaked resource.
     pub(crate) const fn held_by(self, name: &'static str) -> Self {
         let held = Held::By(name);
         Self { held, ..self }
     }
 
-    /// The report names the mistake like this.
+    /// Sets how the report names the mistake.
     pub(crate) const fn named(self, named: Named) -> Self {
         Self { named, ..self }
     }
 
-    /// It is the program with this path.
+    /// Sets the path of the program.
     pub(crate) const fn at(self, program: &'static str) -> Self {
         Self { program, ..self }
     }
 }
 
-/// Makes a table and a test for each row of it.
+/// Defines the table, and a test for each of its rows.
 macro_rules! programs {
     ($directory:literal $($module:ident::$name:ident: $row:expr,)*) => {
         pub(crate) const ROWS: &[Row] = &[$(
@@ -260,7 +260,7 @@ fn the_tables_have_every_program_once() {
     }
 }
 
-/// How many rows have a mistake, and how many have none.
+/// The number of rows with a mistake, and without one.
 fn mistakes(rows: &[Row]) -> (usize, usize) {
     let with = rows.iter().filter(|row| row.shape.is_some()).count();
     (with, rows.len() - with)

@@ -13,7 +13,7 @@ use gpu_leak_check::probe::{Probe, Segment};
 pub(super) enum Allocator {
     /// Reports every block, in one address space for all its places.
     Reporting,
-    /// Like the first one.
+    /// Behaves like `Reporting`.
     Second,
     /// Reports every block, with a separate address space for each place.
     Placed,
@@ -24,7 +24,7 @@ pub(super) enum Allocator {
 }
 
 impl Allocator {
-    /// The name of its layer in reports.
+    /// The name of the allocator's layer in reports.
     pub(super) const fn layer(self) -> &'static str {
         match self {
             Self::Reporting => "allocator:reporting",
@@ -35,7 +35,7 @@ impl Allocator {
         }
     }
 
-    /// One of its two places; allocators with a probe have only one.
+    /// Returns one of the allocator's two places; allocators with a probe have only one.
     pub(super) fn place(self, number: u8) -> Place {
         let names = match self {
             Self::Reporting | Self::Second | Self::Placed => ["device:0", "device:1"],
@@ -45,7 +45,7 @@ impl Allocator {
         Place::named(names[usize::from(number % 2)])
     }
 
-    /// The number of that place; equal places have the same number.
+    /// The number of that place: always 0 for an allocator with a single place.
     pub(super) const fn place_number(self, number: u8) -> u8 {
         match self {
             Self::Reporting | Self::Second | Self::Placed => number % 2,
@@ -97,7 +97,7 @@ static PLACED: PlacedSource = PlacedSource::new("placed", OWN_SOURCES);
 static PARTLY: Source = Source::new("partly", OWN_SOURCES);
 static POOLED: Source = Source::new("pool", OWN_SOURCES);
 
-/// Addresses that were never handed out before.
+/// Returns addresses that were never handed out before.
 pub(super) fn fresh(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
@@ -173,7 +173,7 @@ gpu_leak_check::probe!(&PARTLY_PROBE);
 
 /// The bytes in the pool's blocks.
 static IN_POOL: AtomicU64 = AtomicU64::new(0);
-/// How much of the newest segment is occupied by blocks.
+/// The bytes of the newest segment that blocks occupy.
 static USED_OF_NEWEST: AtomicU64 = AtomicU64::new(0);
 static SEGMENTS: Mutex<Vec<Segment>> = Mutex::new(Vec::new());
 
@@ -181,7 +181,7 @@ fn segments() -> MutexGuard<'static, Vec<Segment>> {
     SEGMENTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The pool allocates a new segment, and keeps it until the program ends.
+/// Makes the pool allocate a new segment, which it keeps until the program ends.
 pub(super) fn reserve(bytes: u64) -> u64 {
     let address = fresh(bytes);
     segments().push(Segment { address, bytes });
@@ -190,14 +190,14 @@ pub(super) fn reserve(bytes: u64) -> u64 {
     address
 }
 
-/// A place in the newest segment that no block has ever used, if there is one.
+/// Returns an address in the newest segment that no block has ever used, if there is one.
 pub(super) fn in_newest(bytes: u64) -> Option<u64> {
     let segment = *segments().last()?;
     let offset = USED_OF_NEWEST.fetch_add(bytes.next_multiple_of(512), Ordering::Relaxed);
     (offset + bytes <= segment.bytes).then_some(segment.address + offset)
 }
 
-/// The program has ended: everything except blocks returns to its initial value.
+/// Called at the end of a program: returns everything except blocks to its initial value.
 pub(super) fn reset() {
     segments().clear();
     for sum in &SUMS {

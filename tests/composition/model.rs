@@ -29,7 +29,7 @@ pub(super) fn violations(trace: &Trace) -> Vec<String> {
     all
 }
 
-/// A count and a number of bytes.
+/// A number of blocks and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Amount {
     count: u64,
@@ -54,22 +54,22 @@ impl Amount {
     }
 }
 
-/// The allocator and the place.
+/// An allocator and one of its places.
 type Class = (Allocator, u8);
 
-/// What a tolerance applies to: a layer in a place.
+/// A layer in a place, to which a tolerance applies.
 type Layer = (&'static str, String);
 
-/// What the runs of a session left behind at one call site.
+/// The blocks that the runs of a session left behind at one call site.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// For each run, what was live at its end.
+    /// For each run, the amount that was live at its end.
     left: Vec<Amount>,
-    /// For each run, what was still live at the end of the last one.
+    /// For each run, the amount that was still live at the end of the last run.
     kept: Vec<Amount>,
-    /// After each run, what was live of it and of the earlier runs.
+    /// After each run, the amount that was live of this run and of the earlier ones.
     level: Vec<Amount>,
-    /// Whether a check inside one of the runs ended that run because of some of it.
+    /// Whether a nested check ended one of the runs because of some of these blocks.
     is_settled: bool,
 }
 
@@ -83,7 +83,7 @@ impl Group {
         }
     }
 
-    /// The minimum that each run with leaks left, for each run.
+    /// For each run, the bytes that are sure to repeat: the minimum over all runs with leaks.
     fn repeated(&self) -> Vec<u64> {
         let least = self
             .kept
@@ -95,7 +95,7 @@ impl Group {
         self.kept.iter().map(of_run).collect()
     }
 
-    /// Whether two runs, including the last, left some of it for good.
+    /// Whether two runs, including the last, left some of these blocks for good.
     fn repeats(&self) -> bool {
         repeats(
             &self
@@ -115,7 +115,7 @@ impl Group {
     }
 }
 
-/// Whether something that is true in these runs repeats.
+/// Whether something repeats that was true in these runs.
 fn repeats(in_runs: &[bool]) -> bool {
     in_runs.iter().filter(|it| **it).count() >= 2 && in_runs.last() == Some(&true)
 }
@@ -133,22 +133,22 @@ struct View<'a> {
     trace: &'a Trace,
     number: usize,
     session: &'a Session,
-    /// The runs that count: a further run that panicked does not.
+    /// The runs that count. A further run that panicked does not count.
     judged: Vec<&'a Run>,
     runs: usize,
     /// Whether a further run panicked.
     could_not_repeat: bool,
     rounds: u32,
-    /// Whether there are further runs to confirm what the first one left.
+    /// Whether there are further runs that confirm what the first run left.
     confirms: bool,
-    /// Whether it is part of a run that only confirms, and leaves its findings to the surrounding
-    /// check.
+    /// Whether this session is part of a run that only confirms, and leaves its findings to the
+    /// surrounding check.
     is_confirming: bool,
     groups: BTreeMap<(Class, u8), Group>,
     allowed: BTreeMap<(Class, u8), Group>,
     /// For each sum, its increase in each run.
     sums: Vec<(Sum, Vec<u64>)>,
-    /// The increase of the pool's reserve in each run, apart from segments that contain something.
+    /// The increase of the pool's reserve in each run, without segments that contain a block.
     reserve: Vec<u64>,
     is_ambiguous: bool,
     /// Whether a thread of a surrounding check changed a sum or a reserve meanwhile. Neither check
@@ -159,7 +159,7 @@ struct View<'a> {
 fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     let session = &trace.sessions[number];
     let Some(view) = View::of(trace, number) else {
-        // A warm-up run that panicked, or a scope that was never finished.
+        // This is a warm-up run that panicked, or a scope that was never finished.
         return Vec::new();
     };
     let Some(report) = &session.report else {
@@ -181,7 +181,7 @@ fn session_violations(trace: &Trace, number: usize) -> Vec<String> {
     wrong
 }
 
-/// A report as one line.
+/// Formats a report as one line.
 fn summary(report: &Report) -> String {
     let findings: Vec<_> = (report.findings.iter())
         .map(|finding| {
@@ -213,7 +213,7 @@ fn site_of(finding: &Finding) -> Option<u8> {
     functions.into_iter().find_map(sites::of_function)
 }
 
-/// The findings for which a session failed.
+/// Returns the findings for which a session failed.
 fn findings_of(session: &Session) -> impl Iterator<Item = &Finding> {
     let findings = session.report.iter().flat_map(|report| &report.findings);
     findings.filter(|finding| finding.kind.is_failure())
@@ -288,7 +288,7 @@ impl<'a> View<'a> {
         self.judged[run].began
     }
 
-    /// The judged run of this check that allocated a block, if one did.
+    /// Returns the judged run of this check that allocated a block, if there is one.
     fn run_of(&self, block: &Block) -> Option<usize> {
         match block.owner {
             Owner::Run(owner) => {
@@ -296,7 +296,7 @@ impl<'a> View<'a> {
                 let run = self.session.runs.iter().position(|run| *run == own)?;
                 (run < self.judged.len()).then_some(run)
             }
-            // If nothing else can run, it belongs to the check.
+            // If nothing else can run, the block belongs to the check.
             Owner::Nobody if !self.trace.has_neighbour => {
                 (0..self.judged.len()).find(|run| self.is_in(*run, block.made))
             }
@@ -336,7 +336,7 @@ impl<'a> View<'a> {
             let group = groups.entry(key).or_insert_with(|| Group::new(runs));
             group.is_settled |= settled.iter().any(|finding| {
                 let is_here = is_of(finding, key.0);
-                // If it is confirmed by layer, place and kind, it stands for other call sites too.
+                // A finding confirmed by layer, place and kind stands for other call sites, too.
                 let is_of_class = finding.kind == FindingKind::Grew || is_of_three_runs(finding);
                 is_here && (is_of_class || site_of(finding) == Some(block.site))
             });
@@ -354,7 +354,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The nested checks by whose failure the first run ended.
+    /// Returns the nested checks whose failure ended the first run.
     fn settled_by(&self) -> impl Iterator<Item = &'a Session> {
         let inner = self.inside().filter(|inner| self.may_have_ended_by(inner));
         inner.filter(|_| self.judged[0].panicked)
@@ -378,7 +378,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The sessions inside this one.
+    /// Returns the sessions inside this one.
     fn inside(&self) -> impl Iterator<Item = &'a Session> {
         let (trace, number) = (self.trace, self.number);
         let all = trace.sessions.iter().skip(number + 1);
@@ -399,8 +399,8 @@ impl<'a> View<'a> {
     }
 
     fn rises(&self, sum: Sum) -> Vec<u64> {
-        // What a check inside the first run changed, and failed for, is not reported again. Its
-        // report has the figure of one run, although it may have made several.
+        // A change by a nested check in the first run that failed for it is not reported again. The
+        // nested check's report has the figure of one run, although it may have made several.
         let settled: Vec<&Session> = (self.settled_by())
             .filter(|inner| findings_of(inner).any(|finding| is_of_sum(finding, sum)))
             .collect();
@@ -473,17 +473,17 @@ fn is_confirming(trace: &Trace, session: &Session) -> bool {
     false
 }
 
-/// What the runs of a session leaked in one layer and one place.
+/// The bytes that the runs of a session leaked in one layer and one place.
 struct Lost {
     /// For each run, the minimum that is confirmed at its call sites.
     least: Vec<u64>,
-    /// For each run, everything that it left for good at the call sites of a leak.
+    /// For each run, all bytes that it left for good at the call sites of a leak.
     most: Vec<u64>,
-    /// One-time set-up.
+    /// The bytes of one-time set-up.
     once: u64,
     /// Whether each of three runs left something, at any call site.
     is_in_all: bool,
-    /// Whether any of it is a leak.
+    /// Whether any of these bytes are a leak.
     is_confirmed: bool,
 }
 
@@ -508,23 +508,23 @@ impl Lost {
 /// The expected result of a session.
 #[derive(Default)]
 struct Expected {
-    /// Why it must fail, if it must.
+    /// The reason why the session must fail, if it must.
     must_fail: Option<String>,
-    /// Whether it may fail without having to.
+    /// Whether the session may fail without having to.
     may_fail: bool,
-    /// Why it must be inconclusive unless it fails.
+    /// The reason why the session must be inconclusive unless it fails.
     inconclusive: Option<&'static str>,
     /// Places whose leaks are within the tolerance, and may be omitted from the report.
     tolerated: BTreeSet<Layer>,
     /// Places whose one-time set-up is also within the tolerance.
     tolerated_once: BTreeSet<Layer>,
-    /// A leak there at one call site explains what runs left at other call sites, which may be
-    /// omitted.
+    /// The allocators and places where a leak at one call site explains what the runs left at
+    /// others, which may be omitted.
     confirmed: BTreeSet<Class>,
 }
 
 impl Expected {
-    /// Whether what was left there may be omitted because it is within the tolerance.
+    /// Whether the group may be omitted because it is within the tolerance.
     fn may_be_silent(&self, class: Class, group: &Group) -> bool {
         let layer = &layer(class);
         if self.confirmed.contains(&class) && self.tolerated.contains(layer) {
@@ -532,14 +532,14 @@ impl Expected {
         }
         match group.kept.len() == 1 || group.repeats() {
             true => self.tolerated.contains(layer),
-            // What a later run freed is reported as such.
+            // Memory that a later run freed is reported as such.
             false => self.tolerated_once.contains(layer) && group.left == group.kept,
         }
     }
 }
 
 impl View<'_> {
-    /// The sums that nothing else can have changed.
+    /// Returns the sums that nothing else can have changed.
     fn judged_sums(&self) -> impl Iterator<Item = (Sum, &[u64])> {
         let sums = self
             .sums

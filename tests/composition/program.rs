@@ -11,7 +11,7 @@ use super::sites::SITES;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Program {
     pub(super) settings: Settings,
-    /// Whether a thread outside every scope runs beside the test and does what it is asked to.
+    /// Whether a thread outside every scope runs beside the test and does what it is told.
     pub(super) has_neighbour: bool,
     pub(super) body: Vec<Step>,
 }
@@ -36,10 +36,10 @@ impl Settings {
     };
 }
 
-/// One step, and the executions in which it has an effect, like code beside a static counter.
+/// One step, and the executions in which it has an effect, like code next to a static counter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Step {
-    /// Its counter.
+    /// The counter of the step's executions.
     pub(super) number: usize,
     pub(super) when: When,
     pub(super) what: What,
@@ -48,16 +48,16 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Always,
-    /// In this execution only, counted from 1.
+    /// Has an effect in this execution only, counted from 1.
     Only(u32),
-    /// In all but the first.
+    /// Has an effect in all executions but the first.
     Later,
     Odd,
     Even,
 }
 
 impl When {
-    /// Whether it has an effect in the execution with this number, counted from 1.
+    /// Whether the step has an effect in the execution with this number, counted from 1.
     pub(super) const fn is(self, execution: u32) -> bool {
         match self {
             Self::Always => true,
@@ -118,35 +118,35 @@ pub(super) enum What {
     Panic,
 }
 
-/// A block.
+/// The allocation of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Take {
     pub(super) allocator: Allocator,
     pub(super) place: u8,
     pub(super) bytes: u64,
     pub(super) site: u8,
-    /// For a block of the pool: whether it is in the newest segment, if there is one.
+    /// Whether a block of the pool is placed in the newest segment, if there is one.
     pub(super) in_newest: bool,
     pub(super) fate: Fate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// Freed when the body that allocated it ends.
+    /// The block is freed when the body that allocated it ends.
     Dropped,
-    /// Never freed.
+    /// The block is never freed.
     Lost,
-    /// Kept in a static slot, whose previous content is freed.
+    /// The block is kept in a static slot, whose previous content is freed.
     Replaces { slot: u8 },
-    /// Appended to a static list.
+    /// The block is appended to a static list.
     Stored { list: u8 },
-    /// Handed over to other code.
+    /// The block is handed over to other code.
     HandedOver,
 }
 
-/// The number of slots, of lists and of workers.
+/// The number of slots, of lists, and of workers.
 pub(super) const SLOTS: u8 = 2;
-/// What the pool allocates for a block.
+/// The size of the segment that the pool allocates for a block.
 pub(super) const SEGMENT: u64 = 2 << 20;
 /// The sums of an allocator that also reports blocks change by more than the rounding of a block.
 const MIB: u64 = 1 << 20;
@@ -160,7 +160,7 @@ struct Generator {
     has_neighbour: bool,
 }
 
-/// Returns the program of this seed.
+/// Returns the program that belongs to this seed.
 pub(super) fn generate(seed: u64) -> Program {
     let mut random = Random(seed);
     let has_neighbour = random.below(5) == 0;
@@ -183,13 +183,13 @@ pub(super) fn generate(seed: u64) -> Program {
     }
 }
 
-/// The context of a step, so far as it restricts what the step may be.
+/// The context of a step, as far as it restricts what the step may be.
 #[derive(Clone, Copy, Default)]
 struct Surroundings {
     depth: usize,
-    /// Outside every scope, or on a thread that only runs plain steps.
+    /// Whether the step is outside every scope, or on a thread that only runs plain steps.
     is_plain: bool,
-    /// On the thread outside the test.
+    /// Whether the step runs on the thread outside the test.
     is_neighbours: bool,
 }
 
@@ -230,7 +230,7 @@ impl Generator {
         }
     }
 
-    /// A body of a few steps with their own call sites.
+    /// Generates a body of a few steps, each with its own call site.
     fn body(&mut self, around: Surroundings) -> Vec<Step> {
         let wanted = 1 + self.random.below(4);
         let mut steps = Vec::new();
@@ -376,7 +376,7 @@ impl Generator {
 }
 
 impl What {
-    /// The steps inside it, if it can contain some.
+    /// The steps inside this step, if it can contain any.
     pub(super) fn body(&self) -> Option<&Vec<Step>> {
         match self {
             Self::Check { body, .. }
@@ -406,7 +406,7 @@ impl What {
     }
 }
 
-/// Formats it as readable code.
+/// Formats the program as readable code.
 impl fmt::Display for Program {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "test {}", self.settings)?;

@@ -23,7 +23,7 @@ use super::trace::{Block, Kind, Move, Owner, Reserved, Run, Session, Trace};
 struct Execution {
     program: Program,
     trace: Mutex<Trace>,
-    /// How many times each step was executed.
+    /// The number of times that each step was executed.
     counters: Mutex<BTreeMap<usize, u32>>,
     slots: Mutex<[Option<usize>; SLOTS as usize]>,
     lists: Mutex<[VecDeque<usize>; SLOTS as usize]>,
@@ -31,7 +31,7 @@ struct Execution {
     neighbour: Option<Worker>,
 }
 
-/// The current one, because a test's body is a function without arguments.
+/// The program in progress. It is a static, because a test's body is a function without arguments.
 static CURRENT: Mutex<Option<Arc<Execution>>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -52,7 +52,7 @@ impl Worker {
         let thread = thread::spawn(move || {
             for (job, done) in asked {
                 job();
-                // Err: the requester has panicked meanwhile.
+                // An error means that the requester has panicked meanwhile.
                 let _ = done.send(());
             }
         });
@@ -146,7 +146,7 @@ fn reports(directory: &Path) -> Vec<Report> {
         return Vec::new();
     };
     let lines = fs::read_to_string(&file).expect("a run file");
-    // So that the next program reads only its own reports.
+    // This ensures that the next program reads only its own reports.
     let opened = OpenOptions::new().write(true).open(&file);
     opened.and_then(|file| file.set_len(0)).expect("a run file");
     // Not deserialised as a `Record`: serde would buffer a copy before it knows the variant.
@@ -214,7 +214,7 @@ impl Execution {
         session.is_over = true;
     }
 
-    /// One run of the body of `session`.
+    /// Performs one run of the body of `session`.
     fn in_run(&self, session: usize, body: impl FnOnce(Context)) {
         let run = {
             let mut trace = self.trace();
@@ -371,7 +371,7 @@ impl Execution {
         }
     }
 
-    /// This program, seen from one of its threads.
+    /// A program as seen from one of its threads.
     fn shared(&self) -> Arc<Self> {
         lock(&CURRENT).clone().expect("a program under way")
     }
@@ -506,7 +506,7 @@ impl Execution {
         trace.blocks.len() - 1
     }
 
-    /// Reports the same address in two places, and frees it in the first or leaves it.
+    /// Reports the same address in two places, and frees it in the first place or leaves it.
     fn alias(&self, context: Context, take: &Take, freed: bool) {
         let Take {
             allocator,
@@ -529,7 +529,7 @@ impl Execution {
             self.free(blocks[0]);
             return;
         }
-        // It is not known which of them was freed.
+        // It is unknown which of the two blocks was freed.
         allocator.freed(0, address, bytes);
         let mut trace = self.trace();
         let now = trace.tick();

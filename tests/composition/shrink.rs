@@ -34,7 +34,7 @@ fn candidates(program: &Program) -> Vec<Program> {
     all
 }
 
-/// Returns each body that has one thing less than this one.
+/// Returns each body that can be made by removing one thing from this one.
 fn bodies(steps: &[Step]) -> Vec<Vec<Step>> {
     let mut all = Vec::new();
     for at in 0..steps.len() {

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 type Site = fn(&mut dyn FnMut());
 
-/// This comes after the work, so that the call is not a tail call and the site is in every stack.
+/// This follows the work, so that the call is not a tail call and the site is in every stack.
 fn done(site: u8) {
     black_box(site);
 }
@@ -167,7 +167,7 @@ pub(super) fn at(site: u8, mut work: impl FnMut()) {
     ALL[usize::from(site)](&mut work);
 }
 
-/// Returns the number of the call site that this function is.
+/// Returns the number of the call site with this function name.
 pub(super) fn of_function(function: &str) -> Option<u8> {
     let (_, number) = function.rsplit_once("::site_")?;
     number.parse().ok()

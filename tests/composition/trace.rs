@@ -1,4 +1,4 @@
-//! What a program did, step by step, and what the harness reported about it.
+//! The record of what a program did, step by step, and of what the harness reported about it.
 
 use gpu_leak_check::report::check_report::Report;
 
@@ -8,11 +8,11 @@ use super::program::Settings;
 /// The order of events.
 pub(super) type Tick = u64;
 
-/// Everything that one program did.
+/// A record of everything that one program did.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
     pub(super) has_neighbour: bool,
-    /// The test first, then the others in the order in which they began.
+    /// The sessions: the test first, then the others in the order in which they began.
     pub(super) sessions: Vec<Session>,
     pub(super) runs: Vec<Run>,
     pub(super) blocks: Vec<Block>,
@@ -33,16 +33,16 @@ pub(super) enum Kind {
 pub(super) struct Session {
     pub(super) kind: Kind,
     pub(super) settings: Settings,
-    /// The run around it.
+    /// The run that surrounds this session.
     pub(super) parent: Option<usize>,
-    /// Whether it is inside code that allows everything it allocates to stay.
+    /// Whether the session is inside code that allows all its allocations to stay.
     pub(super) is_allowed: bool,
-    /// Whether the code around it would catch its panic.
+    /// Whether the surrounding code would catch the session's panic.
     pub(super) is_caught: bool,
-    /// Its runs, without warm-ups.
+    /// The runs of the session, without warm-ups.
     pub(super) runs: Vec<usize>,
     pub(super) report: Option<Report>,
-    /// Whether it ended by a panic, of its body or of itself.
+    /// Whether the session ended by a panic of its body or of itself.
     pub(super) panicked: bool,
     pub(super) is_over: bool,
 }
@@ -78,11 +78,11 @@ pub(super) struct Block {
     pub(super) freed: Option<Tick>,
     pub(super) is_allowed: bool,
     pub(super) handed_over: Option<Tick>,
-    /// When it was freed, if another block has the same address and it was freed.
+    /// The time at which one of two blocks at this address was freed; which of them is unknown.
     pub(super) ambiguous: Option<Tick>,
 }
 
-/// A sum changed.
+/// A change of a sum.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub(super) sum: Sum,
@@ -91,7 +91,7 @@ pub(super) struct Move {
     pub(super) bytes: i64,
 }
 
-/// The pool allocated a segment.
+/// The allocation of a segment by the pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reserved {
     pub(super) address: u64,
@@ -111,8 +111,8 @@ impl Trace {
         &self.sessions[self.runs[run].session]
     }
 
-    /// The run that owns what a thread started in `home` does now: that run itself, the next run of
-    /// the same session, or a surrounding run.
+    /// The run that owns the present work of a thread that was started in `home`: that run itself,
+    /// the next run of the same session, or a surrounding run.
     pub(super) fn answering(&self, home: usize) -> Option<usize> {
         let mut home = Some(home);
         while let Some(run) = home {
@@ -129,7 +129,7 @@ impl Trace {
         None
     }
 
-    /// The owner of what a thread of `home` does now.
+    /// The owner of the present work of a thread that belongs to `home`.
     pub(super) fn owner(&self, home: Owner) -> Owner {
         match home {
             Owner::Run(home) => self.answering(home).map_or(Owner::Nobody, Owner::Run),
@@ -137,7 +137,7 @@ impl Trace {
         }
     }
 
-    /// The run of `session` that contains `run` or is that run.
+    /// The run of `session` that contains `run`, or `run` itself.
     pub(super) fn run_of(&self, session: usize, run: usize) -> Option<usize> {
         let mut at = Some(run);
         while let Some(run) = at {

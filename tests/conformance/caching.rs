@@ -20,7 +20,7 @@ fn take(device: &Device, bytes: usize) -> Buffer {
     Buffer::new(device, bytes).expect("there is room")
 }
 
-/// Returns what a request of this size counts, and what it reserves on a fresh device.
+/// Returns the bytes that count as allocated for a request of this size, and as reserved for it.
 fn cost(bytes: usize) -> (u64, u64) {
     let device = device();
     let _buffer = take(&device, bytes);

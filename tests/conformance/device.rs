@@ -1,4 +1,4 @@
-//! The embedded device: the simulated properties of a GPU.
+//! The embedded device has the simulated properties of a GPU.
 
 use gpu_leak_kernels::memory::{
     Buffer, DeviceMemory, Policy, device_memory, set_memory_fraction, set_memory_limit, stats,
@@ -96,7 +96,7 @@ fn fresh_memory_is_zero_and_keeps_what_is_written() {
 
 #[test]
 fn memory_that_is_not_touched_costs_the_host_nothing() {
-    // More memory than most machines have.
+    // This is more memory than most machines have.
     let device = device(EmbeddedConfig {
         capacity: 4096 * GIB,
         ..EmbeddedConfig::default()
@@ -137,7 +137,7 @@ fn running_out_says_what_is_held_and_what_to_do() {
          allocator has 40.0 MiB reserved, of which 36.0 MiB allocated and 4.00 MiB cached, under \
          a limit of 64.0 MiB; drop what is no longer needed, or raise the limit"
     );
-    // Half of each segment is free, but neither half is enough.
+    // Half of each segment is free, but neither half is large enough.
     set_memory_limit(&device, Some(40 * MIB as u64));
     kept.truncate(3);
     kept.remove(0);

@@ -127,7 +127,7 @@ fn tiny_model_training_with_adam_has_pytorchs_figures() {
         let peak = if first { 220_672 } else { 400_896 };
         let row = [allocated(172_032), 2_097_152, peak, 1, blocks(8)];
         program.expect("forward", row);
-        // The mean's scalar is in a storage with the size of the input.
+        // The scalar of the mean is in a storage with the size of the input.
         program.take("loss", 64 * 10 * F32);
         let row = [allocated(174_592), 2_097_152, peak, 1, blocks(9)];
         program.expect("loss", row);

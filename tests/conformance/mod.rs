@@ -1,5 +1,5 @@
-//! What every allocator of the workloads guarantees, with every storage, and the figures and rules
-//! of the caching allocator.
+//! Guarantees that hold for every allocator of the workloads, with every storage, and the figures
+//! and rules of the caching allocator.
 
 mod caching;
 mod device;
@@ -26,7 +26,7 @@ fn embedded(policy: Policy) -> Device {
     .expect("an embedded device")
 }
 
-/// `None` on a machine without a GPU.
+/// Returns `None` on a machine without a GPU.
 fn cuda(policy: Policy) -> Option<Device> {
     Device::cuda_with(CudaConfig { ordinal: 0, policy }).ok()
 }
@@ -70,7 +70,7 @@ macro_rules! conformance {
                 }
             })*
         }
-        /// The same on the stand-in if there is no GPU.
+        /// The same tests, on the stand-in if there is no GPU.
         mod stand_in {
             $(#[test] fn $test() {
                 super::on_the_stand_in(concat!("cuda_caching::", stringify!($test)));

@@ -1,4 +1,4 @@
-//! The caching allocator against a second, naive implementation of the same rules, on random
+//! Compares the caching allocator with a second, naive implementation of the same rules, on random
 //! programs.
 
 use std::collections::BTreeMap;
@@ -40,19 +40,19 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// A segment as offsets of its blocks, each with its size and whether it is in use.
+/// A segment: its size, and for each offset of a block the block's size and whether it is in use.
 type Segment = (usize, BTreeMap<usize, (usize, bool)>);
 
-/// The rules, implemented by examining everything every time.
+/// An implementation of the rules that examines everything every time.
 #[derive(Default)]
 struct Model {
-    /// By address.
+    /// The segments, by address.
     segments: BTreeMap<u64, Segment>,
 }
 
 impl Model {
-    /// Where a request must be served from the cache, if it can be: in the smallest free block that
-    /// is large enough, and in the one with the lowest address among equals.
+    /// The place where the cache must serve a request, if it can: the smallest free block that is
+    /// large enough, and among equals the one with the lowest address.
     fn fit(&self, size: usize) -> Option<(u64, usize)> {
         let small = size <= MIB;
         let segments = self.segments.iter();

@@ -41,7 +41,7 @@ pub(super) fn a_capture_takes_from_segments_of_its_own(device: &Device) {
     let own = pool_of(device, small.address());
     assert!(own.is_some());
     assert_eq!(pool_of(device, large.address()), own);
-    // A second one shares nothing with the first.
+    // A second private pool shares nothing with the first.
     let (other_graph, other) = capture(device, || Buffer::new(device, 1000));
     assert_ne!(pool_of(device, other.address()), own);
     assert_eq!(reserved(device), 3 * SEGMENT + 20 * MIB as u64);
@@ -54,7 +54,7 @@ pub(super) fn memory_that_a_capture_drops_serves_only_that_capture_again(device:
         Ok((first, Buffer::new(device, 5000)?))
     });
     assert_eq!(second.address(), first);
-    // Replays write to it, so the host has no access.
+    // Replays write to the buffer, so the host has no access.
     assert_eq!(second.as_bytes(), None);
     drop(second);
     assert_eq!(allocated(device), 0);
@@ -139,7 +139,7 @@ pub(super) fn a_capture_without_room_leaves_the_cache_as_it_is(device: &Device) 
     assert_eq!(stats(device).num_alloc_retries, 0);
 }
 
-/// Older buffers may be dropped inside: they return to the pool that they came from.
+/// Older buffers may be dropped in a capture: they return to the pool that they came from.
 pub(super) fn memory_dropped_inside_returns_to_its_own_pool(device: &Device) {
     let outside = take(device, 4000);
     let address = outside.address();
@@ -188,7 +188,7 @@ macro_rules! private_pools {
                 }
             })*
         }
-        /// The same in a separate process, on the stand-in if there is no GPU: a thread that
+        /// Runs the same in a separate process, on the stand-in if there is no GPU: a thread that
         /// synchronises a whole context ends the captures of all others.
         mod alone {
             $(#[test] fn $test() {

@@ -1,4 +1,4 @@
-//! The guarantees.
+//! The guarantees that every allocator must give.
 
 use std::panic::Location;
 use std::thread;
@@ -35,7 +35,7 @@ pub(super) fn live_buffers_do_not_overlap(device: &Device) {
     for pair in ranges.windows(2) {
         assert!(pair[0].1 <= pair[1].0, "{pair:x?}");
     }
-    // The alignment that a kernel relies on when it loads four floats at a time.
+    // This is the alignment that a kernel relies on when it loads four floats at a time.
     assert!(ranges.iter().all(|(start, _)| start.is_multiple_of(256)));
 }
 

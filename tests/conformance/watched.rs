@@ -13,7 +13,7 @@ use gpu_leak_tests::child::Run;
 
 const LAYER: &str = "allocator:gpu-leak-kernels";
 
-/// The device of the checked bodies below; it has number 3, to show that reports name it.
+/// The device of the checked bodies below. Its number is 3, to show that reports name the device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| {
         Device::embedded_with(EmbeddedConfig {
@@ -53,8 +53,8 @@ fn keeps_nothing() {
     drop(buffers);
 }
 
-/// Kept by the process: if its last holder dropped it, what the tests leaked would be freed with
-/// it.
+/// The process keeps this device: if its last holder dropped it, what the tests leaked would be
+/// freed with the device.
 fn cuda() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::cuda(0).expect("device 0"));
     &DEVICE
@@ -133,12 +133,12 @@ fn keeps_a_buffer_without_a_cache() {
 #[ignore = "leaks on purpose"]
 #[test]
 fn pins_a_segment_with_a_tolerated_buffer() {
-    // A separate device, so that each run pins another segment.
+    // A separate device, so that each run pins a segment of its own.
     let own = Device::embedded().expect("an embedded device");
     mem::forget(take(&own, 1000));
 }
 
-/// What was allocated in the capture was dropped inside it: only the graph holds its pool.
+/// All memory that the capture allocated was dropped inside it: only the graph holds its pool.
 fn forget_a_graph(device: &Device) {
     let (graph, ()) = Graph::capture(device, || Tensor::zeros([1000], device).map(drop))
         .expect("it can be captured");
@@ -242,7 +242,7 @@ fn memory_that_is_only_cached_is_no_leak() {
     run("drops_its_device_before_a_buffer").assert_clean();
 }
 
-/// For the driver, the whole segment is allocated; only its block is reported.
+/// The driver has allocated the whole segment, but only its block is reported.
 #[test]
 fn on_cuda_a_kept_buffer_is_reported_once_by_the_allocators_layer() {
     let checked = checked::run("conformance::watched::keeps_a_buffer_on_cuda");
@@ -266,7 +266,7 @@ fn on_cuda_memory_that_is_only_cached_is_no_leak() {
     checked::run("conformance::watched::drops_its_device_before_a_buffer_on_cuda").assert_clean();
 }
 
-/// No block is left, and nothing that a device could report.
+/// No block is left, nor anything that a device could report.
 #[test]
 fn a_kept_graph_retains_its_pool() {
     let checked = run("keeps_a_graph");

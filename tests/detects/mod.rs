@@ -1,4 +1,4 @@
-//! What libraries allocate on behalf of a test is found, and attributed to the test's line. Every
+//! Resources that libraries allocate for a test are found and attributed to the test's line. Every
 //! kind of resource that a single call creates is in [`kinds`](crate::kinds).
 
 mod planted;
@@ -16,7 +16,7 @@ fn line_of(mark: &str) -> u32 {
     u32::try_from(line.expect("the mark is in planted.rs") + 1).unwrap()
 }
 
-/// cuBLAS allocates memory, streams and events; all of it is attributed to the one line.
+/// cuBLAS allocates memory, streams and events; all of them are attributed to the same line.
 #[test]
 fn a_cublas_handle() {
     if !gpu::is_present() {

@@ -46,7 +46,7 @@ pub(super) fn allocate_async(bytes: usize) -> Pointer {
     unsafe { result::malloc_async(stream::null(), bytes) }.expect("memory")
 }
 
-/// Sets the location of something to a device.
+/// Sets a location to a device.
 fn locate(location: &mut sys::CUmemLocation, device: i32) {
     location.type_ = sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
     let number = (&raw mut *location).cast::<i32>();
@@ -72,7 +72,7 @@ pub(super) fn allocate_from(pool: sys::CUmemoryPool, bytes: usize) -> Pointer {
     unsafe { mem_pool::alloc_async(pool, bytes, stream::null()) }.expect("memory")
 }
 
-/// 2 MiB of physical memory.
+/// Allocates 2 MiB of physical memory.
 pub(super) fn create_physical(device: i32) {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmemAllocationProp = unsafe { MaybeUninit::zeroed().assume_init() };
@@ -100,7 +100,7 @@ pub(super) fn disable_peer_access(device: usize) {
     done.result().expect("it was enabled");
 }
 
-/// A copy from device 0 to device 1 of this number of bytes.
+/// Copies this number of bytes from device 0 to device 1.
 pub(super) fn copy_from_one_to_the_other(from: Pointer, to: Pointer, bytes: usize) {
     let (source, target) = (context(0).cu_ctx(), context(1).cu_ctx());
     // SAFETY: as the caller promises.

@@ -48,7 +48,7 @@ fn leaks(checked: &Checked) -> Vec<(Kind, Place, u64)> {
     leaks
 }
 
-/// Returns a device's driver row: before and after.
+/// Returns a device's driver row: its values before and after.
 fn allocated(report: &Report, device: usize) -> (u64, u64) {
     let tables = report.devices.iter();
     let mut tables = tables.filter(|table| table.place == Place::cuda(device));

@@ -1,4 +1,4 @@
-//! The workloads' own allocator: whichever call to a backend fails, the failure is reported or the
+//! The workloads' own allocator. Whichever call to a backend fails, the failure is reported or the
 //! call repeated, nothing stays behind, and the next program finds everything unchanged.
 
 use gpu_leak_kernels::cuda::CudaConfig;
@@ -7,7 +7,7 @@ use gpu_leak_kernels::nn::Module;
 use gpu_leak_kernels::{Device, EmbeddedConfig, Graph, Result, Tensor, TinyModel};
 use gpu_leak_tests::fake::Fake;
 
-/// More calls than the program makes.
+/// A number greater than that of the program's calls.
 const CALLS: u64 = 60;
 
 fn train(device: &Device) -> Result<()> {
@@ -25,7 +25,7 @@ fn embedded(policy: Policy) -> Device {
     Device::embedded_with(config).expect("a device")
 }
 
-/// If a segment is refused once, it is requested again after the cache has been emptied.
+/// If a request for a segment is refused once, it is repeated after the cache has been emptied.
 #[test]
 fn a_segment_that_is_refused_once_is_asked_for_again() {
     for policy in [Policy::Caching, Policy::Direct] {
@@ -78,7 +78,7 @@ const DRIVER: [&str; 8] = [
     "cuStreamSynchronize",
 ];
 
-/// Buffers of both pools, some of them used by two streams.
+/// Allocates buffers of both pools, some of which two streams use.
 fn take_and_drop(device: &Device) -> Result<()> {
     let kept: Vec<_> = [100, 3 << 20, 30 << 20]
         .into_iter()
@@ -170,7 +170,7 @@ fn each_function_of_the_driver_below_the_allocator_fails() {
                     control.set_fault(&fault);
                     let _ = take_and_drop(&device);
                     control.clear_faults();
-                    // Returns what the failed call could not return.
+                    // Returns the error that the failed call could not return.
                     let _ = device.synchronize();
                     let _ = empty_cache(&device);
                     take_and_drop(&device).unwrap_or_else(|why| panic!("{fault}: {why}"));

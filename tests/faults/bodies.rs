@@ -11,7 +11,7 @@ use gpu_leak_check::gpu_leak_check;
 
 use super::CAME_TO_ITS_END;
 
-/// What [`leaves_a_block`] leaves.
+/// The number of bytes that [`leaves_a_block`] leaves.
 pub(super) const PLANTED: u64 = 4120;
 
 pub(super) const LEAVES_A_BLOCK: &str = "faults::bodies::leaves_a_block";
@@ -25,7 +25,7 @@ fn leaves_a_block() {
     println!("{CAME_TO_ITS_END}");
 }
 
-/// Uses the device, and leaves [`PLANTED`].
+/// Uses the device, and leaves [`PLANTED`] bytes.
 pub(super) fn keeps_a_block() {
     uses_the_device();
     // SAFETY: a context is current.
@@ -40,8 +40,8 @@ fn leaves_nothing() {
     println!("{CAME_TO_ITS_END}");
 }
 
-/// Memory of each kind, a stream, an event, a pool that keeps its reserve. The results of calls
-/// that the harness makes too are ignored, because these are meant to fail.
+/// Uses memory of each kind, a stream, an event, and a pool that keeps its reserve. The results of
+/// calls that the harness makes, too, are ignored, because these are meant to fail.
 fn uses_the_device() {
     static CONTEXT: OnceLock<Arc<CudaContext>> = OnceLock::new();
     let context = CONTEXT.get_or_init(|| CudaContext::new(0).expect("device 0 has a context"));

@@ -12,7 +12,7 @@ use std::process::ExitStatus;
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 
-/// What a body prints when it has reached its end.
+/// The text that a body prints when it has reached its end.
 const CAME_TO_ITS_END: &str = "the body came to its end";
 
 /// Fails unless the process ended normally and nothing in the harness panicked.
@@ -27,12 +27,12 @@ fn assert_survived(checked: &Checked, fault: &str) {
     assert_eq!(checked.aborted, [""; 0], "{fault}: {story}");
 }
 
-/// It ended with an exit code, not by a signal.
+/// The process ended with an exit code, not by a signal.
 fn ended_by_itself(status: ExitStatus) -> bool {
     status.code().is_some()
 }
 
-/// Fails if a planted leak of `bytes` is not reported without a reason.
+/// Fails if a planted leak of `bytes` is not reported and no reason is given.
 #[track_caller]
 fn assert_not_missed(checked: &Checked, bytes: u64, fault: &str) {
     assert_survived(checked, fault);

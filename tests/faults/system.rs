@@ -16,7 +16,7 @@ const HERE: &str = "faults::system::";
 
 #[test]
 fn without_room_for_a_thread_the_check_fails_and_says_so() {
-    // More memory than there are addresses.
+    // This is more memory than there are addresses.
     let run = Fake::new()
         .run(LEAVES_NOTHING)
         .env("RUST_MIN_STACK", (1_u64 << 50).to_string());
@@ -68,12 +68,12 @@ fn a_directory_that_goes_away_meanwhile_changes_no_verdict() {
 #[test]
 fn removes_the_run_files() {
     let directory = std::env::var_os("GPU_LEAK_CHECK_OUTPUT").expect("a directory for run files");
-    // In the second run it is already gone.
+    // In the second run, the file is already gone.
     let _ = fs::remove_dir_all(directory);
     super::bodies::keeps_a_block();
 }
 
-/// There is no descriptor left for anything that the harness may want to open at the end.
+/// No descriptor is left for anything that the harness may want to open at the end.
 #[test]
 fn without_file_descriptors_a_leak_is_still_found() {
     let checked = checked::on(&Fake::new(), &format!("{HERE}uses_up_the_descriptors"));

@@ -1,4 +1,4 @@
-//! A call of each variant, with its arguments, and the calls that release what it created.
+//! A call of each variant with its arguments, and the calls that release what was created.
 
 #![expect(unsafe_code, reason = "handles of processes are passed by value")]
 
@@ -75,7 +75,7 @@ fn host(driver: &Driver<'_>) {
     }
 }
 
-/// `CUmemPoolProps`, and `CUmemAllocationProp`: pinned, shared by descriptors, on the first device.
+/// `CUmemPoolProps` and `CUmemAllocationProp`: pinned, shared by descriptors, on the first device.
 fn properties() -> [u64; 11] {
     let mut properties = [0; 11];
     (properties[0], properties[1]) = (1 | DESCRIPTOR << 32, 1);
@@ -138,14 +138,14 @@ fn physical(driver: &Driver<'_>) {
     assert_eq!(count(Kind::Imported), 0);
     driver.call("cuMemRelease", &[memory]);
 
-    // Two devices, a number of bytes, a handle type, no flags.
+    // The arguments: two devices, a number of bytes, a handle type, no flags.
     let team = [2_u64, PAGE, DESCRIPTOR, 0];
     let multicast = driver.make("cuMulticastCreate", &[at(&team)]);
     driver.call("cuMemRelease", &[multicast]);
 }
 
 fn arrays(driver: &Driver<'_>) {
-    // Width, height and depth, a float format with two channels, no flags.
+    // The description: width, height and depth, a float format with two channels, no flags.
     let flat = [64_u64, 32, FLOAT | 2 << 32];
     let deep = [64_u64, 32, 5, FLOAT | 2 << 32, 0];
     let narrow_flat = [64_u32, 32, FLOAT as u32, 2];
@@ -166,7 +166,7 @@ fn arrays(driver: &Driver<'_>) {
 }
 
 fn imported(driver: &Driver<'_>) {
-    // A descriptor's type, its number, and the number of bytes.
+    // The description: a descriptor's type, its number, and the number of bytes.
     let mut import = [0_u64; 13];
     (import[0], import[3]) = (1, 8192);
     let memory = driver.make("cuImportExternalMemory", &[at(&import)]);
@@ -176,7 +176,7 @@ fn imported(driver: &Driver<'_>) {
     let mut mipmapped = [0_u64; 15];
     (mipmapped[1], mipmapped[2], mipmapped[4], mipmapped[6]) = (64, 32, FLOAT | 1 << 32, 1);
     let map = "cuExternalMemoryGetMappedMipmappedArray";
-    // The stand-in counts it as an array, the ledger as imported.
+    // The stand-in counts this as an array, the ledger as imported.
     let array = Cell::new(0_u64);
     assert_eq!(
         driver.try_call(map, &[at(&array), memory, at(&mipmapped)]),
@@ -241,7 +241,7 @@ fn handles(driver: &Driver<'_>) {
     }
     let deep = [64_u64, 32, 0, FLOAT | 1 << 32, 2];
     let array = driver.make("cuArray3DCreate_v2", &[at(&deep)]);
-    // An array is passed as it is.
+    // The resource is the array itself.
     let mut resource = [0_u64; 18];
     resource[1] = array;
     let sampling = [0_u64; 16];
@@ -256,7 +256,7 @@ fn handles(driver: &Driver<'_>) {
 
 fn code(driver: &Driver<'_>) {
     let image = at(c"image");
-    // Any file is accepted.
+    // The stand-in accepts any file.
     let path = CString::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")).expect("a path");
     let file = at(path.as_c_str());
     for (load, from) in [
@@ -447,7 +447,7 @@ fn contexts(driver: &Driver<'_>, primary: u64) {
         ("cuDevicePrimaryCtxReset", 1),
         ("cuDevicePrimaryCtxReset_v2", 1),
     ] {
-        // The first one was retained above.
+        // The first device's primary context was retained above.
         driver.make("cuDevicePrimaryCtxRetain", &[1]);
         let second = driver.make("cuDevicePrimaryCtxRetain", &[1]);
         driver.call("cuCtxSetCurrent", &[second]);

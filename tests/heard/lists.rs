@@ -9,7 +9,7 @@ use super::{KINDS, NOT_COMPARED, base, variants};
 /// The functions that are not watched, with the reasons.
 const NOT_WATCHED: &str = include_str!("../../harness/src/api/cuda/not_watched.toml");
 
-/// What users are told about them.
+/// The text that tells users about these functions.
 const PAGE: &str = include_str!("../../docs/limits.md");
 
 fn not_watched() -> BTreeSet<&'static str> {

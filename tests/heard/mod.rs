@@ -1,4 +1,4 @@
-//! Every watched function is intercepted in each of its variants, however it is looked up: after
+//! Every watched function is intercepted in each of its variants, however it is looked up. After
 //! each call the ledger contains what the stand-in for the driver says is live.
 
 #![expect(unsafe_code, reason = "the driver's functions, by their names")]
@@ -21,7 +21,7 @@ const TABLE: &str = include_str!("../../harness/src/api/cuda/functions.rs");
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`
 const PER_THREAD: u64 = 2;
 
-/// Each kind whose count is compared after every call, with its names in the stand-in
+/// The kinds whose counts are compared after every call, each with its names in the stand-in
 /// (`tests/fake-driver/cuda/src/control.rs`).
 const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Linear, &["linear"]),
@@ -51,7 +51,7 @@ const KINDS: &[(Kind, &[&str])] = &[
     (Kind::Multicast, &["multicast"]),
 ];
 
-/// The other kinds of CUDA: `calls` asserts how many there are where it makes them.
+/// The other kinds of CUDA. `calls` asserts their counts where it makes such resources.
 const NOT_COMPARED: &[(Kind, &str)] = &[
     (
         Kind::Context,
@@ -63,7 +63,7 @@ const NOT_COMPARED: &[(Kind, &str)] = &[
     ),
 ];
 
-/// The names in the table, each with the CUDA version from which a program gets it.
+/// Returns the names in the table, each with the CUDA version from which a program gets it.
 fn variants() -> Vec<(&'static str, i32)> {
     // A row begins with its names: `    cuMemFree[2000] | cuMemFree_v2[3020] =`.
     let rows = TABLE.lines().filter(|line| line.starts_with("    cu"));
@@ -76,7 +76,7 @@ fn variants() -> Vec<(&'static str, i32)> {
     parts.map(variant).collect()
 }
 
-/// The name without its variant suffix, and whether stream 0 means the thread's own stream.
+/// The name without its variant suffix, and whether stream 0 stands for the thread's stream.
 fn base(name: &str) -> (&str, bool) {
     let (name, per_thread) = match name.strip_suffix("_ptsz") {
         Some(name) => (name, true),
@@ -88,7 +88,7 @@ fn base(name: &str) -> (&str, bool) {
     (base.map_or(name, |(base, _)| base), per_thread)
 }
 
-/// The driver as a program sees it, and what has been called.
+/// The driver as a program sees it, and the functions that have been called.
 struct Driver<'a> {
     library: *mut c_void,
     control: &'a Control,
@@ -102,7 +102,7 @@ impl Driver<'_> {
         unsafe { libc::dlsym(self.library, name.as_ptr()) }
     }
 
-    /// The same for a program built for `version`.
+    /// Does the same for a program built for `version`.
     fn ask(&self, name: &str, version: i32, flags: u64) -> *mut c_void {
         let (name, mut found) = (CString::new(name).expect("a name"), std::ptr::null_mut());
         let status = std::ptr::null_mut();
@@ -145,7 +145,7 @@ impl Driver<'_> {
         answer
     }
 
-    /// Fails unless the ledger contains what the driver has.
+    /// Fails unless the ledger contains exactly what the driver has.
     #[track_caller]
     fn assert_agreed(&self, name: &str) {
         for (kind, names) in KINDS {
@@ -205,7 +205,7 @@ fn every_variant_is_a_wrapper_whichever_way_it_is_looked_up() {
     fake.here(|control| body(control));
 }
 
-/// All fields zero.
+/// Returns a value in which all fields are zero.
 fn unsafe_zeroed() -> libc::Dl_info {
     // SAFETY: numbers and pointers that may be null.
     unsafe { std::mem::zeroed() }

@@ -1,4 +1,4 @@
-//! A place in the program that still leads to a leak is named; if nothing does, the report says so.
+//! If a place in the program still leads to a leak, the report names it; otherwise it says so.
 
 mod planted;
 mod unusual;
@@ -14,12 +14,12 @@ fn run(test: &str) -> Checked {
     run_for("600s", test)
 }
 
-/// The same, with this much time for the search.
+/// Does the same with this much time for the search.
 fn run_for(time: &str, test: &str) -> Checked {
     run_with(time, &format!("planted::{test}"), |run| run)
 }
 
-/// The same for a test of any module, with further preparation.
+/// Does the same for a test of any module, with further preparation.
 fn run_with(time: &str, test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let test = format!("holders::{test}");
     let fake = Fake::new();
@@ -37,7 +37,7 @@ fn leak(checked: &Checked) -> &Finding {
     leak.unwrap_or_else(|| panic!("no leak\n{}", checked.story()))
 }
 
-/// The only place that leads to it.
+/// Returns the only place that leads to the leak.
 fn only(checked: &Checked) -> &Holder {
     match leak(checked).holders.as_deref() {
         Some([one]) => one,
@@ -45,7 +45,7 @@ fn only(checked: &Checked) -> &Holder {
     }
 }
 
-/// Fails unless exactly this static leads to it, through this number of blocks.
+/// Fails unless exactly this static leads to the leak, through this number of blocks.
 fn assert_static(test: &str, name: &str, blocks: u32) {
     let checked = run(test);
     let Holder {
@@ -211,7 +211,7 @@ fn a_detached_thread_is_reported_with_where_it_was_started_and_detached() {
     assert!(checked.child.stderr.contains(told), "{}", checked.story());
 }
 
-/// The value is in unused space of another one.
+/// The value is in unused space of another value.
 #[test]
 fn no_function_that_has_returned_is_named() {
     let checked = run("left_on_a_stack_by_a_function_that_returned");
@@ -232,9 +232,9 @@ fn a_thread_local_is_named_with_its_thread() {
     assert_eq!(name, Some("main::holders::planted::LOCAL"));
 }
 
-/// Fails if anything is reported to hold what such a test leaves, or if there was no search,
-/// because what the same test keeps in a static must be found. The report may also have to say that
-/// nothing holds it.
+/// Fails if anything is reported to hold the test's leak, or if there was no search, because the
+/// holder of what the same test keeps in a static must be found. With `must_say_so`, the report
+/// must also say that nothing holds the leak.
 fn assert_held_by_nothing(test: &str, must_say_so: bool) {
     let checked = run(test);
     let (kept, others): (Vec<_>, Vec<_>) = checked
@@ -267,7 +267,7 @@ fn assert_held_by_nothing(test: &str, must_say_so: bool) {
 }
 
 /// Whether the standard library's functions find their frames by the frame pointer, as in the
-/// toolchains of some Linux distributions. The stack of a thread that waits in them cannot be unwound,
+/// toolchains of some Linux distributions. A stack that waits in them cannot be unwound,
 /// so no search is complete.
 #[expect(
     unsafe_code,
@@ -289,12 +289,12 @@ fn forgotten_memory_is_held_by_nothing() {
 
 #[test]
 fn a_copy_in_freed_memory_is_held_by_nothing() {
-    // If such a block is part of the chain, nothing is reported.
+    // If such a block is part of the chain, no holder is reported.
     assert_held_by_nothing("freed_with_its_vector", false);
     assert_held_by_nothing("freed_with_its_box", false);
 }
 
-/// If they were dereferenced, any of them would crash the process.
+/// If these values were dereferenced, any of them would crash the process.
 #[test]
 fn memory_that_cannot_be_read_is_skipped() {
     assert_static("kept_beside_unreadable_memory", "UNREADABLE", 1);

@@ -33,14 +33,14 @@ thread_local! {
     static LOCAL: Cell<Pointer> = const { Cell::new(0) };
 }
 
-/// Allocates memory in a way that leaves its address in no frame of a caller.
+/// Allocates memory so that its address is in no frame of a caller.
 #[inline(never)]
 pub(super) fn taken() -> Pointer {
     context();
     linear()
 }
 
-/// Keeps what it allocates in a static.
+/// Keeps an allocation in a static.
 #[inline(never)]
 pub(super) fn keep() {
     *STATIC.lock().unwrap() = Some(taken());
@@ -127,7 +127,7 @@ fn kept_on_a_stack() {
     });
 }
 
-/// Runs deeper in the stack than where its thread waits later, and leaves an address there.
+/// Leaves an address deeper in the stack than the frame in which its thread waits later.
 #[inline(never)]
 fn works_deep_below() {
     #[inline(never)]
@@ -323,7 +323,7 @@ fn unreadable() -> [u64; 2] {
 #[test]
 fn kept_beside_unreadable_memory() {
     let mut kept = UNREADABLE.lock().unwrap();
-    // Also values that are not addresses.
+    // These include values that are not addresses.
     kept.extend([1, u64::MAX, u64::MAX - 7, 1 << 47, 0x7fff_ffff_f000]);
     kept.extend(unreadable());
     kept.push(taken());

@@ -1,5 +1,5 @@
-//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that cannot be
-//! searched is not named, but then the report does not say that nothing holds the leak, either.
+//! Holders in the places where the tests of `LeakSanitizer` and memray put them. A place that
+//! cannot be searched is not named, but then the report does not say that nothing holds the leak.
 
 #![expect(
     unsafe_code,
@@ -32,16 +32,16 @@ fn run(test: &str) -> Checked {
     run_with(test, |run| run)
 }
 
-/// Runs a test of this file on the stand-in, because a real driver has so much memory that not all of it is
-/// searched.
+/// Runs a test of this file on the stand-in, because a real driver has so much memory that not all
+/// of it is searched.
 fn run_with(test: &str, prepared: impl FnOnce(Run) -> Run) -> Checked {
     let fake = Fake::new();
     let run = fake.run(&format!("holders::unusual::{test}"));
     checked::finish(prepared(run.env("GPU_LEAK_CHECK_HELD_BY", "600s")))
 }
 
-/// What the check reports besides the leak of [`keep`]. For that leak it must name the static, which
-/// shows that there was a search.
+/// Returns the finding that is not the leak of [`keep`]. For that leak, the report must name the
+/// static, which shows that there was a search.
 fn beside_the_static(checked: &Checked) -> &Finding {
     let leaks = checked.report().findings.iter();
     let leaks = leaks.filter(|finding| finding.kind == FindingKind::Leaked);
@@ -63,14 +63,14 @@ fn beside_the_static(checked: &Checked) -> &Finding {
     other
 }
 
-/// Why the report does not say what holds the other leak: the holder has no name, or was not searched,
-/// such as the stack of a running thread.
+/// The reasons why the report does not say what holds the other leak: the holder has no name, or
+/// was not searched, such as the stack of a running thread.
 const REASONS: [&str; 2] = [
     "it is referenced only from memory of no known variable, or through more than 6 heap blocks",
     "some memory could not be searched",
 ];
 
-/// Fails unless nothing but a reason is given for what holds the other leak.
+/// Fails unless the report gives no holder for the other leak, but a reason for that.
 #[track_caller]
 fn assert_nothing_is_reported(checked: &Checked) {
     let other = beside_the_static(checked);
@@ -94,7 +94,7 @@ fn nothing_is_reported_for_a_thread_local_of_a_library() {
     }
 }
 
-/// Keeps what it allocates in a thread-local of the library.
+/// Keeps an allocation in a thread-local of the library.
 #[inline(never)]
 fn keep_in_the_library() {
     let file = std::env::var(LIBRARY).expect("the parent has compiled it");
@@ -127,7 +127,7 @@ fn kept_by_a_library_on_the_first_thread() {
     on_the_first_thread(keep_in_the_library);
 }
 
-/// Runs a function on the first thread of the process, on which libtest waits: in a handler of a signal.
+/// Runs a function in a signal handler on the first thread of the process, on which libtest waits.
 fn on_the_first_thread(function: fn()) {
     static FUNCTION: Mutex<Option<fn()>> = Mutex::new(None);
     static OVER: Mutex<Option<Sender<()>>> = Mutex::new(None);
@@ -197,8 +197,8 @@ fn nothing_is_reported_for_data_of_pthread_getspecific() {
     assert_nothing_is_reported(&run("kept_as_the_fortieth_specific_data"));
 }
 
-/// Keeps what it allocates as this thread's data for the last of this many keys. glibc stores the first 32
-/// in the thread's descriptor.
+/// Keeps an allocation as this thread's data for the last of this many keys. glibc stores the
+/// first 32 in the thread's descriptor.
 #[inline(never)]
 fn keep_as_specific_data(keys: usize) {
     let mut key = 0;
@@ -243,7 +243,7 @@ fn kept_as_the_fortieth_specific_data() {
     });
 }
 
-/// glibc keeps the argument with which a thread began, whose block has been reused by then.
+/// glibc keeps the argument with which a thread began, but its block has been reused by then.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_argument_that_a_thread_began_with_holds_nothing() {
@@ -311,7 +311,7 @@ fn an_address_that_is_only_in_a_register_is_in_no_searched_place() {
 #[cfg(target_arch = "x86_64")]
 #[inline(never)]
 fn wait_with_it_in_a_register(ready: Sender<()>) -> ! {
-    /// Where the address is until the register has it.
+    /// The address is here until it is in the register.
     static WAY: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
     WAY.store(taken(), Ordering::Relaxed);
@@ -386,7 +386,7 @@ struct Fibre {
 // SAFETY: one thread at a time uses it.
 unsafe impl Sync for Fibre {}
 
-/// The one that runs.
+/// The address of the running fibre.
 static FIBRE: Mutex<usize> = Mutex::new(0);
 
 #[inline(never)]
@@ -420,7 +420,7 @@ fn run_on(stack: *mut c_void, bytes: usize) {
     }
 }
 
-/// Such a stack has return addresses into the driver on it, as the driver's own tables have.
+/// Such a stack contains return addresses into the driver, as the driver's own tables do.
 #[test]
 fn nothing_is_reported_for_a_stack_in_the_heap() {
     assert_nothing_is_reported(&run("kept_on_a_stack_in_the_heap"));

@@ -1,4 +1,4 @@
-//! What is created inside `allow` may stay.
+//! Allocations inside `allow` may stay.
 
 use std::panic::catch_unwind;
 use std::sync::{LazyLock, Mutex, mpsc};
@@ -207,8 +207,8 @@ fn keeps_a_table_in_each_round() {
     lookup_table(4096);
 }
 
-/// In its second run too, a thread that is started inside belongs to the test, and what it
-/// allocates may stay.
+/// In its second run, too, a thread that is started inside belongs to the test, and its
+/// allocations may stay.
 #[test]
 fn a_thread_of_the_first_run_may_leave_memory_in_the_second() {
     let checked = run("allowed::has_a_worker_for_good");
@@ -244,7 +244,7 @@ fn has_a_worker_for_good() {
     Buffer::new(7).leak();
 }
 
-/// There is one scope for each reason, not for each call.
+/// There is one scope for each reason, not one for each call.
 #[gpu_leak_check]
 #[test]
 fn allow_may_be_called_any_number_of_times() {

@@ -1,4 +1,4 @@
-//! What the code under test declares about memory of the CUDA driver.
+//! Declarations of the code under test about memory of the CUDA driver.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 

@@ -1,4 +1,4 @@
-//! What is handed over is freed by other code.
+//! Memory that is handed over is freed by other code.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::hand_over;

@@ -1,4 +1,4 @@
-//! What the code under test declares: something may stay, or belongs to other code now.
+//! Declarations of the code under test: a resource may stay, or belongs to other code now.
 
 mod allowed;
 mod driver;
@@ -16,7 +16,7 @@ fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("hooks::{test}")))
 }
 
-/// Each finding's kind and bytes.
+/// Returns the kind and the bytes of each finding.
 fn found(report: &Report) -> Vec<(FindingKind, u64)> {
     let findings = report.findings.iter();
     findings

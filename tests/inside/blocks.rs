@@ -1,4 +1,4 @@
-//! Checks of blocks inside a test.
+//! Checks of blocks of code inside a test.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::finish(of(test))
 }
 
-/// The test failed; returns the report of this block.
+/// Fails unless the test failed. Returns the report of this block.
 #[track_caller]
 fn failed<'a>(checked: &'a Checked, block: &str) -> &'a Report {
     assert!(!checked.child.status.success(), "{}", checked.story());

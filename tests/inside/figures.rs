@@ -1,4 +1,4 @@
-//! Functions that return how much is held now.
+//! Functions that return how many bytes are held now.
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::{

@@ -1,4 +1,4 @@
-//! What a test can query and check while it runs.
+//! Queries and checks that a test can make while it runs.
 
 mod blocks;
 mod figures;

@@ -12,7 +12,7 @@ use gpu_leak_tests::child::Run;
 
 use super::{give_back, take};
 
-/// What a library has not freed yet, as it does at its next use.
+/// Blocks that a library frees only at its next use.
 static LATE: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 fn free_what_is_late() {
@@ -69,7 +69,7 @@ fn settle_with_drops_what_it_holds_before_the_check_ends() {
         }
     }
     let held = Held(take(8));
-    // What is registered meanwhile is called as well.
+    // Functions that are registered meanwhile are called as well.
     settle_with(move || settle_with(move || drop(held)));
 }
 

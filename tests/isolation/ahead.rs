@@ -25,7 +25,7 @@ mod suite {
         let context = CudaContext::new(0).expect("device 0");
         // SAFETY: the context is current.
         unsafe { result::malloc_sync(100) }.expect("memory");
-        // Like a library that keeps it for good.
+        // The context stays, like that of a library that keeps it for good.
         std::mem::forget(context);
         BOTH.wait();
     }
@@ -51,7 +51,7 @@ mod suite {
     }
 }
 
-/// Tests without checks.
+/// Tests that have no checks.
 mod unchecked {
     #[test]
     #[ignore = "one of a suite"]

@@ -1,4 +1,4 @@
-//! What separates checks in one process, and what runs in a process of its own.
+//! How checks in one process are separated, and tests that run in a process of their own.
 
 mod ahead;
 mod isolate;
@@ -16,7 +16,7 @@ use gpu_leak_tests::checked::Checked;
 
 static SOURCE: Source = Source::new("isolation", &[]);
 
-/// An allocator without a device, which any thread can call.
+/// An allocator that has no device and that any thread can call.
 fn take(bytes: u64) -> u64 {
     static ADDRESS: AtomicU64 = AtomicU64::new(1);
     let address = ADDRESS.fetch_add(1, Ordering::Relaxed);
@@ -28,7 +28,7 @@ fn give_back(address: u64) {
     SOURCE.freed(address);
 }
 
-/// The report of one test of a process.
+/// Returns the report of one test of a process.
 #[track_caller]
 fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
@@ -36,7 +36,7 @@ fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     report.unwrap_or_else(|| panic!("no report of {test}\n{}", checked.story()))
 }
 
-/// Runs a checked test as libtest does: on a thread with its name.
+/// Runs a checked test as libtest does: on a thread with the name of the test.
 fn as_libtest<'scope, 'env, T: Send + 'scope>(
     scope: &'scope thread::Scope<'scope, 'env>,
     module: &str,

@@ -1,4 +1,4 @@
-//! The owner of work: threads, pools, runtimes and tasks, automatically and with `Scope`.
+//! The owner of work: of threads, pools, runtimes and tasks, automatically and with `Scope`.
 
 use std::process::ExitCode;
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ fn run(test: &str) -> Checked {
     checked::finish(Run::of(&format!("isolation::scopes::{test}")).in_company())
 }
 
-/// The last check of the process found this many bytes leaked.
+/// Fails unless the last check of the process found this many leaked bytes.
 #[track_caller]
 fn assert_leaks(test: &str, bytes: u64) {
     let checked = run(test);
@@ -34,7 +34,7 @@ fn assert_leaks(test: &str, bytes: u64) {
     assert!(!checked.child.status.success(), "{story}");
 }
 
-/// Every check passed, and the summary counts this many bytes without an owner.
+/// Fails unless every check passed and the summary counts this many bytes without an owner.
 #[track_caller]
 fn assert_owner_unknown(test: &str, bytes: u64) {
     let checked = run(test);
@@ -116,13 +116,13 @@ fn memory_of_a_test_s_threads_pools_and_runtimes_belongs_to_the_test() {
     }
 }
 
-/// One for the whole process.
+/// The pool of the whole process.
 fn pool() -> &'static ThreadPool {
     static POOL: OnceLock<ThreadPool> = OnceLock::new();
     POOL.get_or_init(|| ThreadPoolBuilder::new().num_threads(2).build().unwrap())
 }
 
-/// One for the whole process.
+/// The runtime of the whole process.
 fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| {
@@ -325,7 +325,7 @@ fn a_scope_that_sees_nothing_fails_where_a_gpu_is_required() {
     assert!(!passes("require"));
 }
 
-/// Like one scope for each request of a server.
+/// Works like a server that has one scope for each request.
 #[gpu_leak_check(confirm = false)]
 #[ignore = "run by others"]
 #[test]

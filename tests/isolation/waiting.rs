@@ -1,4 +1,4 @@
-//! Checks that are called from inside a check.
+//! Checks that are started from inside a check.
 
 use std::sync::{Mutex, mpsc};
 use std::thread;

@@ -39,8 +39,8 @@ fn row_named(name: &str) -> &'static Row {
     row.unwrap_or_else(|| panic!("no row `{name}`"))
 }
 
-/// The row of this child, with its prerequisites created; none, with the reason printed, if it
-/// cannot be run.
+/// Returns the row of this child, with its prerequisites created. If it cannot be run, returns
+/// `None` and prints the reason.
 fn prepared() -> Option<&'static Row> {
     let row = row_of_this_child();
     context();
@@ -111,7 +111,7 @@ fn leaves_it_to_the_context() {
 }
 
 /// Runs a child process for a row on this machine's GPU if there is one, otherwise on the stand-in.
-/// None if the GPU cannot run it.
+/// Returns `None` if the GPU cannot run the row.
 fn run(child: &str, name: &str) -> Option<Checked> {
     let test = format!("kinds::{child}");
     let fake = Fake::new();
@@ -143,7 +143,7 @@ fn note(name: &str, child: &str, what: &str) {
     }
 }
 
-/// The only finding of a test that failed because of it, compared with the table.
+/// Compares the only finding of a test that failed because of it with the table, and returns it.
 fn assert_found<'a>(checked: &'a Checked, row: &Row) -> &'a Finding {
     let story = checked.story();
     assert!(
@@ -199,8 +199,8 @@ fn is_found(name: &str) {
     }
 }
 
-/// The parts and the unexplained rest must add up to the change of the whole device. The rest may be negative
-/// only if other processes use the device.
+/// The parts and the unexplained rest must add up to the change of the whole device. The rest may
+/// be negative only if other processes use the device.
 fn assert_device_is_accounted_for(checked: &Checked, name: &str) {
     for device in &checked.report().devices {
         let Some(whole) = &device.whole else { continue };

@@ -3,17 +3,17 @@
 use gpu_leak_check::Place;
 use gpu_leak_check::ledger::Kind;
 
-/// What the end of its context does to a resource.
+/// The effect that the end of its context has on a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtContextEnd {
-    /// It ends too.
+    /// The resource ends, too.
     Dies,
-    /// It ends too, and a real driver frees it twice: with 580.159.04, a plain C program was
-    /// aborted in 26 of 60 runs.
+    /// The resource ends, too, but a real driver frees it twice: with 580.159.04, a plain C program
+    /// was aborted in 26 of 60 runs.
     Aborts,
-    /// It stays: it belongs to the device or to the process.
+    /// The resource stays, because it belongs to the device or to the process.
     Stays,
-    /// It is a context itself, or is created in a context that is not the thread's.
+    /// The resource is a context itself, or is created in a context that is not the thread's.
     NoContextOfItsOwn,
 }
 
@@ -21,26 +21,26 @@ pub(super) enum AtContextEnd {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) name: &'static str,
-    /// The mark of its line, if that is not the name.
+    /// The mark of the row's line, if that is not the row's name.
     mark: Option<&'static str>,
-    /// The call that creates it.
+    /// The call that creates the resource.
     pub(super) call: &'static str,
     pub(super) kind: Kind,
-    /// 0 for handles.
+    /// The size in bytes; 0 for handles.
     pub(super) bytes: u64,
-    /// For rows that do not count on device 0.
+    /// Whether the resource does not count on device 0.
     pub(super) is_of_host: bool,
     pub(super) at_context_end: AtContextEnd,
-    /// Creates what both need and the process keeps, before the check.
+    /// Called before the check: creates prerequisites of both functions, which the process keeps.
     pub(super) prepare: fn(),
     pub(super) leak: fn(),
     pub(super) fixed: fn(),
-    /// Returns why this machine cannot run it.
+    /// Returns the reason why this machine cannot run the row, if there is one.
     pub(super) obstacle: fn() -> Option<String>,
 }
 
 impl Row {
-    /// A resource on device 0 that ends with its context.
+    /// A row for a resource on device 0 that ends with its context.
     pub(super) const fn new(
         call: &'static str,
         kind: Kind,
@@ -71,7 +71,7 @@ impl Row {
         }
     }
 
-    /// The mark of its line.
+    /// The mark of the row's line.
     pub(super) fn mark(&self) -> &'static str {
         self.mark.unwrap_or(self.name)
     }
@@ -120,7 +120,7 @@ impl Row {
         Self { prepare, ..self }
     }
 
-    /// For rows that must release something even if the rest is forgotten.
+    /// Used by rows that must release something even if the rest is forgotten.
     pub(super) const fn leaving(self, leak: fn()) -> Self {
         Self { leak, ..self }
     }

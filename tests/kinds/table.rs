@@ -1,5 +1,5 @@
-//! The table: a row for each way to create something. To add one, add a row here and two functions
-//! in `planted`.
+//! The table, with one row for each way to create something. To add one, add a row here and two
+//! functions in `planted`.
 
 use gpu_leak_check::ledger::Kind;
 

@@ -9,7 +9,7 @@ use insta::assert_snapshot;
 
 use super::sample::{self, MIB, device, leak, rendered, report, with};
 
-/// Clears the screen, reverses text, opens a script, returns to the beginning of the line.
+/// Clears the screen, reverses text, opens a script, and returns to the beginning of the line.
 const NAME: &str = "\x1b[2J\u{202e}<script>alert(1)</script>\r\u{9b}31m\0";
 
 fn hostile(name: &str) -> Report {

@@ -1,6 +1,6 @@
 //! Simulates an allocator whose own lines do not help its users.
 
-/// Where this call came from: return addresses, innermost first.
+/// Returns the call stack of this call: return addresses, innermost first.
 #[inline(never)]
 pub(crate) fn take() -> Vec<usize> {
     let mut raw = Vec::new();

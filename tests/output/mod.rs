@@ -1,4 +1,4 @@
-//! What users read is correct, says what to do, and does not change unnoticed.
+//! The output that users read is correct, says what to do, and does not change unnoticed.
 
 mod files;
 mod headlines;

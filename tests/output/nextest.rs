@@ -1,4 +1,4 @@
-//! How cargo-nextest reports a leak: the `JUnit` file of continuous integration contains the
+//! Reports of a leak by cargo-nextest: the `JUnit` file of continuous integration contains the
 //! report.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Reports to render. Each begins as the simplest of its kind; a test changes what it is about.
+//! Sample reports. Each begins as the simplest of its kind; a test changes the part that it tests.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use gpu_leak_check::report::{Sources, Style};
 pub(crate) const KIB: u64 = 1024;
 pub(crate) const MIB: u64 = 1024 * KIB;
 
-/// Returns what is printed of `report`, without colours.
+/// Returns the text that is printed for `report`, without colours.
 pub(crate) fn rendered(report: &Report) -> String {
     styled(report, Style::PLAIN)
 }
@@ -50,7 +50,7 @@ pub(crate) fn report(status: CheckStatus) -> Report {
     }
 }
 
-/// A report of one finding, as most readers see it first.
+/// A report with one finding, as most readers see it first.
 pub(crate) fn with(finding: Finding) -> Report {
     Report {
         findings: vec![finding.clone()],
@@ -59,7 +59,7 @@ pub(crate) fn with(finding: Finding) -> Report {
     }
 }
 
-/// `count` of `resource`, `each` bytes large, allocated at the fixture's line.
+/// A finding of `count` resources with `each` bytes, allocated at the fixture's line.
 pub(crate) fn finding(kind: FindingKind, resource: Kind, count: u64, each: u64) -> Finding {
     Finding {
         resource: Some(resource),

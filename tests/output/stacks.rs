@@ -6,7 +6,7 @@ use gpu_leak_check::report::site;
 
 use super::library;
 
-/// The part of its path that the allocator of [`library`] declares as its own.
+/// The part of its path by which the allocator of [`library`] declares its own files.
 const LIBRARY: &[&str] = &["output/library.rs"];
 
 #[inline(always)]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use super::{find_pages, links, root, without_code};
 
-/// The maximum number of words in the parts that a new user reads.
+/// The maximum number of words in the parts that new users read.
 const WORDS_OF_A_BEGINNING: usize = 4_000;
 
 fn docs() -> PathBuf {
@@ -17,7 +17,7 @@ fn page(name: &str) -> String {
     fs::read_to_string(docs().join(name)).expect("a page of the book")
 }
 
-/// The names of all files of the book but its summary.
+/// Returns the names of all files of the book except its summary.
 fn pages() -> BTreeSet<String> {
     let mut paths = Vec::new();
     find_pages(&docs(), &mut paths);
@@ -26,12 +26,12 @@ fn pages() -> BTreeSet<String> {
     names.filter(|name| name != "SUMMARY.md").collect()
 }
 
-/// The names of the pages that `part` of the summary lists.
+/// Returns the names of the pages that `part` of the summary lists.
 fn listed(part: &str) -> Vec<String> {
     links(part).map(str::to_owned).collect()
 }
 
-/// The lines of each block of code in `text` that begins with this fence.
+/// Returns the lines of each code block in `text` that begins with this fence.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let fence = format!("```{language}\n");
     let after = text.split(&fence).skip(1);
@@ -109,7 +109,7 @@ fn every_known_allocator_is_named_in_the_documentation() {
         "docs/frameworks.md",
     ] {
         let text = fs::read_to_string(root().join(place)).expect(place);
-        // `ONNX Runtime` is `onnxruntime`.
+        // The page name of `ONNX Runtime` is `onnxruntime`.
         let text = text.to_lowercase().replace(' ', "");
         let missing: Vec<_> = names.iter().filter(|name| !text.contains(**name)).collect();
         assert!(

@@ -20,7 +20,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The `.md` files in `directory` and below it, except what was built or downloaded there.
+/// Returns the `.md` files in `directory` and below it, except built or downloaded ones.
 fn find_pages(directory: &Path, pages: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory").flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -45,14 +45,14 @@ fn dead_links(page: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Without fenced blocks: what looks like a link in them is code.
+/// Returns `text` without fenced blocks, because text in them that looks like a link is code.
 fn without_code(text: &str) -> String {
     let odd = |(number, part): (usize, _)| (number % 2 == 0).then_some(part);
     let outside: Vec<_> = text.split("```").enumerate().filter_map(odd).collect();
     outside.concat()
 }
 
-/// The targets in `[…](here)`, `[…]: here`, `src="here"` and `srcset="here"`.
+/// Returns the targets in `[…](here)`, `[…]: here`, `src="here"` and `srcset="here"`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let after = |opens: &'static str, closes: &'static [char]| {
         let rests = text.split(opens).skip(1);
@@ -80,14 +80,14 @@ fn leads_somewhere(page: &Path, text: &str, link: &str) -> bool {
     target.exists() && (heading.is_empty() || has_heading())
 }
 
-/// The path in an absolute link to a file of this repository.
+/// Returns the path in an absolute link to a file of this repository.
 fn in_repository(link: &str) -> Option<&str> {
     let path = link.strip_prefix(env!("CARGO_PKG_REPOSITORY"))?;
     let views = ["/blob/HEAD/", "/raw/HEAD/"];
     views.iter().find_map(|view| path.strip_prefix(view))
 }
 
-/// The anchors as GitHub makes them: in lower case, with spaces as hyphens, without other
+/// Returns the anchors as GitHub makes them: in lower case, with spaces as hyphens, without other
 /// punctuation.
 fn headings(text: &str) -> BTreeSet<String> {
     let prose = without_code(text);

@@ -1,6 +1,6 @@
 //! The pages of the published crates. crates.io resolves a relative link against the crate's own
-//! directory, wherever its page is in the repository, and leaves a `srcset` unchanged: neither has
-//! a target.
+//! directory, wherever its page is in the repository, and leaves a `srcset` unchanged. Neither
+//! then has a target.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use super::{links, root, without_code};
 /// The URL of this repository.
 const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 
-/// If it is set, the harness's page is written.
+/// If this variable is set, the harness's page is written.
 const BLESS: &str = "README_BLESS";
 
 #[test]
@@ -40,7 +40,7 @@ fn no_published_page_has_a_relative_link() {
     assert!(relative.is_empty(), "{}", relative.join("\n"));
 }
 
-/// What crates.io shows for each package that has a page: its `readme`, otherwise its README.md.
+/// Returns the page that crates.io shows for each package: its `readme`, otherwise its README.md.
 fn published() -> Vec<PathBuf> {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace");
     let (_, members) = workspace.split_once("members = [").expect("members");
@@ -65,7 +65,7 @@ fn page(directory: &Path) -> Option<PathBuf> {
     page.exists().then_some(page)
 }
 
-/// `text` with its links to the repository's files made absolute.
+/// Returns `text` with its links to the repository's files made absolute.
 fn absolute(text: &str) -> String {
     let mut out = text.to_owned();
     for (opens, view) in [("](", "blob"), ("src=\"", "raw"), ("srcset=\"", "raw")] {

@@ -60,7 +60,7 @@ fn the_lines_of_an_exceeded_peak_add_up_to_it() {
     }
 }
 
-/// What is said to be reusable is what the budget needs: the twin stays within it.
+/// The blocks that are said to be reusable are enough: the twin stays within the budget.
 #[test]
 fn an_exceeded_count_says_which_allocations_one_buffer_could_serve() {
     let (checked, budget) = failed("allocates_ten_times");

@@ -1,4 +1,4 @@
-//! What a graph's allocations hold at once although they follow one another.
+//! The memory that a graph's allocations hold at once although they follow one another.
 //! <https://github.com/NVIDIA/warp/issues/1157>
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
@@ -39,7 +39,7 @@ fn a_graph_holds_successive_allocations_all_at_once() {
     assert!(graph.sentence().contains(text), "{}", graph.sentence());
 }
 
-/// No statement is made about what a graph needs at once anyway.
+/// The report makes no statement about memory that a graph needs at once anyway.
 #[test]
 fn a_graph_that_needs_all_of_its_memory_at_once_is_not_reported() {
     let checked = checked::run("peaks::graphs::adds_overlapping_allocations");

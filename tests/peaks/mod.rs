@@ -1,4 +1,4 @@
-//! What made a peak: the reported lines add up to it, and what is said to be reusable is.
+//! The causes of a peak: the reported lines add up to it, and blocks said to be reusable are.
 
 mod budgets;
 mod graphs;
@@ -13,7 +13,7 @@ use gpu_leak_kernels::{Device, Result, Tensor};
 /// The layer of the workloads' blocks.
 const BLOCKS: &str = "allocator:gpu-leak-kernels";
 
-/// Fails unless the report has a peak, and the lines of each peak add up to it and match the tables.
+/// Fails unless there is a peak, and the lines of each peak add up to it and match the tables.
 #[track_caller]
 fn assert_lines_add_up(report: &Report) {
     let test = &report.test;
@@ -28,14 +28,14 @@ fn assert_lines_add_up(report: &Report) {
         let devices = report.devices.iter().filter(|it| it.place == peak.place);
         let mut rows = devices.flat_map(|device| &device.rows);
         let row = rows.find(|row| row.layer == peak.layer && row.figure == Figure::Allocated);
-        // An allocator that ended with its device has no row.
+        // There is no row for an allocator that ended with its device.
         if let Some(row) = row {
             assert_eq!(row.peak, Some(peak.bytes), "{test}");
         }
     }
 }
 
-/// The same, and the timeline's log adds up to each peak.
+/// Fails unless the same is true and the timeline's log adds up to each peak.
 #[track_caller]
 fn assert_adds_up(report: &Report) {
     assert_lines_add_up(report);
@@ -54,7 +54,7 @@ fn timeline(report: &Report) -> &Timeline {
     report.timeline.as_ref().expect("a timeline")
 }
 
-/// The curve of the run that had the peak.
+/// Returns the curve of the run that had the peak.
 fn course_of<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     let run = &timeline(report).runs[peak.run as usize - 1];
     let mut curves = run.curves.iter();
@@ -65,14 +65,14 @@ fn course_of<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     curves.find(is_it).expect("a curve")
 }
 
-/// What the log says was live after a call, as the page computes it.
+/// Returns the bytes that were live after a call according to the log, as the page computes them.
 fn live_at(course: &Course, call: u64) -> u64 {
     let logged = course.allocations.iter();
     let live = logged.filter(|it| it.2 <= call && (it.3 == 0 || it.3 > call));
     live.map(|it| it.1).sum()
 }
 
-/// The number of the line with this mark in a file of this directory.
+/// Returns the number of the line with this mark in a file of this directory.
 #[track_caller]
 fn line_of(source: &str, mark: &str) -> usize {
     let mark = format!("// {mark}");

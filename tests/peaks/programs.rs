@@ -1,4 +1,4 @@
-//! Whole programs of the workloads: what is reported of their peaks adds up to them, to the byte.
+//! Whole programs of the workloads: the lines reported for a peak add up to it, to the byte.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::CheckStatus;
@@ -24,7 +24,7 @@ fn the_lines_at_the_peak_of_a_program_add_up_to_it() {
     }
 }
 
-/// At every call, not only at the peak, because the page lists this for each click.
+/// The sum is correct at every call, not only at the peak, as the page shows it for each click.
 #[test]
 fn the_log_adds_up_to_the_curve_at_every_call() {
     let checked = checked::finish(Run::of("peaks::programs::training_step_in_a_graph"));
@@ -46,7 +46,7 @@ fn the_log_adds_up_to_the_curve_at_every_call() {
     assert!(compared > 10, "{compared} points");
 }
 
-/// What was there before a check is reported as such, and counts.
+/// Blocks that existed before a check are reported as such, and count.
 #[test]
 fn memory_allocated_before_the_check_is_part_of_its_peak() {
     let checked = checked::finish(Run::of("peaks::checks_beside_a_model"));
@@ -66,7 +66,7 @@ fn memory_allocated_before_the_check_is_part_of_its_peak() {
     assert_eq!(earlier.allocated().as_deref(), Some("before the check"));
 }
 
-/// The order of simultaneous calls is not known, but what was live at the peak is.
+/// The order of simultaneous calls is not known, but the blocks that were live at the peak are.
 #[test]
 fn the_lines_add_up_with_several_threads() {
     for _ in 0..3 {
@@ -75,7 +75,7 @@ fn the_lines_add_up_with_several_threads() {
     }
 }
 
-/// Without the option, none of this is in a report.
+/// Without the option, a report contains nothing about peaks.
 #[test]
 fn a_check_that_requests_no_peaks_has_no_log() {
     let checked = checked::finish(Run::of("peaks::requests_no_peaks"));

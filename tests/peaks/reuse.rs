@@ -1,5 +1,5 @@
-//! Which allocations one buffer could serve. A twin of the program that reuses the buffer proves each
-//! such statement: it allocates as many blocks fewer as was stated.
+//! The allocations that one buffer could serve. A twin of the program that reuses the buffer proves
+//! each such statement: it allocates as many blocks fewer as the report states.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::report::check_report::{Report, Reusable};
@@ -20,7 +20,7 @@ fn reusable(report: &Report) -> &[Reusable] {
     &blocks.expect("blocks").reusable
 }
 
-/// The number of blocks that the program allocated.
+/// Returns the number of blocks that the program allocated.
 fn allocations(report: &Report) -> u64 {
     let blocks = report.peaks.iter().find(|it| it.layer == BLOCKS);
     let course = course_of(report, blocks.expect("blocks"));
@@ -28,8 +28,8 @@ fn allocations(report: &Report) -> u64 {
     course.allocations.iter().filter(|it| it.2 > 0).count() as u64
 }
 
-/// Fails unless `program` is told of the allocations of this size at the line with this mark, and its
-/// twin has as many fewer. Its own statements are about other lines.
+/// Fails unless the report of `program` states the allocations of this size at the line with this
+/// mark, and its twin has as many fewer. The statements about the twin must be about other lines.
 #[track_caller]
 fn assert_right(program: &str, twin: &str, mark: &str, each: u64, count: u64) {
     let (report, twin) = (report_of(program), report_of(twin));

@@ -4,7 +4,7 @@
 //! started inside a check; a third is started while the check reads what is left. A thread that the
 //! check itself starts does not count as one, however long it takes until it runs.
 //!
-//! Without libtest, because the thread that starts others must be the first one: any other counts
+//! It runs without libtest, because the thread that starts others must be the first one: any other
 //! as one that may be working.
 
 #![expect(unsafe_code, reason = "an allocator that delays a thread's start")]
@@ -26,7 +26,7 @@ const ROUNDS: usize = 1000;
 struct Silent;
 
 static SUM: AtomicU64 = AtomicU64::new(4096);
-/// How many readings are left until a thread without a scope is started during one.
+/// The number of remaining readings until a thread without a scope is started during one.
 static READINGS: AtomicI64 = AtomicI64::new(0);
 
 impl Probe for Silent {
@@ -60,7 +60,7 @@ impl Probe for Silent {
 
 gpu_leak_check::probe!(&Silent);
 
-/// The current round, and the last one in which the thread has changed the sum.
+/// The current round, and the last round in which the thread has changed the sum.
 static BEGINS: AtomicUsize = AtomicUsize::new(0);
 static MOVED: AtomicUsize = AtomicUsize::new(0);
 
@@ -73,7 +73,7 @@ fn wait_for(round: usize, reached: &AtomicUsize) {
 static REPORTING: Source = Source::new("reporting", &[]);
 const ADDRESS: u64 = 0x7100_0000_0000;
 
-/// Report something, otherwise nothing would be measured.
+/// Reports something, because otherwise nothing would be measured.
 fn borrow() {
     REPORTING.allocated(Place::named("reporting:0"), ADDRESS, 64);
     REPORTING.freed(ADDRESS);
@@ -88,18 +88,18 @@ fn check(round: usize) {
     });
 }
 
-/// What a thread without a scope does in a round.
+/// The work of a thread without a scope in a round.
 fn move_the_sum(round: usize) {
     SUM.fetch_add(4096, Ordering::SeqCst);
     MOVED.store(round, Ordering::SeqCst);
 }
 
-/// Each round has a thread that is started approximately when its check begins.
+/// In each round, a thread is started at about the moment when its check begins.
 fn beside_a_thread_that_starts() {
     let checks = thread::spawn(|| (1..=ROUNDS).for_each(check));
     for round in 1..=ROUNDS {
         wait_for(round, &BEGINS);
-        // Varies the moment at which the thread starts while the check begins.
+        // This varies the moment at which the thread starts while the check begins.
         for _ in 0..round * 7919 % 20_000 {
             std::hint::spin_loop();
         }
@@ -133,8 +133,8 @@ fn beside_a_thread_and_the_drivers() {
     stranger.join().expect("no panic");
 }
 
-/// The check reads the sum when its body has ended, when it looks for what is left, and once more
-/// because something is. Before each reading, it has seen that it is alone.
+/// The check reads the sum when its body has ended, when it looks for leaks, and once more because
+/// it has found some. Before each reading, it has seen that it is alone.
 fn beside_a_thread_that_starts_during_reading() {
     let checks = || {
         Check::new("reads_beside_a_new_thread").run_once(|| {
@@ -177,7 +177,7 @@ unsafe impl GlobalAlloc for DelayingAllocator {
 #[global_allocator]
 static ALLOCATOR: DelayingAllocator = DelayingAllocator;
 
-/// What the scope leaves is a leak: only the check's own thread is being started.
+/// The memory that the scope leaves is a leak: only the check's own thread is being started.
 fn beside_an_own_thread_that_starts_slowly() {
     Check::new("starts_a_slow_thread").run_once(|| {
         borrow();

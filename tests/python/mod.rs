@@ -1,4 +1,4 @@
-//! For an unmodified Python program, the report shows its own lines.
+//! The report about an unmodified Python program shows the program's own lines.
 
 use std::env;
 use std::fs;
@@ -10,13 +10,13 @@ use gpu_leak_check::report::run_file;
 use gpu_leak_check::report::{Sources, Style, text};
 use gpu_leak_tests::fake::Fake;
 
-/// This directory.
+/// The path of this directory.
 fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("python")
 }
 
-/// Returns the report of `python3` on a machine with a GPU, for a program in this directory into
-/// which the driver has loaded the library, with these settings of the command; none if there is no
+/// Runs a program in this directory with `python3` on a machine with a GPU, with these settings of
+/// the command. The driver loads the library. Returns the report, or `None` if there is no
 /// `python3`.
 #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
 fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Report, String)> {
@@ -34,7 +34,7 @@ fn report_of(program: &str, variant: Option<&str>, settings: &str) -> Option<(Re
     let library = env::current_exe().expect("this program's path");
     let library = library.with_file_name("libgpu_leak_injected.so");
     let files = machine.directory().join("run");
-    // In a workspace, paths would be relative to it.
+    // In a workspace, the paths would be relative to it.
     let work = tempfile::tempdir().expect("a temporary directory");
     let copy = work
         .path()
@@ -86,7 +86,7 @@ fn a_leak_is_reported_with_its_python_lines() {
     assert_eq!(report.status, CheckStatus::Found(FindingKind::Leaked));
     let lines: Vec<_> = told.lines().map(str::trim_end).collect();
     for expected in [
-        // A thread, a method called in a loop, a generator.
+        // These are a thread, a method called in a loop, and a generator.
         "leaked: 4.00 MiB device memory, linear",
         "   called by  preload (:39)",
         "leaked: 3 × 1.00 MiB device memory, linear",
@@ -99,7 +99,7 @@ fn a_leak_is_reported_with_its_python_lines() {
     ] {
         assert!(lines.contains(&expected), "no {expected:?} in:\n{told}");
     }
-    // The column and the qualified name are known from 3.11 on.
+    // The column and the qualified name are known only from 3.11 on.
     let at = |line: &&&str| line.starts_with("  --> train.py:33:10 in zeros");
     assert_eq!(lines.iter().filter(at).count(), 3, "{told}");
 }
@@ -135,7 +135,7 @@ fn memory_that_no_variable_holds_at_the_end_is_leaked() {
     assert_eq!(found, [(FindingKind::Leaked, 2, 2 * 12345)]);
 }
 
-/// The program takes longer to shut down than two snapshots are apart.
+/// The program takes longer to shut down than the time between two snapshots.
 #[test]
 fn memory_that_rose_until_the_program_shut_down_has_grown() {
     let grown = [(FindingKind::Grew, 40, 40 << 20)];

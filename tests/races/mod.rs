@@ -19,7 +19,7 @@ use take::{linear, stream_ordered};
 
 const THREADS: usize = 4;
 
-/// A million frees in the two tests together; fewer if a debug build runs on the stand-in, to save
+/// A million frees in both tests together; fewer if a debug build runs on the stand-in, to save
 /// time.
 fn rounds() -> usize {
     let frees = if cfg!(debug_assertions) && Control::of_this_process().is_some() {
@@ -30,7 +30,7 @@ fn rounds() -> usize {
     frees / 2 / THREADS
 }
 
-/// What each thread keeps at its end: all sizes differ.
+/// The blocks that each thread keeps at its end. All sizes differ.
 fn kept(thread: usize) -> usize {
     1000 + thread
 }
@@ -78,7 +78,7 @@ fn stream_ordered_memory() {
     takes_and_frees(stream_ordered, free_async);
 }
 
-/// Fails unless exactly what was kept is found: a lost record is a missing leak, and an invented
+/// Fails unless exactly the kept blocks are found: a lost record is a missing leak, and an invented
 /// one is an additional leak.
 #[track_caller]
 fn assert_only_what_was_kept(checked: &Checked, kind: Kind, kept: impl Iterator<Item = usize>) {

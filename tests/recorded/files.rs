@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use gpu_leak_check::recording::{self, Replay};
 use gpu_leak_check::report::check_report::{Report, RunPurpose};
 
-/// If this variable is set, expectations are written instead of compared.
+/// If this variable is set, the expectations are written instead of compared.
 const BLESS: &str = "RECORDINGS_BLESS";
 
 #[test]
 fn every_recording_is_judged_as_expected() {
     let Ok(recordings) = recordings() else {
-        // A test program that was copied to another machine does not have this directory.
+        // This directory does not exist if the test program was copied to another machine.
         return;
     };
     assert!(!recordings.is_empty(), "there are no recordings");

@@ -1,4 +1,4 @@
-//! What a process records while it runs.
+//! Recordings that a process makes while it runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ impl Recorded {
         Self::run_with(test, &[])
     }
 
-    /// Like [`Self::run`], with these variables.
+    /// Like [`Self::run`], with these environment variables.
     fn run_with(test: &str, variables: &[(&str, &str)]) -> Self {
         let fake = Fake::new();
         let run = if gpu::is_present() {
@@ -73,8 +73,8 @@ pub(super) fn assert_judged_alike(recorded: &Recorded) {
     assert!(!replay.torn);
 }
 
-/// A report without what a recording lacks: the time spent, what was found in the process's own
-/// memory, and where this machine keeps third-party sources.
+/// The parts of a report that a recording has: without the time spent, the results of searching the
+/// process's memory, and where this machine keeps third-party sources.
 fn comparable(report: &Report) -> Report {
     let mut report = report.clone();
     report.waited_ms = 0;
@@ -115,9 +115,9 @@ fn a_replay_judges_every_program_alike() {
     }
 }
 
-/// Excluded tests: those whose attribute says what may stay, which is not recorded; those in whose
-/// process another harness records into the same file; one about scopes, whose reports are in no
-/// run file; and two whose warm-up fails, which is never judged.
+/// The excluded tests: those whose attribute says what may stay, which is not recorded; those in
+/// whose process another harness records into the same file; one about scopes, whose reports are
+/// in no run file; and two whose warm-up fails, which is never judged.
 const NOT_JUDGED_ALIKE: [&str; 7] = [
     "boundary::blind::one_scope_after_another",
     "boundary::copies::comes_after_its_plugin",
@@ -141,7 +141,7 @@ fn assert_bodies_are_judged_alike(claim: &str, at_least: usize) {
     let tests = list.lines().filter_map(|line| line.strip_suffix(": test"));
     for test in tests.filter(|test| !NOT_JUDGED_ALIKE.contains(test)) {
         let recorded = Recorded::run(test);
-        // Some of them run no check on this machine.
+        // Some of these run no check on this machine.
         if recorded.path.exists() {
             assert_judged_alike(&recorded);
             judged += 1;
@@ -162,13 +162,13 @@ fn a_replay_judges_every_planted_leak_alike() {
     assert_bodies_are_judged_alike("regressions::allocators::", 2);
 }
 
-/// A leak of every kind: graph memory, physical memory, reference-counted resources.
+/// Leaks of every kind: graph memory, physical memory, reference-counted resources.
 #[test]
 fn a_replay_judges_a_leak_of_every_kind_alike() {
     for kind in kinds::names() {
         let row = [(kinds::ROW, kind)];
         let recorded = Recorded::run_with("kinds::child_that_leaks", &row);
-        // A GPU cannot run all of them.
+        // A GPU cannot run all of these.
         assert!(gpu::is_present() || recorded.path.exists(), "{kind}");
         if recorded.path.exists() {
             assert_judged_alike(&recorded);

@@ -75,7 +75,7 @@ fn a_recording_with_any_other_value_is_judged_or_refused() {
         let mut places = Vec::new();
         leaves(&lines[number], String::new(), &mut places);
         for (index, place) in places.iter().enumerate() {
-            // A few replacements for each value. The only requirement is that nothing panics.
+            // Try a few replacements for each value. The only requirement is that nothing panics.
             let other = &strange[(number + index) % strange.len()];
             let mut changed = lines.clone();
             *changed[number].pointer_mut(place).expect("a value") = other.clone();
@@ -112,7 +112,7 @@ fn parsed(line: &str) -> Value {
     serde_json::from_str(line).expect("a line of JSON")
 }
 
-/// The paths of all leaves of `value`.
+/// Returns the paths of all leaves of `value`.
 fn leaves(value: &Value, path: String, found: &mut Vec<String>) {
     match value {
         Value::Array(values) => {

@@ -1,4 +1,4 @@
-//! A recording of a real run is judged like the run itself: without its GPU, and by later releases.
+//! A recording of a real run is judged like the run, even without its GPU and by later releases.
 
 mod files;
 mod live;

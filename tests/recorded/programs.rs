@@ -28,7 +28,7 @@ pub(super) const ALL: [&str; 7] = [
 ];
 
 fn context() -> Arc<CudaContext> {
-    // Kept, because releasing the last reference to a primary context frees what was leaked in it.
+    // The context is kept: releasing its last reference would free what was leaked in it.
     let context = CudaContext::new(0).expect("device 0 has a context");
     std::mem::forget(Arc::clone(&context));
     context
@@ -142,7 +142,7 @@ fn resets_the_primary_context() -> Result<(), DriverError> {
     }
 }
 
-/// The GPU if there is one, otherwise the embedded device, because kernels need a real driver.
+/// Returns the GPU if there is one, else the embedded device, because kernels need a real driver.
 fn device() -> gpu_leak_kernels::Result<Device> {
     if std::env::var_os("RECORD_ON").is_some_and(|device| device == "embedded") {
         Device::embedded()

@@ -23,7 +23,7 @@ fn a_replay_judges_eight_racing_threads_alike() {
     assert_eq!(kept, THREADS as u64);
 }
 
-/// Streams, because the driver gives their handles to another thread as soon as they are destroyed.
+/// Uses streams, because another thread may get a stream's handle as soon as it is destroyed.
 #[gpu_leak_check]
 #[ignore = "leaks on purpose"]
 #[test]

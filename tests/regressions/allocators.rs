@@ -1,4 +1,4 @@
-//! What caching allocators keep, on the embedded device or on a simulated pool.
+//! Memory that caching allocators keep, on the embedded device or on a simulated pool.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex};
@@ -18,7 +18,7 @@ fn run(body: &str) -> Checked {
     checked::finish(Run::of(&format!("regressions::allocators::{body}")))
 }
 
-/// Created once for the process, as a test suite shares its device.
+/// The device is created once for the process, as in a test suite whose tests share a device.
 fn device() -> &'static Device {
     static DEVICE: LazyLock<Device> = LazyLock::new(|| Device::embedded().expect("a device"));
     &DEVICE
@@ -98,8 +98,8 @@ fn traces() {
     }
 }
 
-/// A capture that fails never releases its private pool: nothing is allocated, and the segments stay reserved.
-/// <https://github.com/pytorch/pytorch/pull/190348>
+/// A capture that fails never releases its private pool: nothing is allocated, but the segments
+/// stay reserved. <https://github.com/pytorch/pytorch/pull/190348>
 #[test]
 fn pytorch_190348_the_private_pool_of_a_failed_capture() {
     let checked = run("fails_to_capture");

@@ -51,8 +51,8 @@ fn unregisters_something_else() {
     memory::free(device);
 }
 
-/// `cudaFreeHost` inside a stream's callback is forbidden. If its result is not checked, each call leaves
-/// its memory pinned. <https://github.com/sonots/cumo/pull/176>
+/// `cudaFreeHost` is forbidden inside a stream's callback. If its result is not checked, each call
+/// leaves its memory pinned. <https://github.com/sonots/cumo/pull/176>
 #[test]
 fn cumo_176_freed_in_a_callback() {
     let checked = if gpu::is_present() {

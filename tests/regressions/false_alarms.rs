@@ -1,4 +1,4 @@
-//! What other checks mistook for leaks.
+//! Events that other checks mistook for leaks.
 
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
@@ -102,7 +102,7 @@ fn gives_back_late() {
     let taken = memory::linear();
     let (end, ended) = mpsc::channel::<()>();
     thread::spawn(move || {
-        // Answered when the body's thread drops its end of the channel.
+        // The answer comes when the body's thread drops its end of the channel.
         let _ = ended.recv();
         context();
         memory::free(taken);
@@ -164,7 +164,7 @@ fn hands_an_address_over() {
             context();
             memory::free(first);
         });
-        // Freed, but its call has not returned yet.
+        // The memory is freed, but the call has not returned yet.
         control.wait_held("cuMemFree_v2");
         let second = memory::linear();
         assert_eq!(second, first, "the same address");

@@ -1,4 +1,4 @@
-//! Resources of which each round of work leaves more, and a cache that only fills up.
+//! Resources that every round of work leaves behind, and a cache that only fills up.
 
 use std::sync::Mutex;
 

@@ -6,7 +6,7 @@ use gpu_leak_check::ledger::Kind;
 use super::{assert_only_leak, of_kind, run};
 use crate::kinds::planted::{code, context, memory, streams};
 
-/// `CudaSlice::leak` handed the memory over and never dropped the two events and the stream of the slice.
+/// `CudaSlice::leak` handed the memory over and never dropped the slice's two events and stream.
 /// <https://github.com/chelsea0x3b/cudarc/issues/372>
 #[test]
 fn cudarc_372_the_events_and_the_stream_of_a_leaked_slice() {

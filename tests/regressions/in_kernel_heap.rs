@@ -42,7 +42,7 @@ fn numba_cuda_mlir_247_is_not_seen() {
     }
 }
 
-/// More than the 8 MiB that a device reserves for it by default.
+/// A size above the 8 MiB that a device reserves for the heap by default.
 const LAUNCHES: usize = 16;
 
 #[test]
@@ -64,7 +64,7 @@ fn forgets() {
     launch();
 }
 
-/// Runs the kernel once, and returns the address that it got, or 0.
+/// Runs the kernel once, and returns the address that the kernel got, or 0.
 fn launch() -> Pointer {
     static KERNEL: OnceLock<(usize, Pointer)> = OnceLock::new();
     let &(kernel, mut answer) = KERNEL.get_or_init(|| {

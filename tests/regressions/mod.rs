@@ -31,7 +31,7 @@ fn failed(checked: &Checked) -> &Report {
     checked.report()
 }
 
-/// The only finding about a resource of this kind.
+/// Returns the only finding about a resource of this kind.
 #[track_caller]
 fn of_kind(checked: &Checked, kind: Kind) -> &Finding {
     let matching = failed(checked).findings.iter();

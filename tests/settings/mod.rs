@@ -1,4 +1,4 @@
-//! Options of a test, and settings of a run for all its tests.
+//! The options of a test, and the settings of a run for all its tests.
 
 mod allowed;
 mod budgets;
@@ -24,7 +24,7 @@ fn run(test: &str) -> Checked {
     run_with(test, &[])
 }
 
-/// The failing test's own line.
+/// Returns the failing test's own line.
 #[track_caller]
 fn headline(checked: &Checked) -> &str {
     assert!(!checked.child.status.success(), "{}", checked.story());

@@ -35,7 +35,7 @@ fn grows() {
     take(10);
 }
 
-/// A cache with three entries: the first rounds fill it, and it is kept.
+/// A cache with three entries: the first rounds fill it, and its entries stay.
 #[gpu_leak_check(rounds = 5)]
 #[test]
 fn a_cache_that_fills_up_drops_out() {

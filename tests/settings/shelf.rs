@@ -7,7 +7,7 @@ use gpu_leak_check::observe::Source;
 
 static SHELF: Source = Source::new("shelf", &["settings/shelf.rs"]);
 
-/// Allocates `bytes` until [`give_back`].
+/// Allocates `bytes`, which stay allocated until [`give_back`] is called.
 pub(super) fn take(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let address = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -19,7 +19,7 @@ pub(super) fn give_back(address: u64) {
     SHELF.freed(address);
 }
 
-/// Allocates and frees.
+/// Allocates and immediately frees `bytes`.
 pub(super) fn borrow(bytes: u64) {
     give_back(take(bytes));
 }

@@ -1,4 +1,4 @@
-//! The driver's own calls: on this machine's GPU if there is one, otherwise on the stand-in.
+//! The driver's own calls, on this machine's GPU if there is one, otherwise on the stand-in.
 
 #![expect(unsafe_code, reason = "the driver's own calls")]
 #![expect(
@@ -24,7 +24,7 @@ fn device() -> Place {
     Place::cuda(0)
 }
 
-/// The driver's pool hands out multiples of this.
+/// The driver's pool hands out multiples of this size.
 const GRAIN: usize = 512;
 
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ fn takes_and_frees_on_all_threads() {
     );
 }
 
-/// What each thread has left; some of its blocks were allocated by another thread.
+/// Returns what the threads have left; some of the blocks were allocated by another thread.
 fn on_all_threads() -> Vec<Block> {
     let (senders, inboxes): (Vec<_>, Vec<_>) = (0..THREADS).map(|_| mpsc::channel()).unzip();
     let mut neighbours = senders;
@@ -118,7 +118,7 @@ fn on_all_threads() -> Vec<Block> {
     })
 }
 
-/// Occasionally with the call that synchronises the device.
+/// Allocates a block, occasionally with the call that synchronises the device.
 fn take(random: &mut Random) -> Block {
     let is_ordered = random.below(8) != 0;
     let bytes = GRAIN * (1 + random.below(64));
@@ -142,7 +142,7 @@ fn wait() {
     context().synchronize().expect("no work fails");
 }
 
-/// Returns how much the device's pool has handed out, according to the pool.
+/// Returns the bytes that the device's pool has handed out, according to the pool.
 fn pool_used() -> u64 {
     let (mut pool, mut used) = (std::ptr::null_mut(), 0_u64);
     let attribute = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT;

@@ -13,7 +13,7 @@ use gpu_leak_check::probe::{Probe, Segment};
 /// The allocator's own files, which a report skips when it looks for the user's line.
 const OWN_SOURCES: &[&str] = &["soundness/allocators.rs"];
 
-/// A range of addresses that has never been handed out.
+/// Returns the start of an address range that has never been handed out.
 fn fresh(bytes: u64) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0x7100_0000_0000);
     NEXT.fetch_add(bytes.next_multiple_of(4096), Ordering::Relaxed)
@@ -21,19 +21,19 @@ fn fresh(bytes: u64) -> u64 {
 
 static REPORTING: Source = Source::new("reporting", OWN_SOURCES);
 
-/// A block of an allocator that reports everything; it is never freed automatically.
+/// Allocates a block of an allocator that reports everything. The block is never freed by itself.
 pub(super) fn take(bytes: u64) -> u64 {
     take_on(Place::named("reporting:0"), bytes)
 }
 
-/// The same, on this device.
+/// Does the same on this device.
 pub(super) fn take_on(place: Place, bytes: u64) -> u64 {
     let address = fresh(bytes);
     report_at(place, address, bytes);
     address
 }
 
-/// The same, at this address.
+/// Does the same at this address.
 pub(super) fn report_at(place: Place, address: u64, bytes: u64) {
     REPORTING.allocated(place, address, bytes);
 }
@@ -58,7 +58,7 @@ impl Drop for Block {
     }
 }
 
-/// A sum that only a probe knows.
+/// An allocator whose sum only a probe knows.
 pub(super) struct Sum {
     name: &'static str,
     place: &'static str,
@@ -91,7 +91,7 @@ impl Probe for Sum {
         self.name
     }
 
-    /// It has no place before its first use, because every test in this program reads it.
+    /// There is no place before the first use, because every test of this program reads the probe.
     fn places(&self) -> Vec<Place> {
         match self.allocated.load(Ordering::Relaxed) {
             0 => Vec::new(),
@@ -118,11 +118,11 @@ impl Probe for Sum {
     fn empty_cache(&self, _: Place) {}
 }
 
-/// Reports none of its blocks.
+/// An allocator that reports none of its blocks.
 pub(super) static SILENT: Sum = Sum::new("silent", "silent:0", true);
 gpu_leak_check::probe!(&SILENT);
 
-/// Reports some of its blocks, and has no reserve.
+/// An allocator that reports some of its blocks, and has no reserve.
 pub(super) static PARTLY: Sum = Sum::new("partly", "partly:0", false);
 gpu_leak_check::probe!(&PARTLY);
 static PARTLY_REPORTED: Source = Source::new("partly", OWN_SOURCES);
@@ -141,7 +141,7 @@ pub(super) fn borrow_reported(bytes: u64) {
     PARTLY.give_back(bytes);
 }
 
-/// Allocates whole segments from the layer below, and never releases one.
+/// A pool that allocates whole segments from the layer below, and never releases one.
 pub(super) struct Pool {
     segments: Mutex<Vec<Segment>>,
     allocated: AtomicU64,
@@ -160,7 +160,7 @@ impl Pool {
         segments.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A new segment of this size, which it keeps.
+    /// Allocates a new segment of this size, which the pool keeps.
     pub(super) fn reserve(&self, bytes: u64) -> u64 {
         let address = fresh(bytes);
         let mut segments = self.segments.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,12 +168,12 @@ impl Pool {
         address
     }
 
-    /// A new segment of this size, and in it a block that is never freed.
+    /// Allocates a new segment of this size, and in it a block that is never freed.
     pub(super) fn take(&self, block: u64, segment: u64) -> u64 {
         self.take_at(self.reserve(segment), block)
     }
 
-    /// A block at this address, in a segment that it has.
+    /// Allocates a block at this address, in a segment that the pool has.
     pub(super) fn take_at(&self, address: u64, block: u64) -> u64 {
         self.allocated.fetch_add(block, Ordering::Relaxed);
         POOLED.allocated(Place::named("pool:0"), address, block);

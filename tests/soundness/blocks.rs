@@ -1,4 +1,4 @@
-//! Nested checks: what one of them does not fail for, the surrounding check judges.
+//! Nested checks. The surrounding check judges what a nested one does not fail for.
 
 use std::cell::OnceCell;
 use std::future::{Future, pending};
@@ -96,7 +96,7 @@ fn leaks_that_a_scope_reports_count_for_the_test_unless_they_failed_it() {
 #[test]
 fn goes_on_after_a_block_has_failed() {
     let block = || Check::new("caught").run(|| take(MIB));
-    // Its message has been printed; the test continues, and would pass.
+    // The message has been printed; the test continues, and would pass.
     drop(catch_unwind(AssertUnwindSafe(block)));
 }
 
@@ -245,8 +245,8 @@ fn runs_a_block_that_leaves_something() {
 #[test]
 fn a_block_does_not_confirm_while_its_test_does() {
     let checked = run("blocks::runs_a_block_that_leaves_something");
-    // Runs twice in the test's first run, by which the block knows what repeats, and once in each
-    // later one.
+    // This runs twice in the test's first run, which tells the block what repeats, and once in each
+    // later run.
     let story = checked.story();
     assert_eq!(
         checked.child.stderr.matches("the block runs").count(),
@@ -262,7 +262,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Allocates what it is asked for, and keeps it.
+    /// Allocates the requested bytes, and keeps them.
     fn start() -> Self {
         let (work, asked) = channel();
         let thread = thread::spawn(move || {

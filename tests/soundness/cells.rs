@@ -1,14 +1,14 @@
-//! The verdict for each way to combine checks and each thing that they can leave, with the reason.
+//! The verdict, with its reason, for each way to combine checks and each thing they can leave.
 //!
-//! 10 B are tolerated everywhere, and more than that is left, except where it should be tolerated.
+//! 10 B are tolerated everywhere. More than that is left, except where it should be tolerated.
 
 /// The expected result of one test.
 pub(super) struct Cell {
-    /// What its body leaves.
+    /// The kind of remains that the body leaves.
     pub(super) remains: &'static str,
     /// The verdict of the nested check, if there is one.
     pub(super) inner: Option<&'static str>,
-    /// The test's own verdict: that of its outermost check.
+    /// The verdict of the test, which is that of its outermost check.
     pub(super) verdict: &'static str,
     pub(super) why: &'static str,
 }
@@ -36,7 +36,7 @@ const fn two(
     }
 }
 
-/// A test, on any thread; a block outside every test; a program.
+/// The cells of a test on any thread, of a block outside every test, and of a program.
 pub(super) const CONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one(
@@ -59,7 +59,7 @@ pub(super) const CONFIRMED: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// A test with `confirm = false`, and a scope whose report is asserted: one run decides.
+/// The cells of a test with `confirm = false`, and of an asserted scope: one run decides.
 pub(super) const UNCONFIRMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "the one run left it"),
@@ -74,7 +74,7 @@ pub(super) const UNCONFIRMED: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// A test with `warmup = 1`.
+/// The cells of a test with `warmup = 1`.
 pub(super) const WARMED: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one(
@@ -93,7 +93,7 @@ pub(super) const WARMED: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// A test with `rounds = 4`.
+/// The cells of a test with `rounds = 4`.
 pub(super) const ROUNDS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "grew", "the sum of all sites grew each time"),
@@ -108,7 +108,7 @@ pub(super) const ROUNDS: [Cell; 11] = [
     one("tolerated", "grew", "4 × 7 B are more than 10 B"),
 ];
 
-/// A test beside an unchecked one, which allocates and frees a block in each run.
+/// The cells of a test beside an unchecked one, which allocates and frees a block in each run.
 pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("allowed", "allowed", "the code says that it may stay"),
     one("by_turns", "leaked", "its own thread took it"),
@@ -123,7 +123,7 @@ pub(super) const BESIDE_OTHERS: [Cell; 11] = [
     one("tolerated", "clean", "7 B are fewer than 10 B"),
 ];
 
-/// A block in a test: what fails the block fails the test, which reports nothing else about it.
+/// The cells of a block in a test: what fails the block fails the test without a second report.
 pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -183,8 +183,8 @@ pub(super) const BLOCK_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// A scope in a test whose report is ignored: it fails nothing, so the test judges everything in
-/// it.
+/// The cells of a scope in a test whose report is ignored: it fails nothing, so the test judges all
+/// of it.
 pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",
@@ -234,7 +234,7 @@ pub(super) const SCOPE_IN_A_TEST: [Cell; 11] = [
     two("tolerated", "clean", "clean", "7 B are tolerated by either"),
 ];
 
-/// Rounds of a block in a test: what does not grow is judged by the test.
+/// The cells of rounds of a block in a test: the test judges what does not grow.
 pub(super) const ROUNDS_IN_A_TEST: [Cell; 11] = [
     two(
         "allowed",

@@ -30,7 +30,7 @@ fn open(path: impl AsRef<Path>) -> Library {
     unsafe { Library::new(path) }.expect("the stand-in for the runtime")
 }
 
-/// Returns one of its functions.
+/// Returns one of the library's functions.
 fn function<F: Copy>(library: &Library, name: &str) -> F {
     // SAFETY: every caller below names a function with its signature in the stand-in.
     *unsafe { library.get::<F>(name.as_bytes()) }.expect("a function of the stand-in")
@@ -84,7 +84,7 @@ fn loads_a_library_through_the_runtime() {
     context();
     let cudart = open("libcudart.so.13");
     load_library(&cudart);
-    // Its code stays in memory, because it is in the stacks.
+    // The library's code stays in memory, because it is in the stacks.
     std::mem::forget(cudart);
 }
 
@@ -116,14 +116,14 @@ fn code_that_the_runtime_loads_at_the_first_launch_is_the_baseline() {
     run("unloads_what_it_loads_and_launches").assert_clean();
 }
 
-/// The offset of a function that both the runtime and the program's own library have.
+/// Returns the offset of a function that both the runtime and the program's own library have.
 fn address(library: &Library) -> usize {
     let address: LoadCode = function(library, "fake_plugin_loads_code");
     address as usize
 }
 
-/// A library of the program at the address where another one was before, and the others that had to
-/// be opened to occupy other addresses.
+/// A library of the program at an address where another one was before, and the other libraries
+/// that had to be opened to occupy other addresses.
 fn plugin_at(wanted: usize, directory: &Path) -> (Library, Vec<Library>) {
     let mut others = Vec::new();
     for number in 0..200 {
@@ -146,7 +146,7 @@ fn loads_code_where_the_runtime_was() {
     context();
     let wanted = {
         let cudart = open("libcudart.so.13");
-        // Since this check, its frames are known as those of the runtime.
+        // Since this check, the library's frames are known as those of the runtime.
         let first = Check::new("first launch").confirm(false);
         first.run(|| launch(&cudart));
         address(&cudart)

@@ -1,4 +1,4 @@
-//! The driver's own calls, for what other allocators do not have: handles, and frees that fail.
+//! The driver's own calls, for what other allocators do not have: handles, and failing frees.
 
 #![expect(
     unsafe_code,
@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 use cudarc::driver::sys::{CUdeviceptr, CUevent, CUevent_flags, CUresult};
 use cudarc::driver::{CudaContext, result, sys};
 
-/// An address of device memory.
+/// The address of device memory.
 pub(super) type Pointer = CUdeviceptr;
 
 /// The primary context of device 0, created once, kept, and current on this thread.
@@ -32,21 +32,21 @@ pub(super) fn free(pointer: Pointer) {
     unsafe { result::free_sync(pointer) }.expect("a free"); // here: freed
 }
 
-/// A free that the driver refuses.
+/// Calls a free that the driver refuses.
 pub(super) fn free_in_vain(pointer: Pointer) {
     // SAFETY: no memory begins there, and the driver says so.
     let answer = unsafe { sys::cuMemFree_v2(pointer) };
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
 
-/// The address of pinned memory.
+/// Allocates pinned memory and returns its address.
 pub(super) fn take_pinned(bytes: usize) -> Pointer {
     // SAFETY: a context is current.
     let start = unsafe { result::malloc_host(bytes, 0) }.expect("memory"); // here: pinned
     start.addr() as Pointer
 }
 
-/// A free that the driver refuses.
+/// Calls a free that the driver refuses.
 pub(super) fn free_pinned_in_vain(pointer: Pointer) {
     let address = std::ptr::without_provenance_mut(pointer as usize);
     // SAFETY: no pinned memory begins there, and the driver says so.
@@ -70,7 +70,7 @@ pub(super) fn destroy_in_vain(event: CUevent) {
     assert_ne!(answer, CUresult::CUDA_SUCCESS);
 }
 
-/// Memory of the default pool, on the null stream.
+/// Allocates memory of the default pool, on the null stream.
 pub(super) fn take_of_the_pool(bytes: usize) -> Pointer {
     // SAFETY: a context is current, and the null stream always exists.
     unsafe { result::malloc_async(result::stream::null(), bytes) }.expect("memory")

@@ -1,4 +1,4 @@
-//! What may stay is excused, and nothing else.
+//! Memory that may stay is excused, and nothing else is.
 
 use std::sync::Once;
 
@@ -18,7 +18,7 @@ fn take_beside_a_large_reserve(block: u64) -> u64 {
     POOL.take(block, 2 * MIB)
 }
 
-/// The test failed because of the empty segment, and of nothing else.
+/// Fails unless the test failed because of the empty segment, and of nothing else.
 #[track_caller]
 fn assert_large_reserve_retained(test: &str) {
     let checked = run(&format!("excuses::{test}"));
@@ -109,7 +109,7 @@ fn hands_over_a_block_of_the_driver_s_pool() {
 #[test]
 fn a_block_of_a_pool_whose_segments_are_unknown_explains_no_more_than_one_of_its_chunks() {
     let test = "hands_over_a_block_of_the_driver_s_pool";
-    // A pool that releases nothing.
+    // A pool that never releases anything.
     let fake = Fake::new().fault("fail:cuMemPoolTrimTo=1");
     let checked = checked::on(&fake, &format!("excuses::{test}"));
     let report = assert_verdict(&checked, test, CheckStatus::Found(FindingKind::Retained));
@@ -136,7 +136,7 @@ fn allows_all_that_its_segments_hold() {
 #[test]
 fn tolerates_all_that_its_segments_hold() {
     static MADE: Once = Once::new();
-    // The same amount again in the second run would exceed the tolerance.
+    // In the second run, the same amount again would exceed the tolerance.
     MADE.call_once(|| _ = POOL.take(64, 2 * MIB));
     drop(Block::new(1));
 }
@@ -258,7 +258,7 @@ fn the_tolerance_applies_to_the_leaks_of_each_run_separately() {
     );
 }
 
-/// Not a checked test, because what existed before the scope must not be a finding of that test.
+/// This is not a checked test, because what existed before the scope must not be its finding.
 #[ignore = "needs a process of its own"]
 #[test]
 fn puts_a_block_into_an_old_segment_and_takes_a_new_one() {

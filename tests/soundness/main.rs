@@ -46,7 +46,7 @@ fn run_suite(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "5ms"))
 }
 
-/// The report of the check with this name, or with a path that ends in it.
+/// Returns the report of the check with this name, or with a path that ends in it.
 #[track_caller]
 fn report<'a>(checked: &'a Checked, name: &str) -> &'a Report {
     let mut reports = checked.reports.iter();
@@ -71,7 +71,7 @@ fn assert_verdict<'a>(checked: &'a Checked, test: &str, verdict: CheckStatus) ->
     report
 }
 
-/// The bytes of the findings with this verdict.
+/// Returns the bytes of the findings with this verdict.
 fn bytes(report: &Report, verdict: CheckStatus) -> u64 {
     let findings = report.findings.iter();
     let of_verdict = findings.filter(|finding| CheckStatus::Found(finding.kind) == verdict);
@@ -90,7 +90,7 @@ fn assert_leaked(checked: &Checked, test: &str, leaked: u64) {
     );
 }
 
-/// The findings of the test's report, by kind.
+/// Returns the kinds of the findings of the test's report.
 fn kinds(report: &Report) -> Vec<&'static str> {
     let findings = report.findings.iter();
     findings.map(|finding| finding.kind.name()).collect()

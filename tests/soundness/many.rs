@@ -1,4 +1,4 @@
-//! Thousands of call sites and of open scopes are judged as a few are.
+//! Thousands of call sites and of open scopes are judged in the same way as a few.
 
 use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_check::{Scope, gpu_leak_check};
@@ -42,7 +42,7 @@ fn leaks_by_thousands_of_ways() {
     }
 }
 
-/// With the former effort, which was cubic in their number, these would have taken most of an hour.
+/// With the former algorithm, cubic in their number, these would have taken most of an hour.
 #[test]
 fn thousands_of_call_sites_are_told_apart() {
     let test = "leaks_by_thousands_of_ways";

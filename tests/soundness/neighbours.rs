@@ -51,8 +51,8 @@ impl Neighbour {
     ///
     /// # Panics
     ///
-    /// Panics if the command line names only the test that asks, as `again:` in its report does:
-    /// nobody would answer.
+    /// Panics if the command line names only the test that asks, as `again:` in its report does,
+    /// because nobody would answer.
     pub(super) fn ask(&self) {
         assert!(
             std::env::args().all(|argument| !argument.ends_with("::a_checked")),
@@ -230,7 +230,7 @@ fn a_leak_of_a_test_s_own_thread_is_a_leak_beside_any_neighbour() {
     assert_leaked(&checked, "a_checked", 7);
 }
 
-/// Work on a shared thread, which is started by the first test that needs it.
+/// The work of a shared thread, which the first test that needs it starts.
 mod shared_pool {
     use std::sync::mpsc::{Sender, channel};
     use std::sync::{Mutex, OnceLock};
@@ -277,7 +277,7 @@ fn memory_of_a_shared_pool_is_reported_with_its_thread_and_advice() {
     assert!(checked.child.stderr.contains("warmup"), "{story}");
 }
 
-/// One test at a time: the first is unchecked, and leaves a thread behind that continues to work.
+/// One test runs at a time. The first is unchecked and leaves a thread that continues to work.
 mod after_an_unchecked_one {
     use std::thread;
 
@@ -361,7 +361,7 @@ fn allocations_outside_the_scope_that_a_test_opened_fail_nobody_else() {
     assert!(checked.child.status.success(), "{story}");
 }
 
-/// A reserve is judged in the runs in which nobody else could have moved it.
+/// A reserve is judged only in the runs in which nobody else could have changed it.
 mod reserves_beside_others_once {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::thread;
@@ -393,7 +393,7 @@ fn a_reserve_of_two_runs_is_retained_even_if_others_ran_beside_a_third() {
     assert_eq!(bytes(report, retained), GIB, "{}", checked.story());
 }
 
-/// A budget for a reserve, beside an unchecked test that reserves more than it allows.
+/// A budget for a reserve, beside an unchecked test that reserves more than the budget allows.
 mod budget_of_a_shared_reserve {
     use gpu_leak_check::Check;
 

@@ -1,4 +1,4 @@
-//! What a body can leave: one function for each kind, called once for each run of the body.
+//! The remains that a body can leave: one function for each kind, called once in each run.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, Once};
@@ -8,15 +8,15 @@ use gpu_leak_check::{allow, hand_over};
 use super::allocators::{Block, POOL, SILENT, take};
 use super::driver;
 
-/// More than is tolerated.
+/// A number of bytes that is not tolerated.
 const MUCH: u64 = 1000;
 
-/// Nothing: everything is freed.
+/// Leaves nothing: everything is freed.
 pub(super) fn returned() {
     drop(Block::new(MUCH));
 }
 
-/// A block, at the same call site in each run.
+/// Leaves a block at the same call site in each run.
 pub(super) fn leaked() {
     take(MUCH);
 }
@@ -33,7 +33,7 @@ fn third_path() {
     take(MUCH);
 }
 
-/// A block, at a call site that differs from those of the previous and the next run.
+/// Leaves a block at a call site that differs from those of the previous and the next run.
 pub(super) fn by_turns() {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     match RUNS.fetch_add(1, Ordering::Relaxed) % 3 {
@@ -43,48 +43,48 @@ pub(super) fn by_turns() {
     }
 }
 
-/// A block of the first run, kept for good.
+/// Leaves a block in the first run only, for good.
 pub(super) fn made_once() {
     static MADE: Once = Once::new();
     drop(Block::new(1));
     MADE.call_once(|| _ = take(MUCH));
 }
 
-/// A block that the next run frees.
+/// Leaves a block that the next run frees.
 pub(super) fn replaced() {
     static LAST: Mutex<Option<Block>> = Mutex::new(None);
     let new = Block::new(MUCH);
     *LAST.lock().expect("no panic") = Some(new);
 }
 
-/// A block that the code allows to stay.
+/// Leaves a block that the code allows to stay.
 pub(super) fn allowed() {
     allow("the table is shared", || take(MUCH));
 }
 
-/// A block that other code will free.
+/// Leaves a block that other code will free.
 pub(super) fn handed_over() {
     hand_over(take(MUCH));
 }
 
-/// Less than is tolerated.
+/// Leaves fewer bytes than are tolerated.
 pub(super) fn tolerated() {
     take(7);
 }
 
-/// A segment that an allocator keeps without a reason.
+/// Leaves a segment that an allocator keeps without a reason.
 pub(super) fn reserve() {
     drop(Block::new(1));
     POOL.reserve(MUCH);
 }
 
-/// Bytes of an allocator of which only the sum is known.
+/// Leaves bytes of an allocator of which only the sum is known.
 pub(super) fn sum() {
     drop(Block::new(1));
     SILENT.take(MUCH);
 }
 
-/// Nothing; but a free fails.
+/// Leaves nothing, but a free fails.
 pub(super) fn failed_free() {
     driver::context();
     let pointer = driver::take(64);
@@ -92,7 +92,7 @@ pub(super) fn failed_free() {
     driver::free_in_vain(pointer);
 }
 
-/// Every kind of remains, by its name.
+/// Every kind of remains, with its name.
 pub(super) const ALL: [(&str, fn()); 11] = [
     ("allowed", allowed),
     ("by_turns", by_turns),

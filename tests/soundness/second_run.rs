@@ -1,4 +1,4 @@
-//! What repeats is a leak, in whichever runs it appears, and what a run leaves counts even if the
+//! Remains that repeat are leaks in whichever runs they appear, and those of a run count even if
 //! other runs differ.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +15,7 @@ use super::{MIB, assert_leaked, assert_verdict, bytes, kinds, report, run};
 
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// The number of the current run of this process's only checked body, from 1.
+/// The number of the current run of this process's only checked body, counted from 1.
 #[expect(clippy::print_stderr, reason = "the parent counts the runs")]
 fn begin_run() -> u32 {
     eprintln!("the body runs");
@@ -215,7 +215,7 @@ fn deferred_memory_hides_no_leak_beside_it() {
 fn frees_twice_in_its_second_run() {
     static MADE: Once = Once::new();
     driver::context();
-    // Causes a second run.
+    // This causes a second run.
     MADE.call_once(|| _ = driver::take(1000));
     let pointer = driver::take(1000);
     driver::free(pointer);
@@ -231,7 +231,7 @@ fn a_free_that_fails_in_the_second_run_fails_the_test() {
     assert_verdict(&checked, test, CheckStatus::Found(FindingKind::FailedFree));
 }
 
-/// Like `log::set_logger`.
+/// Behaves like `log::set_logger`.
 fn set_logger() {
     static SET: Once = Once::new();
     let mut first = false;
@@ -256,7 +256,7 @@ fn a_leak_of_a_body_that_cannot_run_twice_is_inconclusive() {
     let story = checked.story();
     let reason = report.reason.as_ref().expect("a reason");
     assert!(reason.what.contains("second run"), "{story}");
-    // What was left is still reported.
+    // The remains are still reported.
     assert!(story.contains("1.00 MiB"), "{story}");
 }
 

@@ -1,4 +1,4 @@
-//! All combinations of checks with all things that they can leave: the verdict of each is in the
+//! All combinations of checks with all remains that they can leave: the verdict of each is in the
 //! table in [`super::cells`]. A process for each combination runs its tests one after the other.
 
 use std::fs;
@@ -67,8 +67,8 @@ fn beside_a_neighbour(_: &str, body: Body) {
     NEIGHBOUR.ask();
 }
 
-/// A module with a test for each thing that can be left. The nested check has the name of that
-/// thing.
+/// A module with a test for each kind of remains. The nested check is named after that
+/// kind.
 macro_rules! composition {
     ($module:ident: $compose:ident $(checked($($option:tt)*))? $(with $beside:item $after:item)?) => {
         mod $module {
@@ -123,18 +123,18 @@ composition!(beside_an_unchecked_test: beside_a_neighbour checked() with
     }
 );
 
-/// The location of the outermost check of a test.
+/// The place of the outermost check of a test.
 #[derive(Clone, Copy)]
 enum Outermost {
-    /// The test is checked.
+    /// The outermost check is that of the test.
     Test,
-    /// The test is unchecked, and a block or scope in it has the name of what is left.
+    /// The test is unchecked, and a block or scope in it is named after the kind of remains.
     Inside,
-    /// The test is unchecked, and contains a block that surrounds another one.
+    /// The test is unchecked, and contains a block that surrounds another block.
     Around,
 }
 
-/// Every check tolerates 10 B.
+/// Writes a configuration in which every check tolerates 10 B.
 fn configuration(directory: &Path) -> std::path::PathBuf {
     let file = directory.join("gpu-leak-check.toml");
     fs::write(&file, "[check]\ntolerance = 10\n").expect("a file");
@@ -153,8 +153,8 @@ fn run(module: &str, threads: u32) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_SETTLE", "1ms"))
 }
 
-/// The verdict of the first check or scope with this name, because whatever runs again is reported
-/// again.
+/// Returns the verdict of the first check or scope with this name, because any later run of it is
+/// reported again.
 fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     let in_a_check = format!(": {name}");
     let is_it = |test: &str| test == name || test.ends_with(&in_a_check);
@@ -166,7 +166,7 @@ fn verdict<'a>(checked: &'a Checked, name: &str) -> &'a str {
     reported.or_else(of_a_scope).unwrap_or("none")
 }
 
-/// The verdict of the nested check, if one is expected, and that of the outermost one.
+/// Returns the verdict of the nested check, if one is expected, and that of the outermost one.
 fn verdicts<'a>(
     checked: &'a Checked,
     module: &str,
@@ -183,7 +183,7 @@ fn verdicts<'a>(
     [inner.unwrap_or("none"), verdict(checked, &outer)]
 }
 
-/// Whether libtest reports that a test of the table passed; none if it does not mention it.
+/// Returns whether libtest reports that a test of the table passed; `None` if it does not name it.
 fn passed(child: &Child, module: &str, remains: &str) -> Option<bool> {
     let test = format!("test table::{module}::{remains} ... ");
     let mut lines = child.stdout.lines();
@@ -316,7 +316,7 @@ fn a_scope_whose_report_is_asserted_judges_what_it_leaves() {
 fn a_program_judges_what_it_leaves() {
     let program = Path::new(env!("CARGO_BIN_EXE_checked-program"));
     if !program.exists() {
-        // Only the tests were copied to this machine.
+        // This machine has only a copy of the tests.
         return;
     }
     let (fake, directory) = (

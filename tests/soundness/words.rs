@@ -1,4 +1,4 @@
-//! What a report says about the program is true, and its advice helps.
+//! The report's statements about the program are true, and its advice helps.
 
 use std::hint::black_box;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ fn on_the_stand_in(test: &str) -> Checked {
     checked::finish(run.env("GPU_LEAK_CHECK_HELD_BY", "600s"))
 }
 
-/// `tests/soundness/driver.rs:N`, where the line N ends with this mark.
+/// Returns `tests/soundness/driver.rs:N`, where the line N ends with this mark.
 fn line_of(mark: &str) -> String {
     let ending = format!("// here: {mark}");
     let lines = include_str!("driver.rs").lines().zip(1..);
@@ -40,7 +40,7 @@ fn keep(pointer: Pointer) {
     KEPT.lock().expect("no panic").push(pointer);
 }
 
-/// The static that holds a finding according to the report, or nothing.
+/// Returns the static that holds a finding according to the report, if there is one.
 #[track_caller]
 fn holder<'a>(finding: &'a Finding, checked: &Checked) -> Option<&'a str> {
     let holders = finding.holders.as_deref();
@@ -155,8 +155,8 @@ fn frees_memory_that_is_not_pinned() {
     free_pinned_in_vain((&raw const *buffer).addr() as Pointer);
 }
 
-/// The test failed for a free that failed, and its report does not mention a reserve if nothing was
-/// reserved.
+/// Fails unless the test failed because of a failed free. Its report must not mention a reserve if
+/// nothing was reserved.
 #[track_caller]
 fn story_of_a_failed_free(test: &str) -> String {
     let checked = on_the_stand_in(test);
@@ -176,7 +176,7 @@ fn says_that_it_was_freed(story: &str) -> bool {
         "destroyed before",
         "already destroyed",
     ];
-    // The advice says what may have happened, not what did.
+    // The advice says what may have happened, not what happened.
     let mut told = story.lines().filter(|line| !line.starts_with("help:"));
     told.any(|line| words.iter().any(|words| line.contains(words)))
 }

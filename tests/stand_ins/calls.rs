@@ -34,7 +34,7 @@ pub(crate) fn context() -> sys::CUcontext {
     context_of(0)
 }
 
-/// The same for another device.
+/// Does the same for another device.
 pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     result::init().expect("a driver");
     // SAFETY: a valid out pointer, and a device that is there.
@@ -44,7 +44,7 @@ pub(crate) fn context_of(device: i32) -> sys::CUcontext {
     context
 }
 
-/// Free bytes of the current context's device.
+/// Returns the free bytes of the current context's device.
 pub(crate) fn free_bytes() -> u64 {
     result::mem_get_info().expect("figures").0 as u64
 }

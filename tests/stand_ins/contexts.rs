@@ -1,5 +1,5 @@
-//! Reference-counted contexts: attached ones, primary ones, and green ones, which are parts of
-//! these.
+//! Reference-counted contexts: attached contexts, primary contexts, and green contexts, which are
+//! parts of primary ones.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
@@ -69,7 +69,7 @@ fn a_primary_context_ends_with_its_last_release_and_is_active_until_then() {
     });
 }
 
-/// A green context of the first device.
+/// Creates a green context of the first device.
 fn green() -> sys::CUgreenCtx {
     // SAFETY: zero is a valid value of every field; valid out pointers, here and below.
     unsafe {

@@ -1,5 +1,5 @@
-//! Guarantees of the driver beyond cudarc's safe interface: pools and their reserve, what ends with
-//! a context, handles and addresses that are reused immediately.
+//! Guarantees of the driver that cudarc's safe interface does not cover: pools and their reserve,
+//! what ends with a context, handles and addresses that are reused immediately.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
@@ -19,7 +19,7 @@ fn free(address: u64) -> CUresult {
     unsafe { sys::cuMemFree_v2(address) }
 }
 
-/// Reserved and used bytes of the default pool.
+/// Returns the reserved and used bytes of the default pool.
 fn pool_bytes(pool: sys::CUmemoryPool) -> (u64, u64) {
     use sys::CUmemPool_attribute::{
         CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, CU_MEMPOOL_ATTR_USED_MEM_CURRENT,
@@ -56,7 +56,7 @@ fn a_pool_returns_unpinned_memory_at_a_synchronisation() {
             let small: u64 = answer(|out| sys::cuMemAllocAsync(out, 1, null));
             assert_eq!(pool_bytes(pool), (32 * MIB, 512));
             assert_eq!(sys::cuMemFreeAsync(small, null), CUresult::CUDA_SUCCESS);
-            // Freed, but not yet seen to be complete: a trim leaves the block.
+            // The memory is freed, but not yet seen to be complete: a trim leaves the block.
             assert_eq!(sys::cuMemPoolTrimTo(pool, 0), CUresult::CUDA_SUCCESS);
             assert_eq!(pool_bytes(pool), (32 * MIB, 0));
             assert_eq!(sys::cuCtxSynchronize(), CUresult::CUDA_SUCCESS);

@@ -33,12 +33,12 @@ fn node_params(kind: u32) -> [u64; 32] {
 /// The parameters of an allocation on the first device.
 fn allocation(size: u64) -> [u64; 32] {
     let mut words = node_params(ALLOCATE);
-    // Pinned memory without handles, on a device, by its number.
+    // The fields stand for pinned memory without handles, on a device given by its number.
     (words[2], words[3], words[15]) = (1, 1, size);
     words
 }
 
-/// The address that an allocation node has returned.
+/// The address that an allocation node returned.
 fn address_in(params: &[u64; 32]) -> u64 {
     params[16]
 }
@@ -82,7 +82,7 @@ fn destroy_exec(exec: sys::CUgraphExec) {
     ok(unsafe { sys::cuGraphExecDestroy(exec) });
 }
 
-/// Used and reserved bytes of the first device's graph memory.
+/// Returns the used and reserved bytes of the first device's graph memory.
 fn graph_memory() -> [u64; 2] {
     use sys::CUgraphMem_attribute::{
         CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT, CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
@@ -304,7 +304,7 @@ fn a_moved_child_graph_goes_with_its_parent() {
             CUresult::CUDA_ERROR_NOT_SUPPORTED,
             "memory nodes cannot be copied"
         );
-        // The graph was moved.
+        // The value 1 means that the graph is moved, not copied.
         params[3] = 1;
         ok(add(parent, &mut params));
         assert_eq!(control.live("graph").0, 1);

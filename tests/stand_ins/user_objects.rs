@@ -27,7 +27,7 @@ fn create(references: u32) -> sys::CUuserObject {
     answer(|out| unsafe { sys::cuUserObjectCreate(out, data, Some(end), references, 1) })
 }
 
-/// The number of live objects, and of those that have ended.
+/// The number of live objects, and the number of those that have ended.
 fn counts(control: &Control) -> (u64, u32) {
     (control.live("user-object").0, ENDED.load(Ordering::Relaxed))
 }

@@ -1,4 +1,4 @@
-//! The first versions of calls, which old programs still get for the plain names.
+//! The first versions of calls, which old programs still get when they look up the plain names.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
@@ -11,7 +11,7 @@ use gpu_leak_tests::fake::Fake;
 
 use super::calls::{MIB, answer, context, free_bytes, ok};
 
-/// Returns a function as a program built for CUDA 2.0 gets it.
+/// Returns a function as a program that was built for CUDA 2.0 gets it.
 fn first_version(name: &CStr) -> *mut c_void {
     let (old, flags) = (2000, 0);
     // SAFETY: valid out pointers and a C string.
@@ -56,7 +56,7 @@ fn the_first_array_calls_have_narrow_descriptors() {
             type Create = unsafe extern "C" fn(*mut sys::CUarray, *const u32) -> CUresult;
             let flat: Create = transmute(first_version(c"cuArrayCreate"));
             let deep: Create = transmute(first_version(c"cuArray3DCreate"));
-            // Width, height and depth; 32-bit floats, one channel, no flags.
+            // These are width, height and depth; 32-bit floats, one channel, no flags.
             let arrays = [
                 answer(|out| flat(out, [10, 2, 0x20, 1].as_ptr())),
                 answer(|out| deep(out, [10, 2, 3, 0x20, 1, 0].as_ptr())),

@@ -1,4 +1,4 @@
-//! Virtual memory management: ranges, physical memory, its handles and mappings, and multicast objects.
+//! Virtual memory management: ranges, physical memory, its handles and mappings, multicast objects.
 
 #![expect(unsafe_code, reason = "calls to the driver's C interface")]
 
@@ -24,7 +24,7 @@ fn memory_on(device: i32) -> Memory {
         let mut props: sys::CUmemAllocationProp = zeroed();
         props.type_ = sys::CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
         props.requestedHandleTypes = DESCRIPTOR;
-        // A device, by its number: bindings of different CUDA versions name these fields differently.
+        // A device and its number. Bindings of other CUDA versions name these fields differently.
         (&raw mut props.location)
             .cast::<[i32; 2]>()
             .write([1, device]);
@@ -168,7 +168,7 @@ fn memory_is_mapped_into_a_sparse_array_by_its_handle() {
     Fake::new().here(|_| {
         context();
         let memory = memory_on(0);
-        // `CUarrayMapInfo`: what to do, which is to map, and with which handle.
+        // `CUarrayMapInfo`: the operation, which is to map, and the memory handle.
         let mut map = [0_u64; 12];
         (map[7], map[8]) = (1, memory);
         // SAFETY: the description is as long as the driver reads, and the handles are checked.

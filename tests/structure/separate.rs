@@ -1,5 +1,5 @@
-//! The separate workspaces, which `cargo test` does not compile: their lock files contain what this project's
-//! packages depend on, and the fuzz target of the renderers compiles everything that they use.
+//! The separate workspaces, which `cargo test` does not compile. Their lock files contain what this
+//! project's packages depend on, and the renderers' fuzz target compiles all files that they use.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::{COMMAND, all_files, code, files, floors, is_product, named, read, root};
 
-/// The packages that others depend on, with their directories.
+/// The packages that other packages depend on, with their directories.
 const PACKAGES: [(&str, &str); 6] = [
     ("gpu-leak-check", "harness"),
     ("gpu-leak-check-macros", "macros"),
@@ -17,7 +17,7 @@ const PACKAGES: [(&str, &str); 6] = [
     ("gpu-leak-interpose", "harness/interpose"),
 ];
 
-/// The packages of this project that a manifest says its package needs.
+/// Returns the packages of this project that are dependencies in a manifest.
 fn needed(manifest: &str) -> BTreeSet<&str> {
     let sections = manifest.split("\n[").filter(|section| {
         let title = section.lines().next().unwrap_or_default();
@@ -28,7 +28,7 @@ fn needed(manifest: &str) -> BTreeSet<&str> {
     names.filter(|name| name.starts_with("gpu-leak-")).collect()
 }
 
-/// The packages of this project that a lock file says `package` needs; none if it does not have it.
+/// Returns those that are dependencies of `package` in a lock file; `None` if it lacks `package`.
 fn locked<'lock>(lock: &'lock str, package: &str) -> Option<BTreeSet<&'lock str>> {
     let head = format!("name = \"{package}\"\n");
     let entry = lock
@@ -52,7 +52,7 @@ fn every_lock_file_has_what_the_manifests_say() {
             let Some(locked) = locked(&lock, package) else {
                 continue;
             };
-            // The workspace's own lock file also has what tests need.
+            // The workspace's own lock file also contains what the tests need.
             let missing: Vec<_> = needed(&manifest)
                 .difference(&locked)
                 .map(|it| (*it).to_owned())

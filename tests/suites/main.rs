@@ -21,7 +21,7 @@ use gpu_leak_tests::gpu;
 
 /// Tells a suite's process which device to use.
 const DEVICE: &str = "SUITE_DEVICE";
-/// Tells it to create the device before the first check.
+/// Tells a suite's process to create the device before the first check.
 const WARM: &str = "SUITE_WARM";
 
 /// The device that the tests of a suite share, created when it is first needed.
@@ -44,14 +44,14 @@ fn the_device_and_its_plans() {
     }
 }
 
-/// A tensor of this number of blocks of 512 bytes, the allocator's unit.
+/// Allocates a tensor of this number of blocks of 512 bytes, the allocator's unit.
 fn take(blocks: usize) -> Result<Tensor> {
     Tensor::zeros([blocks * BLOCK / size_of::<f32>()], device())
 }
 
 const BLOCK: usize = 512;
 
-/// The devices of this machine to run suites on.
+/// Returns the devices of this machine on which suites run.
 fn devices() -> &'static [&'static str] {
     match gpu::is_present() {
         true => &["embedded", "cuda"],
@@ -59,7 +59,7 @@ fn devices() -> &'static [&'static str] {
     }
 }
 
-/// How many times a suite is run; `few` times if neither a GPU nor a variable asks for more.
+/// Returns how many times to run a suite: `few` times unless a GPU or a variable asks for more.
 fn runs(few: u64) -> u64 {
     let asked = env::var("SUITE_RUNS").ok();
     let asked = asked.map(|runs| runs.parse().expect("SUITE_RUNS is a number"));
@@ -77,7 +77,7 @@ fn run_warm(module: &str, threads: u32, device: &str, variables: &[(&str, &str)]
     checked::finish(run)
 }
 
-/// The report of one test of a suite.
+/// Returns the report of one test of a suite.
 #[track_caller]
 fn report<'a>(checked: &'a Checked, test: &str) -> &'a Report {
     let mut reports = checked.reports.iter();

@@ -50,7 +50,7 @@ fn number(name: &str) -> u64 {
     name[1..].parse().expect("a number behind the t")
 }
 
-/// What a worker allocates: the number of blocks each time, and whether they stay.
+/// The allocations of a worker: the number of blocks each time, and whether they stay.
 fn plan(seed: u64, test: u64, worker: u64) -> Vec<(usize, bool)> {
     let mut random = Random(seed << 32 | test << 8 | worker);
     let leaks = test.is_multiple_of(2);
@@ -58,7 +58,7 @@ fn plan(seed: u64, test: u64, worker: u64) -> Vec<(usize, bool)> {
     (0..steps)
         .map(|step| {
             let blocks = 1 + random.below(64);
-            // The first worker's first step, so that every second test leaks something.
+            // This is the first worker's first step, so that every second test leaks something.
             let stays = leaks && (worker + step == 0 || random.below(4) == 0);
             (blocks, stays)
         })
@@ -110,7 +110,7 @@ async fn works_on_tokio(test: u64) {
     }
 }
 
-/// The number of blocks and of bytes that this test leaves in one run.
+/// Returns the number of blocks and of bytes that this test leaves in one run.
 fn planted(seed: u64, test: u64) -> (u64, u64) {
     let steps = (0..WORKERS).flat_map(|worker| plan(seed, test, worker));
     let stays = steps.filter(|(_, stays)| *stays);

@@ -19,13 +19,13 @@ const CONFIG: &str = "[profile.default]\nfail-fast = false\n";
 /// nextest's exit code if a test failed.
 const FAILED: i32 = 100;
 
-/// The tests of the suite whose names have this prefix.
+/// Selects the tests of the suite whose names have this prefix.
 fn suite(beginning: &str) -> Option<Nextest> {
     let filter = format!("test(/^{SUITE}::{beginning}/)");
     Nextest::of_this_program("suites", &filter, CONFIG)
 }
 
-/// How many times the tests had this verdict, by name.
+/// Returns, by name, how many times the tests had this verdict.
 fn by_status(checked: &Checked, status: CheckStatus) -> BTreeMap<&str, usize> {
     let mut tests = BTreeMap::new();
     let reports = checked.reports.iter();
@@ -82,7 +82,7 @@ fn one_true_leak_fails_under_nextest_and_each_attempt_is_judged() {
         let leaked = by_status(&checked, CheckStatus::Found(FindingKind::Leaked));
         let attempts = if code == FAILED { 2 } else { 1 };
         assert_eq!(leaked, BTreeMap::from([(LEAKING, attempts)]), "{story}");
-        // These are the other nine, and the attempt that did not leak.
+        // These are the other nine tests, and the attempt that did not leak.
         assert_eq!(checked.reports.len(), 11, "{story}");
     }
 }
@@ -102,7 +102,7 @@ fn a_stress_run_gives_the_same_verdict_each_time() {
     assert_eq!(first_use, BTreeMap::from([("t16", 3)]), "{story}");
 }
 
-/// A workspace with this layout that contains only the configuration of checks.
+/// Creates a workspace with this layout that contains only the configuration of checks.
 fn copied_workspace(directory: &Path) {
     let package = directory.join("tests");
     fs::create_dir_all(&package).expect("a directory");
@@ -127,7 +127,7 @@ fn an_archive_that_runs_elsewhere_reads_the_configuration_there_as_libtest_does(
         let story = checked.story();
         assert!(checked.child.status.success(), "{story}");
         let report = checked.report();
-        // What stays is within the tolerance of that file.
+        // The remaining bytes are within the tolerance of that file.
         assert_eq!(report.status, CheckStatus::Clean, "{story}");
         let notes = report.notes.join("\n");
         assert!(

@@ -43,7 +43,7 @@ suite!(
 
 static CACHE: Mutex<BTreeMap<usize, Tensor>> = Mutex::new(BTreeMap::new());
 
-/// One for each width, kept for good.
+/// Returns the plan for a width. There is one for each width, kept for good.
 fn plan(number: usize) -> Result<Tensor> {
     let width = 64 * (number % PLANS + 1);
     let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ fn plan(number: usize) -> Result<Tensor> {
     Ok(made)
 }
 
-/// What a warm-up creates: every plan, and the handle with which they are used.
+/// Creates what a warm-up needs: every plan, and the handle with which the plans are used.
 pub(super) fn fill_the_cache() -> Result<()> {
     (0..PLANS).try_for_each(|number| works_with(number).map(drop))
 }
@@ -74,7 +74,7 @@ fn works(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the leaking test leaks: not in a later attempt if it is told `once`.
+/// Whether the leaking test leaks. If it is told to leak `once`, only its first attempt does.
 fn leaks() -> bool {
     match env::var(LEAKS).as_deref() {
         Ok("once") => env::var("NEXTEST_ATTEMPT").is_ok_and(|attempt| attempt == "1"),
@@ -82,7 +82,7 @@ fn leaks() -> bool {
     }
 }
 
-/// Runs them all in one process.
+/// Runs all tests of the suite in one process.
 fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
     let run = Run::of_all(SUITE, 8).env(DEVICE, device);
     let run = variables
@@ -93,7 +93,7 @@ fn run(device: &str, variables: &[(&str, &str)]) -> Checked {
     checked
 }
 
-/// The allocator's blocks that are reported as first use, one for each plan.
+/// Returns the allocator's blocks that are reported as first use, one for each plan.
 pub(super) fn plans(report: &Report) -> impl Iterator<Item = &Finding> {
     let findings = report.findings.iter();
     findings.filter(|finding| {

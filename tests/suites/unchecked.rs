@@ -11,11 +11,11 @@ use gpu_leak_kernels::Tensor;
 
 use super::{BLOCK, devices, report, run_warm, runs, take};
 
-/// How many times the bodies of checked tests have run.
+/// The number of times that the bodies of checked tests have run.
 static BODIES: AtomicU64 = AtomicU64::new(0);
-/// Runs of tests with a leak, which are confirmed by a second run, and of the others.
+/// The runs of tests with a leak, which are confirmed by a second run, and of the other tests.
 const ALL_BODIES: u64 = 2 * LEAKING.len() as u64 + CLEAN.len() as u64;
-/// By then the other tests have failed, and there is nothing to wait for.
+/// After this time, the other tests have failed and there is nothing to wait for.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 const CLEAN: [&str; 3] = ["takes_and_frees", "frees_on_a_thread", "uses_a_pool"];
@@ -45,7 +45,7 @@ fn allocates() {
     }
 }
 
-/// Leaves a size that no other call site leaves: 3 KiB.
+/// Leaves a block of 3 KiB, a size that no other call site leaves.
 fn leak() {
     std::mem::forget(take(6).expect("memory"));
 }
@@ -65,7 +65,7 @@ mod suite {
 
     unchecked!(u0 u1 u2 u3 u4 u5 u6 u7 u8 u9);
 
-    /// Counts a body, even if it ends early.
+    /// Counts a run of a body when dropped, even if the body ends early.
     struct Body;
 
     impl Drop for Body {
@@ -136,7 +136,7 @@ mod suite {
         pool.unwrap().install(leak);
     }
 
-    /// The first user starts the pool's threads, which then belong to it.
+    /// The first user of the pool starts its threads, which then belong to that user.
     #[gpu_leak_check]
     #[ignore = "leaks on purpose"]
     #[test]

@@ -10,14 +10,14 @@ use crate::fake::Fake;
 use crate::gpu;
 use crate::published::assert_published;
 
-/// How a checked test ended and what its check found.
+/// The outcome of a checked test, and the findings of its check.
 #[derive(Debug)]
 pub struct Checked {
-    /// The process.
+    /// The process that ran the test.
     pub child: Child,
-    /// Its reports, in the order in which the checks ended.
+    /// The reports of its checks, in the order in which the checks ended.
     pub reports: Vec<Report>,
-    /// What was freed after its verdict.
+    /// The memory that was freed after the verdict.
     pub late: Vec<Late>,
     /// The checks that began and did not end.
     pub aborted: Vec<String>,
@@ -28,7 +28,7 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// Panics if there is none or more than one, with what the process printed.
+    /// Panics if there is none or more than one. The message contains the output of the process.
     #[must_use]
     pub fn report(&self) -> &Report {
         let [report] = &self.reports[..] else {
@@ -41,7 +41,7 @@ impl Checked {
     ///
     /// # Panics
     ///
-    /// Panics if it did not, with what the process printed.
+    /// Panics otherwise. The message contains the output of the process.
     pub fn assert_clean(&self) {
         assert!(self.child.status.success(), "{}", self.story());
         for report in &self.reports {
@@ -49,7 +49,7 @@ impl Checked {
         }
     }
 
-    /// What the process printed, for the message of a test.
+    /// The output of the process, for the message of a test.
     #[must_use]
     pub fn story(&self) -> String {
         format!(
@@ -112,7 +112,7 @@ pub fn read(child: Child, directory: &Path) -> Checked {
     checked
 }
 
-/// Every run file below `directory`.
+/// Returns every run file below `directory`.
 fn files(directory: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

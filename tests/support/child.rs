@@ -14,14 +14,14 @@ const AMBIENT: [&str; 6] = [
     "RUST_LOG",
 ];
 
-/// How a child ended and what it printed.
+/// The outcome and the output of a child.
 #[derive(Debug)]
 pub struct Child {
-    /// Its exit status, which is libtest's: success if the test passed.
+    /// The exit status, which is libtest's: success if the test passed.
     pub status: ExitStatus,
-    /// All of its standard output: libtest's lines, and the test's own.
+    /// The complete standard output: libtest's lines, and the test's own.
     pub stdout: String,
-    /// All of its standard error: reports, panics, logs.
+    /// The complete standard error: reports, panics, logs.
     pub stderr: String,
 }
 
@@ -35,7 +35,7 @@ impl From<Output> for Child {
     }
 }
 
-/// Removes from `command` what would make its outcome depend on where its parent runs.
+/// Removes variables from `command` that would make its outcome depend on where its parent runs.
 pub fn clean(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if AMBIENT
@@ -87,7 +87,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// As for [`Self::of`].
+    /// See [`Self::of`].
     #[must_use]
     pub fn of_all(module: &str, threads: u32) -> Self {
         Self::with(
@@ -134,7 +134,7 @@ impl Run {
     ///
     /// # Panics
     ///
-    /// Panics if there is no such test, because a child process that runs nothing would always pass.
+    /// Panics if there is no such test, because a child that runs nothing would always pass.
     #[must_use]
     pub fn run(mut self) -> Child {
         let threads = format!("--test-threads={}", self.threads);

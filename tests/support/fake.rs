@@ -18,16 +18,16 @@ use crate::child::Run;
 /// The names by which programs look for the driver: its own, and a toolkit's.
 const CUDA_NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
 
-/// The same for cuBLAS, which programs open when they need it first.
+/// The name by which programs look for cuBLAS, which they open when they first need it.
 const CUBLAS_NAME: &str = "libcublas.so.13";
 
-/// The same for the CUDA runtime.
+/// The name by which programs look for the CUDA runtime.
 const CUDART_NAME: &str = "libcudart.so.13";
 
 /// The name that cargo gives to the stand-in for the runtime.
 pub const BUILT_CUDART: &str = "libgpu_leak_fake_cudart.so";
 
-/// A directory with the libraries, and the behaviour of its driver.
+/// A directory with the stand-in libraries, and the settings of their driver.
 #[derive(Debug)]
 pub struct Fake {
     directory: TempDir,
@@ -36,7 +36,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A machine with one device and a CUDA 13.0 driver.
+    /// Prepares a machine with one device and a CUDA 13.0 driver.
     ///
     /// # Panics
     ///
@@ -58,7 +58,7 @@ impl Fake {
         }
     }
 
-    /// A machine with cuBLAS, which provides only handles.
+    /// Adds cuBLAS, which provides only handles.
     #[must_use]
     pub fn with_cublas(self) -> Self {
         link(
@@ -68,8 +68,8 @@ impl Fake {
         self
     }
 
-    /// A machine with the CUDA runtime as a shared library, for programs that are not statically
-    /// linked to it.
+    /// Adds the CUDA runtime as a shared library, for programs that are not statically linked to
+    /// it.
     #[must_use]
     pub fn with_cudart(self) -> Self {
         link(
@@ -94,13 +94,13 @@ impl Fake {
         self
     }
 
-    /// The directory of the libraries.
+    /// The directory that contains the libraries.
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The environment a child needs to find this machine.
+    /// The environment that a child needs to find this machine.
     ///
     /// # Panics
     ///
@@ -142,7 +142,7 @@ impl Fake {
         assert!(child.status.success(), "{}\n{}", child.stdout, child.stderr);
     }
 
-    /// A child process that runs one test of this program on this machine.
+    /// Prepares a child process that runs one test of this program on this machine.
     #[must_use]
     pub fn run(&self, test: &str) -> Run {
         self.env()
@@ -157,11 +157,11 @@ impl Default for Fake {
     }
 }
 
-/// A library that cargo built for this package, in the directory of the test program.
+/// Returns a library that cargo built for this package, in the directory of the test program.
 ///
 /// # Panics
 ///
-/// Panics if it is not there.
+/// Panics if the library is not there.
 #[must_use]
 pub fn built(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the path of this program");
@@ -174,7 +174,7 @@ pub fn built(name: &str) -> PathBuf {
     library
 }
 
-/// A copy under its new name: with a symbolic link, stacks would contain the stand-in's own name,
+/// Gives a library a new name: with a symbolic link, stacks would contain the stand-in's own name,
 /// and CUDA's frames are recognised by the names of their libraries.
 fn link(library: &Path, name: &Path) {
     if fs::hard_link(library, name).is_err() {
@@ -195,7 +195,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The driver of this process; `None` if it is not the stand-in.
+    /// Returns the driver of this process; `None` if it is not the stand-in.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         // SAFETY: the stand-in has no constructors, and a real libcuda may be loaded like this.

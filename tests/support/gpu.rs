@@ -12,13 +12,13 @@ pub fn is_present() -> bool {
     count() > 0
 }
 
-/// Whether no other process was seen using CUDA when this was measured.
+/// Whether no other process was seen using CUDA when the whole device was measured.
 #[must_use]
 pub fn is_alone(whole: &WholeDevice) -> bool {
     !whole.hints.iter().any(|hint| hint.contains("CUDA"))
 }
 
-/// How many CUDA devices can be used; none if `GPU_TESTS` says `fake`.
+/// The number of CUDA devices that can be used; 0 if `GPU_TESTS` says `fake`.
 #[must_use]
 pub fn count() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Compiles C to a shared library with this name in `folder`, with frame information but without debug
-/// information.
+/// Compiles C to a shared library with this name in `folder`, with frame information but without
+/// debug information.
 ///
 /// # Panics
 ///
-/// Panics if that fails.
+/// Panics if the library cannot be compiled.
 #[must_use]
 pub fn of_c(folder: &Path, name: &str, source: &str) -> PathBuf {
     let (file, library) = (folder.join("library.c"), folder.join(name));

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::checked::{self, Checked};
 use crate::child::{self, Child};
 
-/// A run of nextest before it starts, with its own directory.
+/// A run of nextest before it starts, with a directory of its own.
 #[derive(Debug)]
 pub struct Nextest {
     directory: TempDir,
@@ -102,7 +102,7 @@ impl Nextest {
         self.directory.path()
     }
 
-    /// Runs them and waits until they end.
+    /// Runs the tests and waits until they end.
     ///
     /// # Panics
     ///
@@ -123,14 +123,14 @@ fn is_installed() -> bool {
     is_installed
 }
 
-/// What cargo reports about this workspace.
+/// Returns cargo's description of this workspace.
 fn metadata() -> Value {
     let metadata = Command::new(cargo())
         .args([
             "metadata",
             "--format-version=1",
             "--offline",
-            // Dependencies of other systems were never downloaded.
+            // Dependencies for other systems were never downloaded.
             "--filter-platform=host-tuple",
             "--manifest-path",
         ])
@@ -142,7 +142,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&metadata.stdout).expect("JSON")
 }
 
-/// This program in the format of `cargo nextest list --list-type=binaries-only`.
+/// Describes this program in the format of `cargo nextest list --list-type=binaries-only`.
 fn binaries(metadata: &Value, target: &str) -> Value {
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
     let package = packages

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 ///
 /// # Panics
 ///
-/// Panics if one is not.
+/// Panics if a line is not valid.
 pub fn assert_published(path: &Path) {
     static SCHEMA: OnceLock<jsonschema::Validator> = OnceLock::new();
     let schema = SCHEMA.get_or_init(|| {

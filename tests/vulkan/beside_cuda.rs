@@ -20,8 +20,8 @@ fn cuda() -> Library {
     unsafe { Library::new("libcuda.so.1") }.expect("the stand-in")
 }
 
-/// Initialises CUDA's driver as NVIDIA's Vulkan driver does for ray tracing: through a function that
-/// cannot be looked up.
+/// Initialises CUDA's driver as NVIDIA's Vulkan driver does for ray tracing: through a function
+/// that cannot be looked up.
 fn initialises_cuda_in_private() {
     let library = UnixLibrary::from(cuda()).into_raw();
     // SAFETY: the library stays open, and the function has this type and no conditions.

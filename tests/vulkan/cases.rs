@@ -1,5 +1,5 @@
-//! Leaks of real programs that use Vulkan, each reproduced in a few lines and named after its report,
-//! and the same code with the mistake corrected.
+//! Leaks of real programs that use Vulkan. Each is reproduced in a few lines and named after its
+//! report, next to the same code with the mistake corrected.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,10 +14,10 @@ use gpu_leak_vulkan_tests::{Gpu, gpu, is_present};
 
 use super::{WORKS, found_with, is_clean};
 
-/// A finding that is expected: kind, count, bytes and line.
+/// An expected finding: kind, count, bytes and line.
 type Expected = (Kind, u64, u64, Code);
 
-/// A file, and what the line begins with.
+/// A file, and the beginning of the line.
 type Code = (&'static str, &'static str);
 
 const THIS: &str = "tests/vulkan/cases.rs";
@@ -30,7 +30,7 @@ fn found_at(test: &str, expected: &[Expected]) -> Option<Checked> {
         .iter()
         .map(|&(kind, count, bytes, _)| (kind, count, bytes))
         .collect();
-    // Enough time to search for holders on any machine.
+    // This is enough time to search for holders on any machine.
     let variables = [("GPU_LEAK_CHECK_HELD_BY", "600s")];
     let checked = found_with(test, &amounts, &variables)?;
     for (finding, (_, _, _, code)) in checked.report().findings.iter().zip(expected) {
@@ -58,7 +58,7 @@ fn line_of((file, code): Code) -> (&'static str, u32) {
     (file, line)
 }
 
-/// Fails unless each finding says so.
+/// Fails unless each finding says that its resource ended like this.
 #[track_caller]
 fn assert_ended(checked: &Checked, how: &str) {
     for finding in &checked.report().findings {
@@ -77,7 +77,7 @@ enum Program {
 /// A block of memory whose ranges an allocator hands out.
 struct Block {
     memory: vk::DeviceMemory,
-    /// By address.
+    /// The free ranges, by address.
     free: Vec<Range<u64>>,
     program: Program,
 }
@@ -104,7 +104,7 @@ impl Block {
         range
     }
 
-    /// Joins a range with the free ranges beside it. The mistake: not with the one at the block's end.
+    /// Joins a range with the free ranges beside it. The mistake skips the one at the end.
     fn deallocate(&mut self, range: Range<u64>) {
         self.free.push(range);
         self.free.sort_by_key(|free| free.start);
@@ -145,7 +145,7 @@ fn drops_an_allocator_with_a_block() {
 }
 
 /// An allocator did not join the last free range of a block with the others. Therefore the block
-/// never was free as a whole, and the device was destroyed before its memory.
+/// was never free as a whole, and the device was destroyed before its memory.
 /// <https://github.com/gfx-rs/wgpu/issues/1404>, <https://github.com/zakarumych/gpu-alloc/issues/48>
 #[test]
 fn wgpu_1404_a_block_that_its_allocator_takes_for_used() {
@@ -172,7 +172,7 @@ fn wgpu_1404_corrected() {
 const SIDE: u32 = 64;
 const TEXTURE: u64 = 4 * SIDE as u64 * SIDE as u64;
 
-/// A buffer in which texels wait for their copy to a texture.
+/// A buffer in which texels wait to be copied to a texture.
 struct StagingBuffer {
     buffer: vk::Buffer,
     memory: vk::DeviceMemory,
@@ -235,8 +235,8 @@ fn fails_after_creating_a_staging_buffer() {
     writes_textures(Program::AsReported);
 }
 
-/// `write_texture` created its staging buffer before it checked the bounds of the copy, and returned
-/// the error without freeing the buffer.
+/// `write_texture` created its staging buffer before it checked the bounds of the copy, and
+/// returned the error without freeing the buffer.
 /// <https://github.com/gfx-rs/wgpu/pull/2961>
 #[test]
 fn wgpu_2961_a_staging_buffer_on_an_error_path() {
@@ -264,7 +264,7 @@ fn wgpu_2961_corrected() {
     is_clean("cases::fails_before_creating_a_staging_buffer");
 }
 
-/// A device with a pool of command buffers, which is counted by its users.
+/// A device with a pool of command buffers. An `Arc` counts its users.
 struct SharedDevice {
     device: ash::Device,
     pool: vk::CommandPool,
@@ -290,7 +290,7 @@ impl Drop for SharedDevice {
     }
 }
 
-/// A command buffer, which keeps its device.
+/// A command buffer, which keeps its device alive.
 struct CommandBuffer {
     handle: vk::CommandBuffer,
     of: Arc<SharedDevice>,
@@ -326,7 +326,7 @@ fn runs_a_module(instance: &ash::Instance, physical: vk::PhysicalDevice, program
     let commands = CommandBuffer::new(&device);
     let of_the_submission = commands.clone();
     match program {
-        // A reference that nobody releases.
+        // This is a reference that nobody releases.
         Program::AsReported => mem::forget(of_the_submission),
         Program::Corrected => drop(of_the_submission),
     }
@@ -358,7 +358,7 @@ const COMMAND_BUFFER: Code = (
     "let made = unsafe { of.device.allocate_command_buffers(",
 );
 
-/// The whole program, with its own instance.
+/// Runs the whole program, with its own instance.
 fn runs_a_module_and_exits(program: Program) {
     let instance = gpu_leak_vulkan_tests::instance(&gpu().entry).expect(WORKS);
     // SAFETY: against the rules if the device is alive, as in the report.
@@ -376,7 +376,7 @@ fn exits_with_a_command_buffer() {
     runs_a_module_and_exits(Program::AsReported);
 }
 
-/// The same if the instance is destroyed, as in the report. The command buffer is not a separate
+/// The same, but the instance is destroyed, as in the report. The command buffer is not a separate
 /// finding, because the end of its pool would have freed it.
 #[test]
 fn iree_10505_a_device_at_the_end_of_its_instance() {
@@ -411,10 +411,10 @@ struct Allocator {
     memory: vk::DeviceMemory,
 }
 
-/// What lives longer than the renderer.
+/// The owners of the allocator that outlive the renderer.
 static WORLD: Mutex<Vec<Arc<Allocator>>> = Mutex::new(Vec::new());
 
-/// How many clones were left in the report.
+/// The number of clones that were left in the report.
 const CLONES: usize = 8;
 
 fn shuts_a_renderer_down(program: Program) {
@@ -429,7 +429,7 @@ fn shuts_a_renderer_down(program: Program) {
     if program == Program::Corrected {
         world.clear();
     }
-    // As in the report, the device is not destroyed while somebody could still free memory of it.
+    // As in the report, the device is not destroyed while a clone could still free its memory.
     let Ok(Allocator { gpu, memory }) = Arc::try_unwrap(allocator) else {
         return;
     };
@@ -473,7 +473,7 @@ fn byroredux_927_clones_of_the_allocator_at_shutdown() {
             panic!("{story}");
         };
         let name = holder.root.name.as_deref();
-        // The vector, and what the `Arc`s share.
+        // The two blocks are the vector's buffer, and the allocation that the `Arc`s share.
         let wanted = (HolderKind::Static, Some("vulkan::cases::WORLD"), 2);
         assert_eq!((holder.root.kind, name, holder.blocks), wanted, "{story}");
     }

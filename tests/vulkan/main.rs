@@ -1,5 +1,5 @@
-//! What a check finds in programs that use Vulkan. On a machine without a GPU the driver is
-//! lavapipe, a conforming one for the processor.
+//! The leaks that a check finds in programs that use Vulkan. On a machine without a GPU, the driver
+//! is lavapipe, a conforming driver for the processor.
 #![expect(unsafe_code, reason = "Vulkan's interface is C")]
 
 mod beside_cuda;
@@ -17,7 +17,7 @@ use gpu_leak_check::report::check_report::{CheckStatus, FindingKind};
 use gpu_leak_tests::checked::Checked;
 use gpu_leak_vulkan_tests::run_with;
 
-/// What exists before a check begins.
+/// Creates what exists before a check begins.
 #[gpu_leak_check::warmup]
 fn opens_the_device() {
     objects::shared();
@@ -27,13 +27,13 @@ fn opens_the_device() {
 const WORKS: &str = "Vulkan does this";
 
 /// Runs a test that leaks in a process of its own, and compares what its check found: kind, count
-/// and bytes. `None` without a Vulkan device.
+/// and bytes. Returns `None` without a Vulkan device.
 #[track_caller]
 fn found(test: &str, expected: &[(Kind, u64, u64)]) -> Option<Checked> {
     found_with(test, expected, &[])
 }
 
-/// The same with environment variables.
+/// Does the same with environment variables.
 #[track_caller]
 fn found_with(
     test: &str,
@@ -55,7 +55,7 @@ fn found_with(
     Some(checked)
 }
 
-/// Runs a test in a process of its own whose check must be clean.
+/// Runs a test in a process of its own, and fails unless its check is clean.
 #[track_caller]
 fn is_clean(test: &str) {
     if let Some(checked) = run_with(test, &[]) {

@@ -29,7 +29,7 @@ pub(crate) fn buffer(gpu: &Gpu, bytes: u64) -> (vk::Buffer, vk::DeviceMemory) {
     }
 }
 
-/// Creates one allocation with three buffers in it, as an allocator does.
+/// Creates one allocation that contains three buffers, as an allocator does.
 fn three_in_one(gpu: &Gpu) -> ([vk::Buffer; 3], vk::DeviceMemory) {
     let buffers = [4096, 8192, 16_384].map(|bytes| unbound(gpu, bytes));
     // SAFETY: handles of this device; the buffers do not overlap.
@@ -149,7 +149,7 @@ fn freed_memory_is_clean_and_null_may_be_freed() {
     is_clean("memory::frees_all");
 }
 
-/// Has the function names of cubecl's allocator in its stack.
+/// A function whose stack contains the function names of cubecl's allocator.
 mod cubecl_runtime {
     pub(super) mod memory_management {
         #[inline(never)]
@@ -166,7 +166,7 @@ fn takes_a_page_through_cubecl() {
     cubecl_runtime::memory_management::reserve();
 }
 
-/// This is how burn's backends on wgpu allocate: a page is a buffer.
+/// Allocates as burn's backends on wgpu do: a page is a buffer.
 #[test]
 fn a_buffer_of_a_known_allocator_is_inconclusive_without_a_probe() {
     let Some(checked) = run("memory::takes_a_page_through_cubecl") else {

@@ -1,4 +1,4 @@
-//! The names that a program gives to its objects are in the report.
+//! A report contains the names that a program gives to its objects.
 
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;

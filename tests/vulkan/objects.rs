@@ -1,5 +1,5 @@
-//! Every type of object that the driver has: leaked, it is found with its count, bytes and line, and
-//! destroyed, it is clean in a hundred checks.
+//! Every type of object that the driver has. If it is leaked, it is found with its count, bytes and
+//! line; if it is destroyed, a hundred checks are clean.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::CStr;
@@ -16,12 +16,12 @@ use super::WORKS;
 /// Tells a child process which row to run.
 const ROW: &str = "VULKAN_OBJECT";
 
-/// How one type of object is leaked, and how it is created and destroyed.
+/// A type of object: how it is leaked, and how it is created and destroyed.
 pub(crate) struct Row {
     name: &'static str,
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
-    /// An extension of the device.
+    /// The extension of the device that the type needs.
     needs: Option<&'static CStr>,
     pub(crate) leak: fn(&Gpu),
     /// The type in Rust, which ends with Vulkan's name.
@@ -77,7 +77,7 @@ macro_rules! rows {
     };
 }
 
-/// Objects that others are made from, which exist before a check begins.
+/// Objects from which others are made, and which exist before a check begins.
 pub(crate) struct Shared {
     buffer: vk::Buffer,
     image: vk::Image,
@@ -91,7 +91,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Destroys them; nothing may use them any more.
+    /// Destroys these objects. Nothing may use them any more.
     pub(crate) fn destroy(&self) {
         let device = &gpu().device;
         // SAFETY: they are this device's, and destroyed once.
@@ -479,7 +479,7 @@ pub(crate) fn planted() -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(can)
 }
 
-/// The row, if this machine can run it.
+/// Returns the row, if this machine can run it.
 fn runnable(name: &str) -> Option<&'static Row> {
     let row = ROWS.iter().find(|row| row.name == name).expect("a row");
     let can = is_present() && row.needs.is_none_or(|needs| gpu().has(needs));
@@ -527,8 +527,8 @@ fn is_quiet_when_destroyed(name: &str) {
     }
 }
 
-/// Types of objects that lavapipe cannot create; their rows in the harness's table are like all
-/// others, and compared with the registry by `scripts/check-watched-vulkan`.
+/// Types of objects that lavapipe cannot create. Their rows in the harness's table are like all
+/// others, and `scripts/check-watched-vulkan` compares them with the registry.
 const NOT_HERE: &[Kind] = &[
     Kind::SamplerConversion,
     Kind::Shader,

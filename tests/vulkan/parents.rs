@@ -1,5 +1,5 @@
-//! What ends with its pool, its device or its instance, and calls that create some of what they were
-//! asked for.
+//! Objects that end with their pool, device or instance, and calls that create only some of the
+//! requested objects.
 
 use ash::vk;
 use gpu_leak_check::gpu_leak_check;
@@ -103,7 +103,7 @@ fn a_device_that_is_opened_and_closed_is_clean() {
     is_clean("parents::opens_and_closes_a_device");
 }
 
-/// Creates two pipelines, of which the driver is asked to refuse the second. Mesa's does, NVIDIA's does not.
+/// Creates two pipelines and asks the driver to refuse the second. Mesa's does, NVIDIA's does not.
 fn half(gpu: &Gpu) -> Vec<vk::Pipeline> {
     let whole = compute(shared().module);
     let refused = vk::ComputePipelineCreateInfo {

@@ -1,4 +1,4 @@
-//! What Khronos's validation layer says about the same leaks, and when.
+//! The messages of Khronos's validation layer about the same leaks, and when it prints them.
 //!
 //! The layer prints to standard output unless the program has a messenger, so none is planted.
 
@@ -15,9 +15,9 @@ use super::WORKS;
 use super::objects::{self, Row, shared};
 
 const LAYER: &str = "VK_LAYER_KHRONOS_validation";
-/// The layer whose messages are in the documentation.
+/// The version of the layer whose messages are in the documentation.
 const DOCUMENTED: u32 = vk::make_api_version(0, 1, 3, 239);
-/// How its messages about leaks end.
+/// The end of the layer's messages about leaks.
 const LEAKED: &str = " has not been destroyed";
 
 /// The rows of `objects`, without the messenger.
@@ -34,7 +34,7 @@ fn leaks_one_of_each() {
     }
 }
 
-/// Destroys everything but the leaks, their instance and their device, then those two.
+/// Destroys everything except the leaks, their device and their instance, and then the latter two.
 #[test]
 #[ignore = "leaks on purpose"]
 fn child_that_destroys_the_device() {
@@ -68,8 +68,8 @@ fn layer_version() -> Option<u32> {
     version
 }
 
-/// The leaks that the layer named in its output, as type and handle, each with the call that made
-/// it do so.
+/// Returns the leaks that the layer named in its output, as type and handle, each with the call
+/// during which it did so.
 fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
     let parts = output.split_inclusive(LEAKED);
     let objects = parts.filter_map(|text| text.strip_suffix(LEAKED));
@@ -77,7 +77,7 @@ fn named(output: &str) -> Vec<(&str, &str, &'static str)> {
         let line = text.lines().next_back().unwrap_or("");
         let mut words = line.split_whitespace().rev();
         let (handle, of_type) = (words.next(), words.next());
-        // In the other call, the message names none.
+        // A message from the other call does not name the call.
         let call = match line.contains("vkDestroyDevice") {
             true => "vkDestroyDevice",
             false => "vkDestroyInstance",
@@ -129,7 +129,7 @@ fn the_layer_names_handles_when_the_device_is_destroyed() {
     assert!(!named.is_empty() && !output.contains(".rs"), "{story}");
     let is_a_handle = |(_, handle, _): &(_, &str, _)| handle.starts_with("0x");
     assert!(named.iter().all(is_a_handle), "{story}");
-    // Another version of the layer may name others.
+    // Another version of the layer may name other leaks.
     if version == DOCUMENTED {
         assert_documented(&named, &story);
     }

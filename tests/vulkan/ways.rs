@@ -1,4 +1,4 @@
-//! The ways to reach Vulkan's functions: whatever lies between the program and the driver, each
+//! The ways to reach Vulkan's functions. Whatever is between the program and the driver, each
 //! object counts once.
 
 use std::path::Path;
@@ -79,8 +79,8 @@ fn uses_functions_of_the_instance() {
         create(gpu.device.handle(), &info, std::ptr::null(), &mut fence)
             .result()
             .expect(WORKS);
-        // What the device's own function has created is destroyed by the loader's, and the other way
-        // round.
+        // An object that the device's own function has created is destroyed by the loader's
+        // function, and the other way round.
         let other = gpu.device.create_fence(&info, None).expect(WORKS);
         let found = get(gpu.instance.handle(), c"vkDestroyFence".as_ptr()).expect(WORKS);
         let destroy =
@@ -126,8 +126,8 @@ fn child_that_opens_a_device_twice() {
     std::mem::forget(Gpu::open().expect(WORKS));
 }
 
-/// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they would
-/// free at exit what is not allocated.
+/// NVIDIA's driver has several libraries. If only some of them were unloaded and loaded again, they
+/// would free at exit what is not allocated.
 #[test]
 fn a_driver_of_several_libraries_stays_whole_when_a_device_is_opened_again() {
     if is_present() {

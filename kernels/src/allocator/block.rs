@@ -1,11 +1,11 @@
-//! Blocks, the pieces of segments, in a table that never shrinks.
+//! The table of blocks. A block is a piece of a segment; the table never shrinks.
 
 use std::num::NonZeroU32;
 
 use super::pools::PoolIndex;
 use crate::stream::Stream;
 
-/// A block's place in the table. 1 is the first.
+/// A block's place in the table, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct BlockId(NonZeroU32);
 
@@ -38,27 +38,27 @@ pub enum BlockState {
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: usize,
-    /// The requested bytes; 0 while inactive.
+    /// The requested size in bytes; 0 while the block is inactive.
     pub(crate) requested: usize,
     pub(crate) pool: PoolIndex,
     pub(crate) state: BlockState,
-    /// The neighbours in the segment.
+    /// The blocks before and after this one in the segment.
     pub(crate) previous: Option<BlockId>,
     pub(crate) next: Option<BlockId>,
-    /// Other streams that use it while it is handed out. Boxed, because few blocks have one.
+    /// Other streams that use the block while it is handed out. Boxed, because few blocks have any.
     pub(crate) users: Option<Box<Users>>,
-    /// The events in those streams that it waits for.
+    /// The number of events in those streams that the block still waits for.
     pub(crate) events: u32,
 }
 
-/// The streams other than its own that use a block.
+/// The streams that use a block in addition to its own stream.
 #[derive(Debug, Default)]
 pub(crate) struct Users(pub(crate) Vec<Stream>);
 
 const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {
-    /// A whole new segment.
+    /// A block that is a whole new segment.
     #[inline]
     pub(crate) fn segment(address: u64, size: usize, pool: PoolIndex) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Block {
         }
     }
 
-    /// Its count and bytes as a cached part of a segment: zero if it is a whole segment.
+    /// The number and bytes of cached parts of segments in this block: zero for a whole segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {
@@ -84,7 +84,7 @@ impl Block {
         }
     }
 
-    /// Whether it shares its segment with others.
+    /// Whether the block shares its segment with other blocks.
     #[inline]
     pub(crate) fn is_split(&self) -> bool {
         self.previous.is_some() || self.next.is_some()
@@ -108,7 +108,7 @@ impl Blocks {
         id
     }
 
-    /// The slot of a new block, which is then stored there.
+    /// Returns the slot in which the caller stores a new block.
     #[inline]
     pub(crate) fn take_vacant(&mut self) -> BlockId {
         let id = self.vacant.unwrap_or_else(|| self.grow());

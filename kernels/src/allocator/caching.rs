@@ -239,7 +239,7 @@ impl Caching {
         }
         self.tallies.retired(kind, size, requested);
 
-        // Where a neighbour was cached, which the merged block replaces.
+        // The place of a cached neighbour, which the merged block replaces.
         let mut place = None;
         let mut joined = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
@@ -355,7 +355,7 @@ impl Caching {
 }
 
 impl Drop for Caching {
-    /// Returns every segment: no block is in use when the allocator is dropped.
+    /// Returns every segment. No block is in use when the allocator is dropped.
     fn drop(&mut self) {
         let _ = self.source.synchronize();
         let segments = self.blocks.iter().filter(|(_, b)| b.previous.is_none());

@@ -14,14 +14,14 @@ use crate::stream::StreamId;
 pub(crate) struct Pool {
     pub(crate) stream: StreamId,
     pub(crate) kind: PoolKind,
-    /// The private pool that it is a part of.
+    /// The private pool that this pool is a part of.
     pub(crate) private: Option<PoolId>,
     /// A bit for each bin that is not empty.
     occupied: u64,
     bins: [Vec<Entry>; usize::BITS as usize],
 }
 
-/// Where a cached block is, until the pool changes.
+/// The place of a cached block. It is valid until the pool changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     bin: usize,
@@ -45,7 +45,7 @@ impl Entry {
         }
     }
 
-    /// By size, then address.
+    /// Whether this entry comes before a block of this size and address in the sort order.
     #[inline]
     fn is_before(&self, size: usize, address: u64) -> bool {
         self.size < size || self.size == size && self.address < address
@@ -87,13 +87,13 @@ impl Pool {
         Some((place, self.bins[place.bin][place.index].block))
     }
 
-    /// Where a cached block is.
+    /// Returns the place of a cached block.
     #[inline]
     pub(crate) fn find(&self, block: &Block) -> Place {
         self.place(block.size, block.address)
     }
 
-    /// Where a block is in the sorted bins, or would be.
+    /// Returns the place of a block in the sorted bins, or the place that it would have.
     #[inline]
     fn place(&self, size: usize, address: u64) -> Place {
         let bin = bin_of(size);

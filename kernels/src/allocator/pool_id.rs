@@ -9,10 +9,10 @@ use std::num::NonZeroU64;
 pub struct PoolId(NonZeroU64);
 
 impl PoolId {
-    /// The first of an allocator.
+    /// The identity of an allocator's first private pool.
     pub(crate) const FIRST: Self = Self(NonZeroU64::MIN);
 
-    /// The one after this.
+    /// The identity of the private pool that is opened after this one.
     pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }

@@ -9,22 +9,22 @@ use crate::stream::StreamId;
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// The entries of a forgotten private pool are used again.
+    /// The entries of a forgotten private pool are reused.
     all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.
     last: Option<PoolId>,
 }
 
-/// Which pool a block belongs to.
+/// The index of the pool that a block belongs to.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolIndex(usize);
 
 /// Blocks reserved for one capture, because its graph reads and writes them at every replay,
 /// whether or not they are handed out at that moment.
 ///
-/// While the graph lives, its segments stay. After that `empty_cache` returns them too: PyTorch
-/// calls it a freeable pool then. A pool whose tensors outlive the graph stays until they are
+/// While the graph lives, its segments stay. Afterwards, `empty_cache` also returns them; PyTorch
+/// then calls the pool freeable. A pool whose tensors outlive the graph stays until they are
 /// freed.
 #[derive(Debug)]
 struct PrivatePool {
@@ -34,7 +34,7 @@ struct PrivatePool {
 }
 
 impl Pools {
-    /// A new private pool, in use.
+    /// Opens a new private pool, which is in use from now on.
     pub(crate) fn open(&mut self) -> PoolId {
         let id = self.last.map_or(PoolId::FIRST, PoolId::next);
         self.last = Some(id);

@@ -15,10 +15,10 @@ use crate::watch::Reporter;
 pub(crate) struct Allocator {
     device: String,
     policy: Policy,
-    /// None without a cache: the layer below then reports every allocation.
+    /// `None` without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
-    /// Spins before it sleeps: a cache hit holds it for less time than a thread takes to go to
-    /// sleep and be woken, as threads would with `std`'s lock. It spins for a long time, because a
+    /// This lock spins before it sleeps: a cache hit holds it for less time than a thread takes to
+    /// sleep and be woken, as it would with the lock of `std`. It spins for a long time, because a
     /// hit changes so many cache lines that moving them to another processor takes longer than the
     /// hit.
     caching: Lock<Caching, 256>,
@@ -34,7 +34,7 @@ impl Allocator {
         }
     }
 
-    /// The name of its device.
+    /// The name of the allocator's device.
     pub(crate) fn device(&self) -> &str {
         &self.device
     }
@@ -56,7 +56,7 @@ impl Allocator {
     ///
     /// # Errors
     ///
-    /// In a capture, also returns one if emptying the cache would have made room.
+    /// In a capture, also returns an error if emptying the cache would have made room.
     #[inline]
     pub(crate) fn allocate(
         &self,

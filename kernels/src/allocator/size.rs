@@ -1,19 +1,19 @@
-//! The sizes of the caching allocator: PyTorch's, so that its figures are PyTorch's to the byte.
+//! The sizes of the caching allocator. They are PyTorch's, so that its figures match to the byte.
 //!
 //! Source: the constants documented at the head of PyTorch's
 //! [`CUDACachingAllocator`](https://github.com/pytorch/pytorch/blob/v2.11.0/c10/cuda/CUDACachingAllocator.cpp).
 
-/// Every block is a multiple of this.
+/// Every block size is a multiple of this.
 const GRANULE: usize = 512;
 /// The largest block of the small pool.
 const SMALL_LIMIT: usize = 1 << 20;
-/// The segments of the small pool.
+/// The size of the segments of the small pool.
 const SMALL_SEGMENT: usize = 2 << 20;
 /// Blocks of this size or more get their own segment.
 const OWN_SEGMENT_FROM: usize = 10 << 20;
-/// The segments that the other blocks of the large pool share.
+/// The size of the segments that the other blocks of the large pool share.
 const LARGE_SEGMENT: usize = 20 << 20;
-/// Segments of a single block are multiples of this.
+/// The size of a segment with a single block is a multiple of this.
 const OWN_SEGMENT_GRANULE: usize = 2 << 20;
 
 /// The largest request that this arithmetic supports. No device has as much memory.
@@ -23,9 +23,9 @@ pub(crate) const REQUEST_LIMIT: usize = isize::MAX as usize;
 /// large segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolKind {
-    /// Up to 1 MiB, from segments of 2 MiB.
+    /// Blocks of up to 1 MiB, from segments of 2 MiB.
     Small,
-    /// Above 1 MiB.
+    /// Blocks above 1 MiB.
     Large,
 }
 

@@ -7,7 +7,7 @@ use super::pools::Pools;
 use super::size::PoolKind;
 use crate::stream::StreamId;
 
-/// All segments, by address. The form is that of PyTorch's
+/// All segments, ordered by address, in the form of PyTorch's
 /// [memory snapshot](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
@@ -15,37 +15,37 @@ pub struct Snapshot {
     pub segments: Vec<SegmentInfo>,
 }
 
-/// A segment: the memory returned by one request to the layer below.
+/// A segment: the memory that one request to the layer below returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentInfo {
-    /// Its first byte.
+    /// The address of its first byte.
     pub address: u64,
-    /// All its bytes.
+    /// Its size in bytes.
     pub total_size: u64,
     /// The stream that its blocks serve.
     pub stream: StreamId,
     /// The pool that its blocks serve.
     pub pool: PoolKind,
-    /// The private pool that it belongs to, if it is a graph's.
+    /// The private pool that the segment belongs to, if it is a graph's segment.
     pub private_pool: Option<PoolId>,
-    /// Bytes of blocks handed out.
+    /// The total bytes of the blocks that are handed out.
     pub allocated_size: u64,
-    /// The same, plus those that another stream still uses.
+    /// The same, plus the blocks that another stream still uses.
     pub active_size: u64,
-    /// The requested bytes of the active blocks.
+    /// The total requested bytes of the active blocks.
     pub requested_size: u64,
-    /// Its blocks by address; they are adjacent and fill it.
+    /// Its blocks, ordered by address; they are adjacent and fill the segment.
     pub blocks: Vec<BlockInfo>,
 }
 
 /// A block in a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockInfo {
-    /// Its first byte.
+    /// The address of its first byte.
     pub address: u64,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: u64,
-    /// The requested size; 0 when inactive.
+    /// The requested size in bytes; 0 when the block is inactive.
     pub requested_size: u64,
     /// Its state.
     pub state: BlockState,

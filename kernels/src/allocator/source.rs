@@ -19,24 +19,24 @@ pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
     /// Waits for all work on the device.
     fn synchronize(&self) -> Result<()>;
 
-    /// The device's memory, total and free.
+    /// Returns the total and free memory of the device.
     fn memory(&self) -> Result<DeviceMemory>;
 }
 
-/// Why there is no segment.
+/// The reason why a segment could not be allocated.
 #[derive(Debug)]
 pub(crate) enum SegmentError {
-    /// No room: emptying the cache may help.
+    /// There is no room: emptying the cache may help.
     OutOfMemory,
-    /// Anything else.
+    /// Any other error.
     Other(Error),
 }
 
 /// The memory of a whole device, including that of other users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceMemory {
-    /// Free bytes.
+    /// The free bytes.
     pub free: usize,
-    /// All its bytes.
+    /// The total bytes.
     pub total: usize,
 }

@@ -3,7 +3,7 @@
 use super::block::{Block, BlockId, BlockState, Blocks};
 
 impl Blocks {
-    /// Splits `size` bytes off the front of an inactive block. The front keeps the identity; the
+    /// Splits the first `size` bytes off an inactive block. The front part keeps the identity; the
     /// rest is returned.
     #[inline]
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
@@ -21,7 +21,7 @@ impl Blocks {
         rest
     }
 
-    /// Merges an inactive block with the inactive one after it, which no longer exists afterwards.
+    /// Merges an inactive block with the inactive block after it, which then no longer exists.
     #[inline]
     pub(crate) fn join_next(&mut self, front: BlockId) {
         let next = self[front].next.expect("a block behind it");
@@ -37,7 +37,7 @@ impl Blocks {
         }
     }
 
-    /// The neighbour, if it is cached.
+    /// Returns the neighbour, if it is cached.
     #[inline]
     pub(crate) fn inactive(&self, neighbour: Option<BlockId>) -> Option<BlockId> {
         neighbour.filter(|id| self[*id].state == BlockState::Inactive)

@@ -4,24 +4,24 @@
 /// One figure over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// The value now.
+    /// The current value.
     pub current: u64,
     /// The peak since the device was created or [`reset_peak`](crate::memory::reset_peak).
     pub peak: u64,
-    /// The total that was ever added.
+    /// The sum of all increases.
     pub allocated: u64,
-    /// The total that was ever removed.
+    /// The sum of all decreases.
     pub freed: u64,
 }
 
-/// One figure of each pool and of both together.
+/// One figure for each pool and for both together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StatByPool {
     /// Both pools.
     pub all: Stat,
-    /// Blocks of up to 1 MiB.
+    /// The pool for blocks of up to 1 MiB.
     pub small: Stat,
-    /// Larger blocks.
+    /// The pool for larger blocks.
     pub large: Stat,
 }
 
@@ -34,25 +34,25 @@ pub struct Stats {
     pub segment: StatByPool,
     /// Blocks handed out, or freed while another stream still uses them.
     pub active: StatByPool,
-    /// Cached parts of segments, which `empty_cache` cannot release.
+    /// Cached parts of segments. `empty_cache` cannot release them.
     pub inactive_split: StatByPool,
-    /// Bytes of `allocation`.
+    /// The bytes of the blocks in `allocation`.
     pub allocated_bytes: StatByPool,
-    /// Bytes of `segment`.
+    /// The bytes of the segments in `segment`.
     pub reserved_bytes: StatByPool,
-    /// Bytes of `active`.
+    /// The bytes of the blocks in `active`.
     pub active_bytes: StatByPool,
-    /// Bytes of `inactive_split`.
+    /// The bytes of the blocks in `inactive_split`.
     pub inactive_split_bytes: StatByPool,
-    /// The requested bytes of the blocks of `active`.
+    /// The requested bytes of the blocks in `active`.
     pub requested_bytes: StatByPool,
-    /// How many times the cache was emptied to serve a request.
+    /// The number of times that the cache was emptied to serve a request.
     pub num_alloc_retries: u64,
-    /// How many requests failed because there was no memory.
+    /// The number of requests that failed because there was no memory.
     pub num_ooms: u64,
-    /// How many segments were allocated from the layer below.
+    /// The number of segments that were allocated from the layer below.
     pub num_device_alloc: u64,
-    /// How many segments were freed.
+    /// The number of segments that were freed.
     pub num_device_free: u64,
 }
 

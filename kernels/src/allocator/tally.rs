@@ -1,4 +1,4 @@
-//! How an allocator counts: a request updates only counters that cannot be derived; the rest is
+//! The counters of an allocator. A request updates only those that cannot be derived; the rest are
 //! computed when the statistics are read.
 
 use super::size::PoolKind;
@@ -22,8 +22,8 @@ pub(crate) enum StatFamily {
 
 const FAMILIES: usize = 1 + StatFamily::Segment as usize;
 
-/// A value of each family. A thread that locks the allocator waits for the cache lines that the
-/// previous one has written, so values that are written together are stored together.
+/// One value for each family. A thread that locks the allocator waits for the cache lines that the
+/// previous thread has written, so values that are written together are stored together.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct StatRow([u64; FAMILIES]);
@@ -42,9 +42,9 @@ struct Part {
 /// The counters of an allocator; see [`Stats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tallies {
-    /// By [`PoolKind`].
+    /// The figures of each pool, indexed by [`PoolKind`].
     parts: [Part; 2],
-    /// Of both together: the peaks, which cannot be derived from those of the parts.
+    /// The peaks of both pools together, which cannot be derived from the peaks of each.
     peak: StatRow,
     /// Whether the families of active blocks are counted. Until a block may outlive its free, they
     /// equal those of allocated blocks.

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::random::{Distribution, next_seed};
 
 impl Array {
-    /// All zeros.
+    /// Creates an array of zeros.
     pub(crate) fn zeros(dtype: DType, shape: &[usize], device: &Device) -> Result<Self> {
         let layout = Layout::contiguous("zeros", shape)?;
         let out = Self::empty(device, layout, dtype)?;
@@ -16,7 +16,7 @@ impl Array {
         Ok(out)
     }
 
-    /// One number everywhere.
+    /// Creates an array in which every element is the same number.
     pub(crate) fn full(shape: &[usize], value: f32, device: &Device) -> Result<Self> {
         let layout = Layout::contiguous("full", shape)?;
         let out = Self::empty(device, layout, DType::F32)?;
@@ -24,7 +24,7 @@ impl Array {
         Ok(out)
     }
 
-    /// A copy of numbers on the host, in row-major order.
+    /// Copies numbers from the host, in row-major order.
     pub(crate) fn from_slice<T: Element>(
         values: &[T],
         shape: Dims,
@@ -42,7 +42,7 @@ impl Array {
         Ok(out)
     }
 
-    /// Random numbers, from the next seed of this thread.
+    /// Draws random numbers from the next seed of this thread.
     pub(crate) fn draw(
         operation: &'static str,
         distribution: Distribution,

@@ -1,4 +1,4 @@
-//! Losses, one number for how far a prediction is off, and their gradients.
+//! Losses and their gradients. A loss is one number that says how far off a prediction is.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use crate::compute::{DType, Layout, SoftmaxKind, Storage};
 use crate::dispatch::kernels_of;
 use crate::error::{Error, Result};
 
-/// A cross entropy, and the data that its gradient needs besides the classes.
+/// A cross entropy, and the data that its gradient needs in addition to the classes.
 pub(crate) struct CrossEntropy {
     pub(crate) loss: Array,
     pub(crate) log_probabilities: Array,
-    /// How many rows there are, as a float.
+    /// The number of rows, as a float.
     pub(crate) weight: Array,
 }
 
 impl Array {
-    /// The mean squared difference to a target of the same shape, a scalar.
+    /// The mean squared difference from a target of the same shape, a scalar.
     ///
     /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
     /// differences first. So a kept loss keeps that much memory.
@@ -43,7 +43,7 @@ impl Array {
         Ok(Self::over(storage, Layout::scalar(), DType::F32))
     }
 
-    /// The gradient of one side of a mean squared error, `self`. Both sides are contiguous.
+    /// The gradient for `self`, one side of a mean squared error. Both sides are contiguous.
     pub(crate) fn mse_backward(&self, other: &Self, gradient: &Self) -> Result<Self> {
         let layout = Layout::dense(self.layout().shape);
         let out = Self::empty(self.device(), layout, DType::F32)?;
@@ -90,7 +90,7 @@ impl Array {
         })
     }
 
-    /// The gradient of the scores of a cross entropy. `self` is its log-probabilities.
+    /// The gradient for the scores of a cross entropy. `self` holds its log-probabilities.
     pub(crate) fn cross_entropy_backward(
         &self,
         classes: &Self,

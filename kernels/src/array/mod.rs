@@ -31,7 +31,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// An array over a storage.
+    /// Creates an array over a storage.
     pub(crate) fn over(storage: Arc<Storage>, layout: Layout, dtype: DType) -> Self {
         Self {
             storage,
@@ -40,7 +40,7 @@ impl Array {
         }
     }
 
-    /// A contiguous array whose content is yet to be written.
+    /// Creates a contiguous array whose content is yet to be written.
     pub(crate) fn empty(device: &Device, layout: Layout, dtype: DType) -> Result<Self> {
         let storage = Storage::new(device, layout.count() * dtype.bytes())?;
         Ok(Self::over(Arc::new(storage), layout, dtype))
@@ -50,7 +50,7 @@ impl Array {
         &self.layout.shape
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     pub(crate) fn numel(&self) -> usize {
         self.layout.count()
     }

@@ -6,7 +6,7 @@ use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
-    /// The sum of all elements times a factor, a scalar.
+    /// The sum of all elements times a factor, as a scalar.
     pub(crate) fn sum_all(&self, operation: &'static str, factor: f32) -> Result<Self> {
         self.expect_dtype(operation, DType::F32)?;
         let dense = self.packed()?;

@@ -1,4 +1,4 @@
-//! From the device to the host.
+//! Transfers from the device to the host.
 
 use super::Array;
 use crate::compute::{DType, Element};
@@ -19,7 +19,7 @@ impl Array {
         Ok(values)
     }
 
-    /// The one number of an array with one element. Waits for the device.
+    /// The number in an array that has exactly one element. Waits for the device.
     pub(crate) fn item(&self) -> Result<f32> {
         self.expect_dtype("item", DType::F32)?;
         if self.numel() != 1 {

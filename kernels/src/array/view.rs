@@ -9,29 +9,29 @@ use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
-    /// An array over the same storage.
+    /// Another array over the same storage.
     pub(crate) fn view(&self, layout: Layout) -> Self {
         Self::over(Arc::clone(self.storage()), layout, self.dtype())
     }
 
-    /// Two dimensions swapped; a view. The caller has checked that they exist.
+    /// A view with two dimensions swapped. The caller has checked that they exist.
     pub(crate) fn transposed(&self, first: usize, second: usize) -> Self {
         self.view(self.layout().transposed(first, second))
     }
 
-    /// Dimensions of size 1, and new leading ones, repeated without a copy; a view.
+    /// A view that repeats dimensions of size 1 and adds leading ones, without a copy.
     pub(crate) fn broadcast_to(&self, operation: &'static str, shape: Dims) -> Result<Self> {
         Ok(self.view(self.layout().broadcast_to(operation, shape)?))
     }
 
-    /// The same elements in another shape of equal count: a view of a contiguous array, otherwise a
-    /// copy.
+    /// The same elements in another shape of equal count: a view if this array is contiguous,
+    /// otherwise a copy.
     pub(crate) fn reshaped(&self, shape: Dims) -> Result<Self> {
         let dense = self.packed()?;
         Ok(dense.view(dense.layout().reshaped(shape)))
     }
 
-    /// This array if it is contiguous, otherwise a copy that is.
+    /// This array if it is contiguous, otherwise a contiguous copy.
     pub(crate) fn packed(&self) -> Result<Self> {
         if self.is_contiguous() {
             return Ok(self.clone());
@@ -47,7 +47,7 @@ impl Array {
         Ok(out)
     }
 
-    /// An array of a shape that is 0 except for one range of a dimension, which is this one.
+    /// An array of this shape, with `self` in the given range of a dimension and 0 everywhere else.
     pub(crate) fn padded(&self, shape: Dims, dim: usize, range: Range<usize>) -> Result<Self> {
         let out = Self::zeros(self.dtype(), &shape, self.device())?;
         let place = out.view(out.layout().narrowed(dim, range.start, range.len()));

@@ -11,16 +11,16 @@ use crate::error::Result;
 /// Operations whose result has a gradient, by sequence number.
 type PendingGradients = BTreeMap<u64, (Arc<Node>, Array)>;
 
-/// Propagates a gradient through the graph behind `root` to its leaves. With `keep`, the graph
-/// keeps its saved tensors for another pass.
+/// Propagates a gradient from `root` to its leaves. With `keep`, another pass can use the graph.
 ///
-/// # Errors If a backward pass has already used an operation, or a tensor that it saved was
-/// changed.
+/// # Errors
+///
+/// Returns an error if a pass has already used an operation, or a saved tensor was changed.
 pub(crate) fn backward(root: &Edge, gradient: Array, keep: bool) -> Result<()> {
     let mut pending = PendingGradients::new();
     pass(root, gradient, &mut pending)?;
-    // Users of a result have larger sequence numbers than the operation that made it. So the
-    // gradient of the node with the largest number is complete.
+    // A result is used only by operations with larger sequence numbers than the one that made it.
+    // So the gradient of the node with the largest number is complete.
     while let Some((_, (node, gradient))) = pending.pop_last() {
         let needs = node
             .edges()

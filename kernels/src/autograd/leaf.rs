@@ -1,4 +1,4 @@
-//! Where backward passes leave gradients.
+//! Leaves: the places where backward passes leave gradients.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -6,7 +6,7 @@ use crate::array::Array;
 use crate::error::Result;
 
 /// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
-/// as a graph leads to it, and the gradient that backward passes have left for it.
+/// as some graph refers to it, and the gradient that backward passes have left for it.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     content: Array,
@@ -34,8 +34,8 @@ impl Leaf {
         let _old = std::mem::replace(&mut *self.lock(), gradient);
     }
 
-    /// The first gradient becomes the leaf's own if nothing else holds it; later ones are added
-    /// to it. This happens under the lock, so that the gradients of passes on several threads add up.
+    /// The first gradient becomes the leaf's own if nothing else holds it; later ones are added to
+    /// it. The lock is held, so that the gradients of passes on several threads add up.
     pub(super) fn accumulate(&self, gradient: Array) -> Result<()> {
         debug_assert_eq!(gradient.shape(), self.content.shape());
         let mut sum = self.lock();

@@ -1,4 +1,4 @@
-//! Whether this thread records graphs.
+//! Whether this thread records graphs of operations.
 
 use std::cell::Cell;
 
@@ -42,7 +42,7 @@ fn within<T>(mode: Mode, body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// Restores the mode, even when a panic passes through.
+/// Restores the mode when dropped, even during a panic.
 struct RestoreMode(Mode);
 
 impl Drop for RestoreMode {

@@ -8,23 +8,23 @@ use super::leaf::Leaf;
 use crate::array::Array;
 use crate::error::{Error, Result};
 
-/// The most operands a differentiable operation has.
+/// The maximum number of operands of a differentiable operation.
 pub(crate) const MAX_OPERANDS: usize = 3;
 
-/// Which operands need a gradient, in order.
+/// For each operand in order, whether it needs a gradient.
 pub(crate) type Needs = [bool; MAX_OPERANDS];
 
-/// One gradient per operand, in order; none where none is needed.
+/// For each operand in order, its gradient; `None` if it needs none.
 pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
 
-/// The gradient of the only operand.
+/// Returns the gradient of an operation with one operand.
 pub(crate) fn only(gradient: Array) -> OperandGradients {
     [Some(gradient), None, None]
 }
 
-/// How an operation turns the gradient of its result into those of its operands.
+/// The way in which an operation turns the gradient of its result into those of its operands.
 pub(crate) trait Rule: Duplicate + Send + Sync {
-    /// The operation, as messages name it.
+    /// The name of the operation in messages.
     fn name(&self) -> &'static str;
 
     /// Runs the rule and drops its saved tensors no later than when it returns.
@@ -33,7 +33,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
 
 /// Clones a rule behind a `Box`.
 pub(crate) trait Duplicate {
-    /// A copy, so that the graph can keep the rule itself.
+    /// Returns a copy, so that the graph can keep the rule itself.
     fn duplicate(&self) -> Box<dyn Rule>;
 }
 
@@ -43,13 +43,13 @@ impl<R: Rule + Clone + 'static> Duplicate for R {
     }
 }
 
-/// Where the gradient of an operand goes.
+/// The destination of an operand's gradient.
 pub(crate) enum Edge {
-    /// The operand needs none.
+    /// The operand needs no gradient.
     Nowhere,
-    /// To the operation that computed it.
+    /// The operation that computed the operand.
     Node(Arc<Node>),
-    /// To the gradient of a leaf.
+    /// The gradient of a leaf.
     Leaf(Arc<Leaf>),
 }
 
@@ -81,7 +81,7 @@ impl Node {
         &self.edges
     }
 
-    /// The rule itself, or with `keep` a duplicate of it.
+    /// Returns the rule itself, or with `keep` a duplicate of it.
     pub(super) fn rule(&self, keep: bool) -> Result<Box<dyn Rule>> {
         let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
         let found = if keep {

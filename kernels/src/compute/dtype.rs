@@ -36,7 +36,7 @@ impl fmt::Display for DType {
 
 /// A Rust type that tensors can hold: `f32` or `i64`.
 pub trait Element: Pod + Send + Sync + PartialEq + sealed::Sealed {
-    /// Its name at run time.
+    /// The [`DType`] of this type.
     const DTYPE: DType;
 }
 

@@ -13,14 +13,14 @@ use super::dtype::DType;
 use super::layout::{Around, Layout};
 use super::storage::Storage;
 
-/// Elements somewhere in a storage.
+/// The elements of a storage that a layout selects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Operand<'a> {
     pub(crate) storage: &'a Arc<Storage>,
     pub(crate) layout: Layout,
 }
 
-/// `f(x)` for each element.
+/// An operation that computes `f(x)` for each element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Unary {
     Sin,
@@ -31,7 +31,7 @@ pub(crate) enum Unary {
     MulScalar(f32),
 }
 
-/// `f(a, b)` for each pair of elements.
+/// An operation that computes `f(a, b)` for each pair of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
     Add,
@@ -43,16 +43,16 @@ pub(crate) enum Binary {
     SinBackward,
 }
 
-/// What is done to each element of a product before it is stored.
+/// The operations on each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
-    /// Added to each row; contiguous, with as many elements as a row.
+    /// A vector that is added to each row; contiguous, with as many elements as a row.
     pub(crate) bias: Option<Operand<'a>>,
-    /// Negative results become 0.
+    /// Whether negative results become 0.
     pub(crate) relu: bool,
 }
 
-/// Which function of one dimension.
+/// The function that is computed along one dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SoftmaxKind {
     Softmax,
@@ -64,9 +64,9 @@ pub(crate) enum SoftmaxKind {
 pub(crate) struct SgdParameter<'a> {
     pub(crate) value: Operand<'a>,
     pub(crate) gradient: Operand<'a>,
-    /// None without momentum.
+    /// `None` without momentum.
     pub(crate) momentum: Option<Operand<'a>>,
-    /// Whether the momentum has no content yet, and becomes the gradient.
+    /// Whether the momentum has no content yet. If so, it is set to the gradient.
     pub(crate) first: bool,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct AdamParameter<'a> {
     pub(crate) gradient: Operand<'a>,
     pub(crate) mean: Operand<'a>,
     pub(crate) square: Operand<'a>,
-    /// The learning rate over `1 − beta1^step`.
+    /// The learning rate divided by `1 − beta1^step`.
     pub(crate) step_size: f32,
     /// `√(1 − beta2^step)`.
     pub(crate) square_correction: f32,
@@ -93,7 +93,7 @@ pub(crate) struct AdamParameter<'a> {
     pub(crate) first: bool,
 }
 
-/// The constants of an Adam step.
+/// The constants of a step of Adam.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AdamStep {
     pub(crate) beta1: f32,
@@ -141,7 +141,7 @@ pub(crate) trait TransferKernels {
     /// Sets every element of a contiguous `f32` output.
     fn fill(&self, value: f32, out: Operand<'_>) -> Result<()>;
 
-    /// Copies between any two layouts of one shape.
+    /// Copies elements between any two layouts with the same shape.
     fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
 }
 
@@ -153,10 +153,10 @@ pub(crate) trait RandomKernels {
 
 /// Element-wise operations.
 pub(crate) trait PointwiseKernels {
-    /// From any layout to a contiguous output of its shape.
+    /// Applies a function to an input of any layout; the output is contiguous and has its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
 
-    /// From two layouts of the output's shape; the output is contiguous.
+    /// Applies a function to two inputs with the output's shape; the output is contiguous.
     fn binary(
         &self,
         op: Binary,
@@ -165,13 +165,13 @@ pub(crate) trait PointwiseKernels {
         out: Operand<'_>,
     ) -> Result<()>;
 
-    /// `target += other`, two layouts of one shape in different storages.
+    /// `target += other`, for two layouts with the same shape in different storages.
     fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()>;
 }
 
 /// Multiplies matrices.
 pub(crate) trait MatmulKernels {
-    /// `(m × k) · (k × n)` of any two-dimensional layouts to a contiguous output.
+    /// Multiplies `(m × k) · (k × n)`, of any two-dimensional layouts; the output is contiguous.
     fn matmul(
         &self,
         lhs: Operand<'_>,
@@ -181,7 +181,7 @@ pub(crate) trait MatmulKernels {
     ) -> Result<()>;
 }
 
-/// Combines the elements of one dimension.
+/// Combines the elements along one dimension.
 pub(crate) trait ReduceKernels {
     /// Sums over the middle of `outer × size × inner` times a factor; input and output contiguous.
     fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()>;
@@ -189,7 +189,7 @@ pub(crate) trait ReduceKernels {
 
 /// Computes softmax and its logarithm along one dimension.
 pub(crate) trait SoftmaxKernels {
-    /// Over the middle of `outer × size × inner`; input and output contiguous.
+    /// Works along the middle of `outer × size × inner`; input and output are contiguous.
     fn softmax(
         &self,
         kind: SoftmaxKind,
@@ -249,9 +249,9 @@ pub(crate) trait LossKernels {
 
 /// Updates parameters.
 pub(crate) trait OptimizerKernels {
-    /// One step for all parameters.
+    /// Performs one step for all parameters.
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()>;
 
-    /// One step for all parameters.
+    /// Performs one step for all parameters.
     fn adam(&self, step: AdamStep, parameters: &[AdamParameter<'_>]) -> Result<()>;
 }

@@ -4,10 +4,10 @@ use std::{fmt, iter};
 
 use crate::error::{Error, Result};
 
-/// The most dimensions a tensor can have. Kernels take shapes by value, so they are bounded.
+/// The maximum number of dimensions of a tensor. Kernels take shapes by value, so it is bounded.
 pub const MAX_RANK: usize = 6;
 
-/// Up to [`MAX_RANK`] numbers, one per dimension.
+/// Up to [`MAX_RANK`] numbers, one for each dimension.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Dims {
     rank: u8,
@@ -85,7 +85,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Row-major from the storage's first element on.
+    /// The row-major layout that begins at the storage's first element.
     pub(crate) fn contiguous(operation: &'static str, shape: &[usize]) -> Result<Self> {
         let shape = Dims::new(operation, shape)?;
         let bytes = shape
@@ -144,9 +144,9 @@ impl Layout {
         self
     }
 
-    /// `length` indices of one dimension, from `start`; the caller has checked the range.
+    /// Selects `length` indices of one dimension, from `start`; the caller has checked the range.
     pub(crate) fn narrowed(mut self, dim: usize, start: usize, length: usize) -> Self {
-        // An empty range keeps its offset, which could otherwise lie behind the storage's end.
+        // An empty range keeps its offset, which could otherwise be past the end of the storage.
         if length != 0 {
             self.offset += start * self.strides[dim];
         }
@@ -187,8 +187,8 @@ impl Layout {
         })
     }
 
-    /// The offsets of the elements in row-major order of the shape, from the `start`th on. It never
-    /// ends by itself: take as many as the shape has elements.
+    /// The offsets of the elements in row-major order, beginning with element number `start`. The
+    /// iterator is endless: take as many offsets as the shape has elements.
     pub(crate) fn offsets(&self, start: usize) -> impl Iterator<Item = usize> + use<> {
         let Self { shape, strides, .. } = *self;
         let mut index = Dims::filled(shape.len(), 0);

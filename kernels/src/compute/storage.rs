@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::error::Result;
 use crate::memory::{Buffer, PoolId};
 
-/// One buffer, shared by every view of it.
+/// A buffer that all its views share.
 ///
 /// The lock guards the host's view of the bytes: operations of an embedded device read and write
 /// through it. A CUDA device orders its work by its stream and needs only the address.
@@ -38,11 +38,11 @@ impl Storage {
         }
     }
 
-    /// The same bytes as a storage that does not own them.
+    /// Returns a storage over the same bytes that does not own them.
     ///
     /// # Safety
     ///
-    /// As [`Buffer::alias`].
+    /// See [`Buffer::alias`].
     pub(crate) unsafe fn alias(&self) -> Self {
         // SAFETY: the caller upholds the contract of `Buffer::alias`.
         Self::over(unsafe { self.read().alias() })
@@ -52,7 +52,7 @@ impl Storage {
         &self.device
     }
 
-    /// The private pool that it comes from, if it was allocated in a capture.
+    /// The private pool that the storage comes from, if it was allocated in a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -65,7 +65,7 @@ impl Storage {
         self.bytes
     }
 
-    /// How many times the content has been changed in place.
+    /// The number of times that the content has been changed in place.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }

@@ -27,15 +27,15 @@ pub(crate) struct Blas {
 // mutex.
 unsafe impl Send for Blas {}
 
-/// Device memory that is lent to a handle.
+/// Device memory that is lent to a cuBLAS handle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Workspace {
-    /// 0 for none.
+    /// 0 if there is no workspace.
     pub(crate) address: u64,
     pub(crate) bytes: usize,
 }
 
-/// A matrix as cuBLAS sees it: column-major, with the distance between columns.
+/// A matrix as cuBLAS sees it: column-major, with the distance between its columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlasMatrix {
     pub(crate) address: u64,
@@ -106,7 +106,7 @@ impl Blas {
         Ok(())
     }
 
-    /// Takes a workspace back, if it is the one that the handle has.
+    /// Takes a workspace back, if the handle still has this one.
     pub(crate) fn take_back(&mut self, address: u64) -> Result<()> {
         if self.workspace.address == address {
             self.lend(Workspace::default())?;
@@ -114,7 +114,7 @@ impl Blas {
         Ok(())
     }
 
-    /// `out = a · b` by columns: `rows × depth` times `depth × columns`.
+    /// Computes `out = a · b` by columns: `rows × depth` times `depth × columns`.
     ///
     /// # Safety
     ///

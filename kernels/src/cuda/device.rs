@@ -15,16 +15,16 @@ use crate::allocator::{Policy, SegmentSource};
 use crate::error::{Error, Result};
 use crate::stream::StreamId;
 
-/// Which CUDA device, and how its memory is managed.
+/// Selects a CUDA device and how its memory is managed.
 #[derive(Clone, Debug, Default)]
 pub struct CudaConfig {
-    /// Its number as the driver counts it: the `0` of `cuda:0`.
+    /// The driver's number for the device: the `0` of `cuda:0`.
     pub ordinal: usize,
-    /// Whether its allocator caches freed memory.
+    /// Whether the device's allocator caches freed memory.
     pub policy: Policy,
 }
 
-/// A CUDA device with its primary context, and the one stream that orders all its work.
+/// A CUDA device with its primary context, and the stream that orders all its work.
 #[derive(Debug)]
 pub struct Cuda {
     // Fields are dropped in this order: the context last, because the others use it.
@@ -58,25 +58,25 @@ impl Cuda {
         &self.context
     }
 
-    /// The stream of all work: the legacy default stream, like PyTorch's. Captured work goes to a
+    /// The stream for all work: the legacy default stream, as in PyTorch. Captured work goes to a
     /// stream of the capture.
     #[must_use]
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Where its allocator takes segments from.
+    /// The source of segments for the device's allocator.
     pub(crate) fn segment_source(&self) -> Box<dyn SegmentSource> {
         Box::new(DriverMemory::new(Arc::clone(&self.context)))
     }
 
-    /// The stream that this thread's work goes to: during a capture the capture's, because the device's
-    /// own stream cannot be captured; otherwise the device's own.
+    /// The stream for this thread's work: the capture's own stream during a capture, because the
+    /// device's own stream cannot be captured; otherwise the device's own.
     pub(crate) fn queue(&self) -> CUstream {
         graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
     }
 
-    /// The kernel, which is loaded at its first use.
+    /// Returns the kernel, which is loaded at its first use.
     pub(crate) fn function(&self, kernel: Kernel) -> Result<&CudaFunction> {
         self.engines.modules.function(kernel, &self.context)
     }

@@ -10,7 +10,7 @@ use super::blas::Blas;
 use super::module::Modules;
 use super::rand::Generator;
 
-/// All are created at first use and destroyed with the device.
+/// The engines of a device. Each is created at its first use and destroyed with the device.
 #[derive(Debug, Default)]
 pub(super) struct Engines {
     pub(super) modules: Modules,
@@ -33,7 +33,7 @@ pub(super) fn expect_library(name: &str, is_present: bool, context: &CudaContext
     })
 }
 
-/// Something that one thread at a time may use.
+/// A value that one thread at a time may use.
 #[derive(Debug)]
 pub(super) struct Slot<T>(Mutex<Option<T>>);
 
@@ -44,7 +44,7 @@ impl<T> Default for Slot<T> {
 }
 
 impl<T> Slot<T> {
-    /// Calls `act` with the value, which is made first if there is none.
+    /// Calls `act` with the value, and creates the value first if there is none.
     pub(super) fn with<R>(
         &self,
         make: impl FnOnce() -> Result<T>,

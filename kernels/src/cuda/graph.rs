@@ -11,17 +11,17 @@ use cudarc::driver::{CudaContext, CudaStream, DriverError, result};
 
 use crate::error::{Error, Result};
 
-/// A thread's potentially unsafe calls fail only in its own captures, so another thread's request
-/// for memory does not disturb them
+/// With this mode, potentially unsafe calls fail only in the capturing thread, so another thread's
+/// request for memory does not disturb the capture
 /// (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__STREAM.html>).
 const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
 thread_local! {
-    /// Where this thread's work goes: null is the legacy default stream.
+    /// The stream for this thread's work: null is the legacy default stream.
     static QUEUE: Cell<sys::CUstream> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The stream of the capture that this thread's work goes to, if it is redirected to one.
+/// The stream of the capture to which this thread's work is redirected, if it is.
 pub(super) fn redirected() -> Option<sys::CUstream> {
     let queue = QUEUE.get();
     (!queue.is_null()).then_some(queue)
@@ -41,15 +41,15 @@ pub(super) fn expect_warm(what: &str) -> Result<()> {
     })
 }
 
-/// A capture in progress, on a separate stream, which is destroyed with the last handle.
+/// A capture in progress on a separate stream. The stream is destroyed with the last clone of this.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamCapture(Arc<DriverHandle<sys::CUstream>>);
 
 impl StreamCapture {
     pub(crate) fn begin(context: &Arc<CudaContext>) -> Result<Self> {
         context.bind_to_thread()?;
-        // Not a stream of cudarc, which waits for the context when it creates the second stream:
-        // that would break a capture of another thread. This one does not synchronise with the
+        // Not a stream of cudarc: cudarc waits for the context when it creates the second stream,
+        // which would break a capture of another thread. This one does not synchronise with the
         // default stream.
         let stream = DriverHandle {
             handle: result::stream::create(StreamKind::NonBlocking)?,
@@ -61,9 +61,9 @@ impl StreamCapture {
         Ok(Self(Arc::new(stream)))
     }
 
-    /// Redirects the work that `act` launches into the graph.
+    /// Redirects into the graph the work that `act` launches.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
-        /// Restores the queue, even if the stack unwinds.
+        /// Restores the queue when dropped, even if the stack unwinds.
         struct RestoreQueue(sys::CUstream);
 
         impl Drop for RestoreQueue {
@@ -76,7 +76,7 @@ impl StreamCapture {
         act()
     }
 
-    /// Ends the capture and returns the recorded graph, on the thread that began it.
+    /// Ends the capture and returns the recorded graph. Must run on the thread that began it.
     pub(crate) fn end(self) -> Result<CapturedGraph> {
         let context = &self.0.context;
         context.bind_to_thread()?;
@@ -148,7 +148,7 @@ impl CapturedGraph {
 pub(crate) struct ExecutableGraph(DriverHandle<sys::CUgraphExec>);
 
 impl ExecutableGraph {
-    /// Runs it on the device's own stream.
+    /// Runs the graph on the device's own stream.
     pub(crate) fn launch(&mut self, stream: &CudaStream) -> Result<()> {
         self.0.context.bind_to_thread()?;
         // SAFETY: the graph and the stream are alive. The owner of this graph keeps its kernels
@@ -157,7 +157,7 @@ impl ExecutableGraph {
     }
 }
 
-/// While this lives, this thread may ask the driver for memory in the middle of a capture. Such
+/// While this guard lives, this thread may ask the driver for memory during a capture. Such
 /// memory is not part of the graph, and remains allocated.
 #[derive(Debug)]
 pub(super) struct RelaxedMode(CUstreamCaptureMode);
@@ -170,7 +170,7 @@ impl RelaxedMode {
 
 impl Drop for RelaxedMode {
     fn drop(&mut self) {
-        // The driver accepted the first exchange, so it accepts this one.
+        // The driver accepted the first exchange, so it accepts this exchange as well.
         let _ = exchange(self.0);
     }
 }

@@ -13,7 +13,7 @@ use crate::stream::{Event, Stream};
 
 use super::graph::RelaxedMode;
 
-/// `cuMemAlloc` and `cuMemFree` in one context.
+/// Allocates with `cuMemAlloc` and frees with `cuMemFree`, in one context.
 #[derive(Debug)]
 pub(crate) struct DriverMemory {
     context: Arc<CudaContext>,

@@ -23,7 +23,7 @@ struct Family {
     source: &'static str,
 }
 
-/// Makes the table of families, and of their kernels by their names in the source.
+/// Generates the table of source files and of the kernels in each, by their names in the source.
 macro_rules! families {
     ($($file:literal: $($kernel:ident = $name:literal),+;)+) => {
         static FAMILIES: &[Family] = &[$(Family {
@@ -43,7 +43,7 @@ macro_rules! families {
             $($($kernel),+),+
         }
 
-        /// The file and the name of each, in the order of the variants.
+        /// The file and the name of each kernel, in the order of the variants.
         const KERNELS: &[(&str, &str)] = &[$($(($file, $name)),+),+];
     };
 }
@@ -80,11 +80,11 @@ families! {
         Adam = "adam";
 }
 
-/// The code that one device has loaded.
+/// The code that is loaded on one device.
 #[derive(Debug)]
 pub(super) struct Modules {
     functions: [OnceLock<CudaFunction>; KERNELS.len()],
-    /// By file.
+    /// The loaded modules, by source file.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
 }
 
@@ -98,7 +98,7 @@ impl Default for Modules {
 }
 
 impl Modules {
-    /// The kernel in a device's context, which is loaded at its first use.
+    /// Returns the kernel in a device's context, and loads it at its first use.
     pub(super) fn function(
         &self,
         kernel: Kernel,
@@ -217,7 +217,7 @@ impl Drop for NvrtcProgram {
 mod tests {
     use super::*;
 
-    /// Needs NVRTC, which needs no GPU.
+    /// Needs NVRTC, but no GPU.
     #[test]
     fn every_source_compiles_to_code_that_holds_its_kernels() -> Result<()> {
         // SAFETY: as in `compile`.

@@ -10,8 +10,8 @@ use super::engines::expect_library;
 use crate::error::Result;
 use crate::random::Distribution;
 
-/// A Philox generator on a device's stream. cuRAND takes its state from the driver at the first
-/// draw, outside the caching allocator.
+/// A Philox generator on a device's stream. At the first draw, cuRAND allocates its state from the
+/// driver, outside the caching allocator.
 #[derive(Debug)]
 pub(crate) struct Generator {
     handle: sys::curandGenerator_t,

@@ -3,17 +3,17 @@
 use crate::error::{Error, Result};
 use crate::tensor::HostTensor;
 
-/// Numbered samples, several of which make up a batch of type `B`.
+/// A source of numbered samples, several of which make up a batch of type `B`.
 pub trait Dataset<B> {
-    /// How many samples there are.
+    /// The number of samples.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Whether there are no samples.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The samples with these numbers, in this order.
+    /// Returns the samples with these numbers, in this order.
     ///
     /// # Errors
     ///

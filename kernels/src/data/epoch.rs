@@ -10,7 +10,7 @@ use crate::error::Result;
 
 use super::loader::SharedDataset;
 
-/// The batches of one epoch, one after the other. If it is dropped early, it stops its thread and
+/// The batches of one epoch, in order. An epoch that is dropped early stops its thread and
 /// waits for it.
 pub struct Epoch<B> {
     left: usize,
@@ -23,7 +23,7 @@ enum Source<B> {
         batches: IntoIter<Vec<usize>>,
     },
     Ahead {
-        /// Dropped first, which tells the thread that nothing waits for batches any more.
+        /// Dropped first, which tells the thread that no more batches are wanted.
         batches: Option<Receiver<Result<B>>>,
         worker: Option<JoinHandle<()>>,
     },
@@ -94,7 +94,7 @@ impl<B> Drop for Epoch<B> {
         if let Source::Ahead { batches, worker } = &mut self.source {
             drop(batches.take());
             if let Some(worker) = worker.take() {
-                // The batch was never requested, so a panic while making it is ignored.
+                // This batch was never requested, so a panic while making it is ignored.
                 let _ = worker.join();
             }
         }

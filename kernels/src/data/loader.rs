@@ -36,7 +36,7 @@ pub struct DataLoader<B> {
 }
 
 impl<B> DataLoader<B> {
-    /// In order, with a smaller last batch if necessary, and with each batch made on request.
+    /// Keeps the order, makes the last batch smaller if necessary, and makes each batch on request.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl<B> DataLoader<B> {
         self
     }
 
-    /// How many batches an epoch has.
+    /// The number of batches in an epoch.
     #[must_use]
     pub fn len(&self) -> usize {
         if self.drop_last {
@@ -91,13 +91,13 @@ impl<B> DataLoader<B> {
         }
     }
 
-    /// Whether an epoch has no batch.
+    /// Whether an epoch has no batches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The batches of one pass over the data.
+    /// Returns the batches of one pass over the data.
     #[must_use]
     pub fn epoch(&self, number: u64) -> Epoch<B>
     where

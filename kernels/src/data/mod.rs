@@ -1,4 +1,4 @@
-//! Data sets and the loader that makes batches of them, all in host memory.
+//! Data sets, and the loader that divides them into batches, all in host memory.
 
 mod dataset;
 mod epoch;

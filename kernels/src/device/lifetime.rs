@@ -1,5 +1,5 @@
-//! How long a device lives: as long as there is a handle to it, or a block of its memory is handed
-//! out.
+//! The lifetime of a device: it ends when there is no handle to the device and no block of its
+//! memory is handed out.
 //!
 //! Handles are counted here. Blocks are counted by the allocator anyway, under its lock: if each
 //! also had a handle, counting it would cost as much as the lock, and more with several threads.
@@ -33,7 +33,7 @@ struct Counted {
 #[derive(Debug)]
 pub(crate) struct OwnedBlock {
     allocation: Allocation,
-    /// Not counted, because the block is.
+    /// A handle that is not counted, because the block is counted.
     device: ManuallyDrop<Device>,
 }
 
@@ -124,8 +124,8 @@ impl Drop for Handle {
 }
 
 impl OwnedBlock {
-    /// Allocates a block of at least `bytes`, which must not be 0, for work on `stream`, or from the
-    /// private pool of the graph that this thread captures.
+    /// Allocates a block of at least `bytes`, which must not be 0, for work on `stream`. In a
+    /// capture, the block comes from the private pool of the captured graph.
     #[inline]
     pub(crate) fn new(
         device: &Device,
@@ -144,13 +144,13 @@ impl OwnedBlock {
         &self.device
     }
 
-    /// Its first byte.
+    /// The address of its first byte.
     #[inline]
     pub(crate) fn address(&self) -> u64 {
         self.allocation.address
     }
 
-    /// Records that work on `stream` uses it.
+    /// Records that work on `stream` uses the block.
     pub(crate) fn record_stream(&self, stream: &Stream) {
         let mut caching = self.device.allocator().lock();
         caching.record_stream(&self.allocation, stream);

@@ -28,7 +28,7 @@ pub struct Device(Handle);
 
 struct DeviceState {
     id: DeviceId,
-    // Dropped in this order: segments are freed before their context.
+    // Fields are dropped in this order: segments are freed before their context.
     allocator: Arc<Allocator>,
     backend: OwnedBackend,
 }
@@ -41,7 +41,7 @@ enum OwnedBackend {
 /// The implementation of a device.
 #[derive(Clone, Copy, Debug)]
 pub enum Backend<'a> {
-    /// Host memory and the CPU.
+    /// An embedded device: host memory and the CPU.
     Embedded(&'a Embedded),
     /// A CUDA device.
     Cuda(&'a Cuda),
@@ -57,7 +57,7 @@ impl Device {
         Self::embedded_with(EmbeddedConfig::default())
     }
 
-    /// An embedded device with these settings.
+    /// Creates an embedded device with these settings.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Device {
         Ok(Self::new(id, backend, source, config.policy))
     }
 
-    /// The CUDA device with this ordinal, using its primary context.
+    /// Creates the CUDA device with this ordinal, using its primary context.
     ///
     /// # Errors
     ///
@@ -82,11 +82,11 @@ impl Device {
         })
     }
 
-    /// A CUDA device with these settings, using its primary context.
+    /// Creates a CUDA device with these settings, using its primary context.
     ///
     /// # Errors
     ///
-    /// As [`Self::cuda`].
+    /// See [`Self::cuda`].
     pub fn cuda_with(config: CudaConfig) -> Result<Self> {
         let cuda = Cuda::new(config.ordinal)?;
         let source = cuda.segment_source();
@@ -123,7 +123,7 @@ impl Device {
         &self.0.state().allocator
     }
 
-    /// The stream that its operations run on.
+    /// The stream that the device's operations run on.
     pub(crate) fn stream_id(&self) -> StreamId {
         match self.backend() {
             Backend::Embedded(_) => StreamId::default(),
@@ -131,7 +131,7 @@ impl Device {
         }
     }
 
-    /// Its implementation.
+    /// The implementation of the device.
     #[must_use]
     pub fn backend(&self) -> Backend<'_> {
         match &self.0.state().backend {
@@ -140,7 +140,7 @@ impl Device {
         }
     }
 
-    /// The embedded device, if it is one.
+    /// The embedded device, if this is one.
     #[must_use]
     pub fn as_embedded(&self) -> Option<&Embedded> {
         match self.backend() {
@@ -149,7 +149,7 @@ impl Device {
         }
     }
 
-    /// The CUDA device, if it is one.
+    /// The CUDA device, if this is one.
     #[must_use]
     pub fn as_cuda(&self) -> Option<&Cuda> {
         match self.backend() {
@@ -177,7 +177,7 @@ impl Device {
     }
 }
 
-/// Whether both are clones of one device.
+/// Whether both are clones of the same device.
 impl PartialEq for Device {
     fn eq(&self, other: &Self) -> bool {
         self.id() == other.id()
@@ -186,7 +186,7 @@ impl PartialEq for Device {
 
 impl Eq for Device {}
 
-/// Its name: `cuda:0`, `embedded:0`.
+/// The device's name: `cuda:0`, `embedded:0`.
 impl fmt::Display for Device {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.state().backend.fmt(out)

@@ -1,4 +1,4 @@
-//! When a device is destroyed: with the last of its handles and blocks.
+//! When a device is destroyed: together with the last of its handles and blocks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -13,7 +13,7 @@ use crate::graph::Graph;
 use crate::memory::{Buffer, allocated, empty_cache, release};
 use crate::stream::{Event, Stream};
 
-/// What a device's source of segments has done.
+/// The calls that a device's source of segments has received.
 #[derive(Debug, Default)]
 struct Below {
     allocated: AtomicU64,
@@ -21,7 +21,7 @@ struct Below {
     destroyed: AtomicU64,
 }
 
-/// Counts segments, which have addresses but no memory.
+/// A source of segments that counts them. The segments have addresses but no memory.
 #[derive(Debug)]
 struct CountedSegments(Arc<Below>);
 
@@ -65,7 +65,7 @@ impl Below {
         self.destroyed.load(Ordering::SeqCst) == 0
     }
 
-    /// Whether the device was destroyed, once, and has freed every segment.
+    /// Fails unless the device was destroyed exactly once and has freed every segment.
     #[track_caller]
     fn assert_destroyed(&self) {
         assert_eq!(self.destroyed.load(Ordering::SeqCst), 1);
@@ -155,7 +155,7 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// The destruction of a device waits for its work, so such a block need not be returned first.
+/// The destruction of a device waits for its work, so the block need not be returned before.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);
@@ -194,7 +194,7 @@ fn a_release_frees_every_segment_and_leaves_the_device() {
     below.assert_destroyed();
 }
 
-/// Each thread drops what it holds in its own order, at the same time as all others.
+/// Each thread drops its values in its own order, at the same time as all other threads.
 #[test]
 fn of_threads_that_drop_the_last_holders_at_once_one_destroys_the_device() {
     const THREADS: usize = 4;

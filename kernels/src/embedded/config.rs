@@ -5,18 +5,18 @@ use crate::allocator::Policy;
 /// An embedded device's number, memory and allocator.
 #[derive(Clone, Debug)]
 pub struct EmbeddedConfig {
-    /// Its number: the `0` of `embedded:0`.
+    /// The device's number: the `0` of `embedded:0`.
     pub ordinal: usize,
-    /// Its memory in bytes.
+    /// The size of its memory in bytes.
     pub capacity: usize,
-    /// How much of that the device's context holds as long as it lives.
+    /// The bytes of this memory that the device's context holds as long as it lives.
     pub context_bytes: usize,
     /// Whether its allocator caches freed memory.
     pub policy: Policy,
 }
 
 impl Default for EmbeddedConfig {
-    /// Number 0; 16 GiB, of which the context holds 512 MiB; with a cache.
+    /// Number 0, with a cache, and 16 GiB of memory, of which the context holds 512 MiB.
     fn default() -> Self {
         Self {
             ordinal: 0,

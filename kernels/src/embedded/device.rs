@@ -10,14 +10,14 @@ use crate::device_id::DeviceId;
 use crate::error::Result;
 use crate::stream::{EmbeddedStream, StreamId};
 
-/// The simulated device itself. Operations run on the calling thread and are done when they return;
+/// The simulated device. Operations run on the calling thread and are done when they return;
 /// its streams only simulate work for the allocator.
 #[derive(Debug)]
 pub struct Embedded {
     ordinal: usize,
     id: DeviceId,
     memory: Arc<EmbeddedMemory>,
-    /// The number of the last stream. 0 is the default stream.
+    /// The number of the stream that was created last. 0 is the default stream.
     streams: AtomicU64,
     /// Locked by the running operation: operations run one at a time, as on a stream.
     order: Mutex<()>,
@@ -40,7 +40,7 @@ impl Embedded {
         self.ordinal
     }
 
-    /// Where its allocator takes segments from.
+    /// The source of segments for the device's allocator.
     pub(crate) fn segment_source(&self) -> Box<dyn SegmentSource> {
         Box::new(Arc::clone(&self.memory))
     }
@@ -52,7 +52,7 @@ impl Embedded {
         EmbeddedStream::new(StreamId(number), self.id)
     }
 
-    /// Locked by each operation while it runs.
+    /// A lock that each operation holds while it runs.
     pub(crate) fn order(&self) -> &Mutex<()> {
         &self.order
     }

@@ -1,9 +1,9 @@
-//! Failures on request.
+//! Failures that are requested by tests.
 
-/// A call that is to fail once.
+/// A request that one call fails.
 #[derive(Debug, Default)]
 pub(crate) struct Fault {
-    /// How many calls until that one, including it; 0 if none is to fail.
+    /// The number of calls up to and including the failing one; 0 if none is to fail.
     remaining: u64,
 }
 
@@ -13,7 +13,7 @@ impl Fault {
         self.remaining = nth;
     }
 
-    /// Counts a call, and returns whether it is the one to fail.
+    /// Counts a call, and returns whether it must fail.
     pub(crate) fn strikes(&mut self) -> bool {
         let strikes = self.remaining == 1;
         self.remaining = self.remaining.saturating_sub(1);

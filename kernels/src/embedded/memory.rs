@@ -1,4 +1,4 @@
-//! The simulated device's memory: anonymous mappings under a capacity.
+//! The simulated device's memory: anonymous mappings up to a capacity.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,8 +16,8 @@ use crate::watch::Reporter;
 /// Device memory is counted in pages of this size, as on a GPU.
 const PAGE: usize = 2 << 20;
 
-/// Memory that the host commits page by page as it is touched, so a tensor of 4 GiB costs only as
-/// much memory as is written to it.
+/// Memory that the host commits page by page when it is touched, so a tensor of 4 GiB costs only
+/// as much memory as is written to it.
 #[derive(Debug)]
 pub(crate) struct EmbeddedMemory {
     capacity: usize,
@@ -28,7 +28,7 @@ pub(crate) struct EmbeddedMemory {
 #[derive(Debug)]
 pub(crate) struct MappedMemory {
     mappings: HashMap<u64, MmapMut>,
-    /// Whole pages, the context's included.
+    /// The bytes in use in whole pages, including those of the context.
     used: usize,
     pub(crate) faults: Faults,
 }
@@ -64,7 +64,7 @@ impl EmbeddedMemory {
 }
 
 impl Drop for EmbeddedMemory {
-    /// Like the destruction of a context, this frees the memory that it still holds.
+    /// Frees the memory that is still allocated, as the destruction of a context does.
     fn drop(&mut self) {
         for address in self.lock().mappings.keys() {
             self.reporter.freed(*address);
@@ -104,7 +104,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
         if state.faults.free.strikes() {
             return Err(Error::Fault { call: "free" });
         }
-        // This comes before the host can map the address again.
+        // Reported before the host can map the address again.
         self.reporter.freed(address);
         let mapping = state.mappings.remove(&address);
         debug_assert!(mapping.is_some_and(|mapping| mapping.len() == bytes));

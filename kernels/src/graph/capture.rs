@@ -1,4 +1,4 @@
-//! The capture of a thread, from beginning to end.
+//! The capture of a thread, from its beginning to its end.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -16,7 +16,7 @@ thread_local! {
     static CAPTURE: RefCell<Option<Capture>> = const { RefCell::new(None) };
 }
 
-/// The work recorded so far.
+/// The work that this thread has recorded so far.
 struct Capture {
     recording: Recording,
     storages: UsedStorages,
@@ -86,7 +86,7 @@ impl CaptureSession {
     ///
     /// # Errors
     ///
-    /// The first failure inside, if there was one.
+    /// Returns the first failure inside the capture, if there was one.
     pub(super) fn end(self) -> Result<Captured> {
         let (capture, failure) = take();
         let capture = capture.expect("a session has one until it ends");

@@ -1,4 +1,4 @@
-//! Graphs: captured, and ready to be replayed.
+//! Graphs: as captured, and in the form that can be replayed.
 
 use std::fmt;
 
@@ -33,16 +33,16 @@ impl Graph {
     /// Runs a closure and records the work that it submits to the device instead of executing it.
     /// The returned tensors have no content before the first replay.
     ///
-    /// The work must have been done once before, without a capture, because kernels are loaded and
-    /// library handles created at their first use, which a capture refuses.
+    /// The same work must have been done once before without a capture, because kernels are loaded
+    /// and library handles are created at their first use, which a capture refuses.
     ///
     /// # Errors
     ///
-    /// The closure's error, or the first operation in it that failed or cannot be captured, even if
-    /// the closure continued; [`Error::Capture`](crate::Error::Capture) also if the device has no
-    /// room left, because a capture cannot empty the cache. In these cases nothing is recorded, and
-    /// allocated memory is returned to the cache. If another thread synchronises the whole context
-    /// at the same time, both calls fail.
+    /// Returns the closure's error, or that of the first operation in it that failed or cannot be
+    /// captured, even if the closure continued. If the device has no room left, returns
+    /// [`Error::Capture`](crate::Error::Capture), because a capture cannot empty the cache. Nothing
+    /// is recorded then, and allocated memory is returned to the cache. If another thread
+    /// synchronises the whole context at the same time, both calls fail.
     pub fn capture<T>(device: &Device, work: impl FnOnce() -> Result<T>) -> Result<(Self, T)> {
         let session = CaptureSession::begin(device)?;
         let made = work();
@@ -52,7 +52,7 @@ impl Graph {
         }
     }
 
-    /// Makes it ready to be replayed.
+    /// Prepares the graph for replays.
     ///
     /// # Errors
     ///

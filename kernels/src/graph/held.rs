@@ -18,7 +18,7 @@ pub(super) struct UsedStorages {
 }
 
 impl UsedStorages {
-    /// Records the operands of an operation; `pool` is the graph's own.
+    /// Records the operands of an operation; `pool` is the graph's own pool.
     pub(super) fn note(&mut self, reads: &[Operand<'_>], writes: &[Operand<'_>], pool: PoolId) {
         for operand in reads.iter().chain(writes) {
             if operand.storage.pool() != Some(pool) {
@@ -37,7 +37,7 @@ impl UsedStorages {
         self.written.retain(|storage| storage.strong_count() > 0);
     }
 
-    /// Must be called after a replay, so that gradients that saved the old content report an error.
+    /// Must be called after a replay, so that gradients that saved the old content return an error.
     pub(super) fn bump_versions(&self) {
         for storage in self.written.iter().filter_map(Weak::upgrade) {
             storage.bump_version();

@@ -29,7 +29,7 @@ struct KeptOperand {
 }
 
 impl KeptOperand {
-    /// The graph's own pool keeps its memory itself, so that tensors in it can be dropped.
+    /// Tensors in the graph's own pool may be dropped, because the pool keeps their memory.
     fn of(operand: &Operand<'_>, pool: PoolId) -> Self {
         let storage = if operand.storage.pool() == Some(pool) {
             // SAFETY: the operation that it becomes part of is dropped before the graph's pool
@@ -54,7 +54,7 @@ impl KeptOperand {
 }
 
 impl Operation {
-    /// Keeps an operation's operands for replays; `pool` is the graph's own.
+    /// Keeps an operation's operands for replays; `pool` is the graph's own pool.
     pub(super) fn new(
         compute: Box<Compute>,
         reads: &[Operand<'_>],

@@ -18,7 +18,7 @@ use crate::random::Distribution;
 #[derive(Debug)]
 pub(crate) struct Recorder;
 
-/// Adds an operation to the graph: for a CUDA device, by launching it in the capturing stream.
+/// Adds an operation to the graph. On a CUDA device, launches it in the capturing stream.
 fn record(
     reads: &[Operand<'_>],
     writes: &[Operand<'_>],
@@ -43,7 +43,7 @@ fn record(
     )
 }
 
-/// The whole of a storage.
+/// An operand that stands for a whole storage.
 fn whole(storage: &Arc<Storage>) -> Operand<'_> {
     Operand {
         storage,
@@ -223,7 +223,7 @@ impl LossKernels for Recorder {
 
 impl OptimizerKernels for Recorder {
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()> {
-        // The values, followed by the momenta: either every parameter has one, or none has.
+        // The values, followed by the momenta: either every parameter has one, or none does.
         let count = parameters.len();
         let gradients: Vec<_> = parameters.iter().map(|it| it.gradient).collect();
         let mut writes: Vec<_> = parameters.iter().map(|it| it.value).collect();

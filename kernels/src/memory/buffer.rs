@@ -12,27 +12,27 @@ use crate::device::{Backend, Device, OwnedBlock};
 use crate::error::{Error, Result};
 use crate::stream::{Stream, StreamId};
 
-/// Why a capture refuses other streams.
+/// The reason why a capture refuses other streams.
 const ONE_STREAM: &str = "a graph is replayed only on the device's own stream";
 
 /// Bytes on a device, returned to its allocator when dropped.
 ///
-/// The initial content is whatever the memory held before. The buffer keeps its device alive.
+/// The initial content is what the memory held before. The buffer keeps its device alive.
 #[derive(Debug)]
 pub struct Buffer {
     memory: Backing,
     bytes: usize,
-    /// The private pool that they come from.
+    /// The private pool that the bytes come from.
     pool: Option<PoolId>,
 }
 
-/// Where a buffer's bytes are.
+/// The location of a buffer's bytes.
 #[derive(Debug)]
 enum Backing {
-    /// No bytes.
+    /// There are no bytes.
     None(Device),
     Owned(OwnedBlock),
-    /// Owned by another buffer, at this address.
+    /// The bytes are at this address and are owned by another buffer.
     Alias(u64, Device),
 }
 
@@ -42,7 +42,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is out of memory for them.
+    /// Returns an error if the device is out of memory.
     #[inline]
     pub fn new(device: &Device, bytes: usize) -> Result<Self> {
         Self::on(device, bytes, device.stream_id())
@@ -52,7 +52,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is out of memory for them, the stream is another device's, or this
+    /// Returns an error if the device is out of memory, the stream is another device's, or this
     /// thread is in a capture of the device.
     pub fn new_on(device: &Device, bytes: usize, stream: &Stream) -> Result<Self> {
         require_same_device("Buffer::new_on", device, stream)?;
@@ -94,7 +94,7 @@ impl Buffer {
         }
     }
 
-    /// The private pool that they come from, if they were allocated in a capture.
+    /// The private pool that the bytes come from, if they were allocated in a capture.
     pub(crate) fn pool(&self) -> Option<PoolId> {
         self.pool
     }
@@ -104,7 +104,7 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// Returns an error if the stream is another device's, or this thread is in a capture of the device.
+    /// Returns an error if the stream is another device's, or this thread captures on the device.
     pub fn record_stream(&self, stream: &Stream) -> Result<()> {
         require_same_device("Buffer::record_stream", self.device(), stream)?;
         capturing::forbid(self.device().id(), "a use by another stream", ONE_STREAM)?;
@@ -114,7 +114,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Where they are: a device pointer, or on an embedded device an address of this process.
+    /// The address of the bytes: a device pointer, or an address of this process if embedded.
     #[must_use]
     pub fn address(&self) -> u64 {
         match &self.memory {
@@ -153,7 +153,7 @@ impl Buffer {
         own.then(|| self.host_bytes_mut()).flatten()
     }
 
-    /// The bytes for operations, which take turns on an embedded device.
+    /// The bytes for operations. On an embedded device, operations run one at a time.
     pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
         // SAFETY: the range belongs to this buffer alone until it is dropped (the creator of an

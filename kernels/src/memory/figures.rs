@@ -36,7 +36,7 @@ pub fn stats(device: &Device) -> Stats {
     device.allocator().lock().tallies().stats()
 }
 
-/// Every figure, as a table to print.
+/// Every figure, as a table that can be printed.
 #[must_use]
 pub fn summary(device: &Device) -> Summary {
     Summary {

@@ -1,11 +1,11 @@
-//! How much an allocator may reserve.
+//! Limits on how much an allocator may reserve.
 
 use super::figures::device_memory;
 use crate::device::Device;
 use crate::error::{Error, Result};
 
-/// Limits the device's allocator to `bytes` of reserved memory; `None` removes the limit. What is
-/// already reserved stays.
+/// Limits the device's allocator to `bytes` of reserved memory; `None` removes the limit. Memory
+/// that is already reserved stays.
 pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
     let bytes = bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     device.allocator().lock().set_limit(bytes);
@@ -16,7 +16,7 @@ pub fn set_memory_limit(device: &Device, bytes: Option<u64>) {
 ///
 /// # Errors
 ///
-/// Returns an error if the fraction does not lie between 0 and 1, or the device's memory cannot be read.
+/// Returns an error if the fraction is not between 0 and 1, or the memory size cannot be read.
 pub fn set_memory_fraction(device: &Device, fraction: f64) -> Result<()> {
     if !(0.0..=1.0).contains(&fraction) {
         return Err(Error::Argument {

@@ -1,4 +1,4 @@
-//! The two figures that people look at first.
+//! Prints the two figures that people look at first.
 
 use super::release::Held;
 use crate::device::Device;

@@ -11,9 +11,9 @@ use crate::error::Result;
 /// The result of [`release`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// The allocator's usage before.
+    /// The allocator's usage before the release.
     pub before: Held,
-    /// Its current usage.
+    /// Its usage after the release.
     pub after: Held,
     /// The segments that stay. Each is pinned by the blocks in it that are not inactive; the rest
     /// of it serves later requests, but not other processes or libraries.
@@ -23,14 +23,14 @@ pub struct Released {
 /// An allocator's two main figures, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Handed out.
+    /// Bytes handed out.
     pub allocated: u64,
-    /// Held from the layer below.
+    /// Bytes held from the layer below.
     pub reserved: u64,
 }
 
 impl Held {
-    /// The figures now.
+    /// The current figures.
     #[must_use]
     pub fn now(device: &Device) -> Self {
         let stats = stats(device);

@@ -5,17 +5,17 @@ use std::fmt;
 use crate::allocator::{Stat, StatByPool, Stats};
 use crate::bytes::Bytes;
 
-/// Formats as a table in the style of PyTorch's
+/// The figures of an allocator, formatted as a table like PyTorch's
 /// [`memory_summary`](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_summary.html).
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The device that it describes.
+    /// The name of the device.
     pub device: String,
-    /// Its figures.
+    /// The figures of its allocator.
     pub stats: Stats,
 }
 
-/// The rows: label, figure, whether it counts bytes.
+/// A row of the table: its label, its figure, and whether the figure counts bytes.
 type SummaryRow = (&'static str, fn(&Stats) -> &StatByPool, bool);
 
 const ROWS: [SummaryRow; 9] = [

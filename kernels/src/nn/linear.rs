@@ -1,4 +1,4 @@
-//! An affine map.
+//! A linear layer.
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -7,12 +7,12 @@ use crate::tensor::Tensor;
 use super::init;
 use super::module::Module;
 
-/// `x · weightᵀ + bias`.
+/// Computes `x · weightᵀ + bias`.
 #[derive(Clone, Debug)]
 pub struct Linear {
-    /// `[outputs, inputs]`.
+    /// The weight, of shape `[outputs, inputs]`.
     pub weight: Tensor,
-    /// `[outputs]`.
+    /// The bias, of shape `[outputs]`.
     pub bias: Tensor,
 }
 
@@ -41,7 +41,7 @@ impl Linear {
     ///
     /// # Errors
     ///
-    /// As [`Module::forward`].
+    /// See [`Module::forward`].
     pub fn forward_relu(&self, input: &Tensor) -> Result<Tensor> {
         input.linear_relu(&self.weight, &self.bias)
     }

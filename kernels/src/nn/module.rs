@@ -5,7 +5,7 @@ use crate::tensor::Tensor;
 
 /// A module of a network.
 pub trait Module {
-    /// Its output for an input.
+    /// Computes the output for an input.
     ///
     /// # Errors
     ///
@@ -13,6 +13,6 @@ pub trait Module {
     /// is out of memory.
     fn forward(&self, input: &Tensor) -> Result<Tensor>;
 
-    /// Handles to the parameters that it learns, in the order of its modules.
+    /// Handles to the parameters that the module learns, in the order of its parts.
     fn parameters(&self) -> Vec<Tensor>;
 }

@@ -1,4 +1,4 @@
-//! Modules one after the other.
+//! Modules that run one after the other.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// No modules yet: the result is the input.
+    /// Creates a sequence without modules: its result is its input.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! A small network, as an example of any larger one.
+//! A small network, which stands for larger ones.
 
 use crate::device::Device;
 use crate::error::Result;
@@ -21,9 +21,9 @@ pub struct TinyModel {
 }
 
 impl TinyModel {
-    /// Inputs per row.
+    /// The number of inputs per row.
     pub const INPUTS: usize = 100;
-    /// Outputs per row.
+    /// The number of outputs per row.
     pub const OUTPUTS: usize = 10;
 
     /// Draws the parameters from the thread's seed; see [`crate::manual_seed`].

@@ -1,4 +1,4 @@
-//! Adam.
+//! The Adam optimiser.
 
 use super::{Optimizer, checked, state_like, with_gradients};
 use crate::array::Array;
@@ -53,14 +53,14 @@ impl Adam {
         self
     }
 
-    /// Added to the denominator, so that it is never 0.
+    /// The number that is added to the denominator, so that it is never 0.
     #[must_use]
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// How much of each parameter is added to its gradient.
+    /// The fraction of each parameter that is added to its gradient.
     #[must_use]
     pub fn weight_decay(mut self, weight_decay: f32) -> Self {
         self.weight_decay = weight_decay;

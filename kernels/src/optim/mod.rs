@@ -12,7 +12,7 @@ use crate::tensor::Tensor;
 
 /// The interface of every optimiser.
 pub trait Optimizer {
-    /// The parameters it changes.
+    /// The parameters that the optimiser changes.
     fn parameters(&self) -> &[Tensor];
 
     /// Changes every parameter that has a gradient, with one kernel for all of them.
@@ -44,7 +44,7 @@ pub trait Optimizer {
     }
 }
 
-/// The parameters that have a gradient, with that gradient and their index in the list.
+/// The parameters that have a gradient, each with the gradient and its index in the list.
 fn with_gradients<'a>(
     operation: &'static str,
     parameters: &'a [Tensor],
@@ -68,12 +68,12 @@ fn with_gradients<'a>(
     Ok(found)
 }
 
-/// Memory for an optimiser's state of one parameter; the first step writes it.
+/// Allocates memory for an optimiser's state of one parameter; the first step writes it.
 fn state_like(parameter: &Array) -> Result<Array> {
     Array::empty(parameter.device(), *parameter.layout(), parameter.dtype())
 }
 
-/// Parameters must be contiguous: a step goes over their storage in order.
+/// Checks that the parameters are contiguous, because a step goes over their storage in order.
 fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tensor>> {
     for parameter in &parameters {
         if !parameter.is_leaf() || !parameter.requires_grad() || !parameter.is_contiguous() {

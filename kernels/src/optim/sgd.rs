@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 /// Gradient descent with momentum and weight decay, in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html>).
 ///
-/// With momentum it keeps one array per parameter, allocated at the first step.
+/// With momentum, it keeps one array per parameter, allocated at the first step.
 #[derive(Debug)]
 pub struct Sgd {
     parameters: Vec<Tensor>,
@@ -37,14 +37,14 @@ impl Sgd {
         })
     }
 
-    /// The share of the previous change that is added to the next one.
+    /// The fraction of the previous change that is added to the next one.
     #[must_use]
     pub fn momentum(mut self, momentum: f32) -> Self {
         self.momentum = momentum;
         self
     }
 
-    /// How much of each parameter is added to its gradient.
+    /// The fraction of each parameter that is added to its gradient.
     #[must_use]
     pub fn weight_decay(mut self, weight_decay: f32) -> Self {
         self.weight_decay = weight_decay;

@@ -1,14 +1,14 @@
-//! A planted leak, as data.
+//! The description of a planted leak.
 
 use crate::device::Device;
 use crate::error::Result;
 
-/// A leak, as data.
+/// A planted leak and the expected report.
 #[derive(Clone, Copy, Debug)]
 pub struct Planted {
-    /// Its name: `forgotten_handle`.
+    /// The name of the leak, for example `forgotten_handle`.
     pub name: &'static str,
-    /// The mistake, in a sentence.
+    /// The mistake, in one sentence.
     pub mistake: &'static str,
     /// The layer of the leaked resource.
     pub layer: Layer,
@@ -25,28 +25,28 @@ pub struct Planted {
     pub(super) run: fn(&Device) -> Result<()>,
 }
 
-/// Which allocator, or the driver itself.
+/// The layer of a leaked resource: an allocator, or the driver itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     /// This library's caching allocator, on any device.
     Caching,
-    /// The CUDA driver: only a CUDA device can leak it.
+    /// The CUDA driver. Only a CUDA device can leak this.
     Driver,
 }
 
-/// One line and its leak.
+/// A line and what it leaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The word after `// leak:` at the end of the line.
     pub mark: &'static str,
-    /// How many blocks or handles.
+    /// The number of leaked blocks or handles.
     pub count: u64,
     /// Their total size in bytes, as the layer counts them: blocks in multiples of 512.
     pub bytes: u64,
 }
 
 impl Planted {
-    /// Leaks; each call leaks again.
+    /// Causes the leak. Each call leaks again.
     ///
     /// # Errors
     ///
@@ -55,19 +55,19 @@ impl Planted {
         (self.run)(device)
     }
 
-    /// How many blocks or handles a call leaves behind.
+    /// The number of blocks or handles that a call leaves behind.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.sites.iter().map(|site| site.count).sum()
     }
 
-    /// How many bytes a call leaves behind.
+    /// The number of bytes that a call leaves behind.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sites.iter().map(|site| site.bytes).sum()
     }
 
-    /// The line of a site in [`Self::file`], from 1.
+    /// The number, counted from 1, of a site's line in [`Self::file`].
     ///
     /// # Panics
     ///
@@ -81,7 +81,7 @@ impl Planted {
     }
 }
 
-/// Describes the leak of the file that it is used in.
+/// Describes the leak in the source file that invokes this macro.
 macro_rules! planted {
     (
         $name:literal, $mistake:literal, $layer:ident, $kind:literal,
@@ -105,5 +105,5 @@ pub(super) use planted;
 /// The size of a segment of the caching allocator's small pool.
 pub(super) const SMALL_SEGMENT: u64 = 2 << 20;
 
-/// The same for requests from 1 MiB to 10 MiB.
+/// The size of the segment for requests from 1 MiB to 10 MiB.
 pub(super) const LARGE_SEGMENT: u64 = 20 << 20;

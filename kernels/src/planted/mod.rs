@@ -1,7 +1,7 @@
 //! Planted leaks, and the report that a check must produce for each.
 //!
-//! Each is a typical mistake with tensors, in typical code. It leaks the same amount at every call,
-//! so that a second run confirms it. The line that allocates the leak is marked `// leak: MARK`.
+//! Each leak is a typical mistake with tensors, in typical code. It leaks the same amount at every
+//! call, so that a second run confirms it. The line that allocates is marked `// leak: MARK`.
 
 mod batch_kept_by_loader;
 mod closure_cycle;
@@ -36,7 +36,7 @@ pub const CATALOGUE: &[Planted] = &[
 ];
 
 impl Planted {
-    /// The leak with this name.
+    /// Returns the leak with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         CATALOGUE.iter().find(|planted| planted.name == name)

@@ -40,7 +40,7 @@ pub(super) fn training_loop_sgd(steps: &mut Steps<'_>) -> Result<()> {
     let model = Linear::new(10, 10, device)?;
     let mut optimizer = Sgd::new(model.parameters(), 0.01)?;
     steps.read("setup");
-    // Like a Python loop's variables, they hold the last round's values until they get the next.
+    // Like the variables of a Python loop, these hold the last round's values until the next round.
     let (mut last_output, mut last_loss) = (None, None);
     for epoch in 0..2 {
         for round in 0..100 {

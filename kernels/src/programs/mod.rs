@@ -30,7 +30,7 @@ pub const PROGRAMS: &[Program] = &[
 ];
 
 impl Program {
-    /// The program with this name.
+    /// Returns the program with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PROGRAMS.iter().find(|program| program.name == name)

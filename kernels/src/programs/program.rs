@@ -11,15 +11,15 @@ pub struct Row {
     pub program: &'static str,
     /// The step's name.
     pub step: String,
-    /// Bytes handed out.
+    /// The bytes handed out.
     pub allocated: u64,
-    /// Bytes held from the driver.
+    /// The bytes held from the driver.
     pub reserved: u64,
     /// The peak of bytes handed out since the program began.
     pub peak_allocated: u64,
-    /// Segments held from the driver.
+    /// The number of segments held from the driver.
     pub segments: u64,
-    /// Blocks handed out.
+    /// The number of blocks handed out.
     pub active_blocks: u64,
 }
 
@@ -28,7 +28,7 @@ pub struct Row {
 pub struct Program {
     /// Its name.
     pub name: &'static str,
-    /// How much device memory it needs at most, in bytes.
+    /// The maximum device memory that the program needs, in bytes.
     pub bytes: u64,
     run: fn(&mut Steps<'_>) -> Result<()>,
 }
@@ -42,7 +42,7 @@ impl Program {
         Self { name, bytes, run }
     }
 
-    /// Runs it from an empty cache and reads the allocator at each step.
+    /// Runs the program with an empty cache and reads the allocator's figures at each step.
     ///
     /// # Errors
     ///

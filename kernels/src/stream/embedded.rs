@@ -24,7 +24,7 @@ struct SimulatedQueue {
 #[derive(Default)]
 struct Progress {
     held_up: bool,
-    /// How many times it was resumed: all work submitted before that is done.
+    /// The number of times that the stream was resumed. Work submitted before a resumption is done.
     resumptions: u64,
 }
 
@@ -43,23 +43,23 @@ impl EmbeddedStream {
         }
     }
 
-    /// Its identity.
+    /// The stream's identity.
     #[must_use]
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// The device that it belongs to.
+    /// The device that the stream belongs to.
     pub(crate) fn device(&self) -> DeviceId {
         self.device
     }
 
-    /// Pauses it: from now on no work on it is finished.
+    /// Pauses the stream: from now on no work on it is finished.
     pub fn hold_up(&self) {
         self.queue.lock().held_up = true;
     }
 
-    /// Finishes everything that was submitted to it, and resumes it.
+    /// Finishes all work that was submitted to the stream, and resumes it.
     pub fn resume(&self) {
         let mut progress = self.queue.lock();
         progress.held_up = false;
@@ -67,7 +67,7 @@ impl EmbeddedStream {
         self.queue.resumed.notify_all();
     }
 
-    /// Marks the end of the work that it has been given so far.
+    /// Marks the end of the work that the stream has been given so far.
     pub(crate) fn record(&self) -> EmbeddedEvent {
         let progress = self.queue.lock();
         EmbeddedEvent {
@@ -86,7 +86,7 @@ impl fmt::Debug for EmbeddedStream {
 /// An event in a simulated stream.
 pub(crate) struct EmbeddedEvent {
     queue: Arc<SimulatedQueue>,
-    /// How many times the stream must have been resumed.
+    /// The event is done when the stream has been resumed this many times.
     done_at: u64,
 }
 

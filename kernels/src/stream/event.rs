@@ -5,15 +5,15 @@ use std::fmt;
 
 use crate::error::Result;
 
-/// Which stream a block belongs to. 0 is the device's default stream.
+/// The stream that a block belongs to. 0 is the device's default stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
-/// An event in a stream: the end of all work that the stream had been given before.
+/// An event in a stream: the end of all work that the stream had been given before it.
 pub(crate) trait Event: fmt::Debug + Send {
-    /// Whether the work before it is done.
+    /// Whether the work before the event is done.
     fn is_done(&self) -> Result<bool>;
 
-    /// Waits for the work before it.
+    /// Waits for the work before the event.
     fn wait(&self) -> Result<()>;
 }

@@ -1,4 +1,4 @@
-//! A queue of a device's work, as far as memory is concerned.
+//! Queues of a device's work, as far as memory is concerned.
 
 mod embedded;
 mod event;
@@ -25,7 +25,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Its identity: the driver's handle, or the number of a simulated stream.
+    /// The stream's identity: the driver's handle, or the number of a simulated stream.
     #[must_use]
     pub fn id(&self) -> StreamId {
         match self {

@@ -7,13 +7,13 @@ use crate::compute::DType;
 use crate::error::{Error, Result};
 
 impl Tensor {
-    /// Whether gradients flow to or through it.
+    /// Whether gradients flow to or through this tensor.
     #[must_use]
     pub fn requires_grad(&self) -> bool {
         self.gradients().is_required()
     }
 
-    /// Whether no recorded operation made it.
+    /// Whether this tensor was not made by a recorded operation.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
         !self.gradients().is_recorded()
@@ -23,8 +23,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if the element type is not `f32`, or if the tensor was made by a recorded operation or in
-    /// inference mode.
+    /// Returns an error if the element type is not `f32`, or if the tensor was made by a recorded
+    /// operation or in inference mode.
     pub fn requires_grad_(self, wanted: bool) -> Result<Self> {
         self.array().expect_dtype("requires_grad_", DType::F32)?;
         if wanted && self.is_inference() {
@@ -54,7 +54,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// As [`Self::backward`].
+    /// See [`Self::backward`].
     pub fn backward_retaining(&self) -> Result<()> {
         self.backward_with(true)
     }
@@ -78,7 +78,7 @@ impl Tensor {
         backward(&self.gradients().edge(), start, keep)
     }
 
-    /// The gradient that backward passes have left here.
+    /// The gradient that backward passes have left in this tensor.
     #[must_use]
     pub fn grad(&self) -> Option<Self> {
         self.gradient_array().map(Self::new)
@@ -92,7 +92,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if its shape, type or device is not this tensor's.
+    /// Returns an error if the shape, type or device of the gradient differs from this tensor's.
     pub fn set_grad(&self, gradient: Self) -> Result<()> {
         let gradient = gradient.array().clone();
         gradient.expect_dtype("set_grad", DType::F32)?;
@@ -116,13 +116,13 @@ impl Tensor {
         self.gradients().clear_gradient();
     }
 
-    /// The same storage as a separate tensor, outside the graph.
+    /// Returns a separate tensor with the same storage, outside the graph.
     #[must_use]
     pub fn detach(&self) -> Self {
         Self::new(self.array().clone())
     }
 
-    /// Removes the tensor itself from the graph: it becomes a leaf that requires no gradient.
+    /// Removes this tensor itself from the graph: it becomes a leaf that requires no gradient.
     pub fn detach_(&self) {
         self.gradients().detach();
     }

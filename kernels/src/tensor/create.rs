@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::random::Distribution;
 
 impl Tensor {
-    /// All zeros, of `f32`.
+    /// Creates a tensor of zeros with element type `f32`.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ impl Tensor {
         Self::zeros_of(DType::F32, shape, device)
     }
 
-    /// All zeros, of a type.
+    /// Creates a tensor of zeros with the given element type.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl Tensor {
         Array::zeros(dtype, shape.as_ref(), device).map(Self::new)
     }
 
-    /// One number everywhere.
+    /// Creates a tensor in which every element is the same number.
     ///
     /// # Errors
     ///
@@ -35,11 +35,11 @@ impl Tensor {
         Array::full(shape.as_ref(), value, device).map(Self::new)
     }
 
-    /// A copy of numbers on the host, in row-major order.
+    /// Copies numbers from the host, in row-major order.
     ///
     /// # Errors
     ///
-    /// Returns an error if the shape has a different number of elements, or the device is out of memory.
+    /// Returns an error if the shape has a different size, or the device is out of memory.
     pub fn from_vec<T: Element>(
         values: Vec<T>,
         shape: impl AsRef<[usize]>,

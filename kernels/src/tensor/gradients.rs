@@ -1,4 +1,4 @@
-//! A tensor's data about gradients.
+//! The data that a tensor keeps about gradients.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,14 +14,14 @@ pub(super) struct Gradients(Mutex<GradientState>);
 struct GradientState {
     /// Whether the user wants a gradient; only for tensors that no recorded operation made.
     wanted: bool,
-    /// The operation that made it.
+    /// The operation that made the tensor.
     node: Option<Arc<Node>>,
-    /// Where its gradient is; created when it is first needed or set.
+    /// The leaf that holds its gradient; created when the gradient is first needed or set.
     leaf: Option<Arc<Leaf>>,
 }
 
 impl Gradients {
-    /// Of the result of a recorded operation.
+    /// Creates the data for the result of a recorded operation.
     pub(super) fn recorded(node: Node) -> Self {
         Self(Mutex::new(GradientState {
             node: Some(Arc::new(node)),
@@ -33,7 +33,7 @@ impl Gradients {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Where a gradient of the tensor goes.
+    /// The destination of a gradient of the tensor.
     pub(super) fn edge(&self) -> Edge {
         let state = self.state();
         match (&state.node, &state.leaf) {
@@ -75,7 +75,7 @@ impl Gradients {
 
     /// Leaves the graph. The gradient stays.
     pub(super) fn detach(&self) {
-        // The node is dropped, with everything that only it holds, after the lock is released.
+        // The node, with everything that only it holds, is dropped after the lock is released.
         let _node = {
             let mut state = self.state();
             state.wanted = false;

@@ -116,13 +116,13 @@ impl HostTensor {
         }
     }
 
-    /// Its size in each dimension.
+    /// The size in each dimension.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         match self.values {
@@ -142,11 +142,11 @@ impl HostTensor {
         self
     }
 
-    /// A copy on a device.
+    /// Returns a copy on a device.
     ///
     /// # Errors
     ///
-    /// Returns an error if the device is out of memory for it or the transfer fails.
+    /// Returns an error if the device is out of memory or the transfer fails.
     pub fn to(&self, device: &Device) -> Result<Tensor> {
         let copy = match &self.values {
             Values::F32(values) => Array::from_slice(values, self.shape, device),
@@ -155,11 +155,11 @@ impl HostTensor {
         copy.map(Tensor::new)
     }
 
-    /// The selected entries of the first dimension, in the given order.
+    /// Returns the selected entries of the first dimension, in the given order.
     ///
     /// # Errors
     ///
-    /// Returns an error if it is a scalar or an index is too large.
+    /// Returns an error if the tensor is a scalar or an index is too large.
     pub fn rows(&self, indices: &[usize]) -> Result<Self> {
         let operation = "HostTensor::rows";
         let (&count, rest) = self.shape.split_first().ok_or_else(|| Error::Shape {

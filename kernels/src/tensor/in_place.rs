@@ -31,7 +31,7 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is a view, or a graph is being recorded through this tensor.
+    /// Returns an error if this tensor is a view, or a graph is being recorded through it.
     pub fn zero_(&self) -> Result<()> {
         self.expect_writable("zero_", false)?;
         self.array().set_to_zero()

@@ -1,4 +1,4 @@
-//! Losses: one number for how far a prediction is off.
+//! Losses. A loss is one number that says how far off a prediction is.
 
 use super::Tensor;
 use super::record::record;
@@ -7,7 +7,7 @@ use crate::autograd::{Saved, rules};
 use crate::error::Result;
 
 impl Tensor {
-    /// The mean squared difference to a target of the same shape, a scalar.
+    /// The mean squared difference from a target of the same shape, a scalar.
     ///
     /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
     /// differences first. So a kept loss keeps that much memory.

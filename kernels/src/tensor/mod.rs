@@ -36,13 +36,13 @@ pub struct Tensor(Arc<TensorImpl>);
 
 struct TensorImpl {
     array: Array,
-    /// Made under [`crate::autograd::inference_mode`], so it must not enter a graph.
+    /// Whether it was made in [`crate::autograd::inference_mode`] and so must not enter a graph.
     inference: bool,
     gradients: Gradients,
 }
 
 impl Tensor {
-    /// A tensor outside every graph.
+    /// Creates a tensor outside every graph.
     pub(crate) fn new(array: Array) -> Self {
         Self::with_gradients(array, Gradients::default())
     }
@@ -55,7 +55,7 @@ impl Tensor {
         }))
     }
 
-    /// Its content.
+    /// The content of the tensor.
     pub(crate) fn array(&self) -> &Array {
         &self.0.array
     }
@@ -68,7 +68,7 @@ impl Tensor {
         &self.0.gradients
     }
 
-    /// Its size in each dimension; none for a scalar.
+    /// The size in each dimension; empty for a scalar.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.array().shape()
@@ -80,38 +80,38 @@ impl Tensor {
         &self.array().layout().strides
     }
 
-    /// How many elements it has.
+    /// The number of elements.
     #[must_use]
     pub fn numel(&self) -> usize {
         self.array().numel()
     }
 
-    /// The type of its elements.
+    /// The type of the elements.
     #[must_use]
     pub fn dtype(&self) -> DType {
         self.array().dtype()
     }
 
-    /// Where it is.
+    /// The device that holds the tensor.
     #[must_use]
     pub fn device(&self) -> &Device {
         self.array().device()
     }
 
-    /// Whether its elements follow each other in row-major order.
+    /// Whether the elements follow each other in row-major order.
     #[must_use]
     pub fn is_contiguous(&self) -> bool {
         self.array().is_contiguous()
     }
 
-    /// The bytes of the storage behind it, which may be more than its elements need.
+    /// The size of its storage in bytes, which may be more than its elements need.
     #[must_use]
     pub fn storage_bytes(&self) -> usize {
         self.array().storage().bytes()
     }
 }
 
-/// Without the content, which may not be computed yet.
+/// Does not show the content, which may not be computed yet.
 impl fmt::Debug for Tensor {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

@@ -53,7 +53,7 @@ impl Tensor {
         })
     }
 
-    /// A number added to each element.
+    /// Adds a number to each element.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Tensor {
         record(out, [self], |_, _| Ok(rules::ScaleBackward { factor: 1.0 }))
     }
 
-    /// Each element times a number.
+    /// Multiplies each element by a number.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Tensor {
         })
     }
 
-    /// Each element, or 0 where it is negative.
+    /// Each element, with negative elements replaced by 0.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use crate::error::{Error, Result};
 /// Makes a tensor from an operation's result. It is in the graph if this thread records and an
 /// operand requires gradients.
 ///
-/// `rule` gets the result and which operands need a gradient, so that it saves only the tensors
-/// that it needs.
+/// `rule` is given the result and which operands need a gradient, so that it saves only the
+/// tensors that it needs.
 pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
     result: Array,
     operands: [&Tensor; OPERANDS],
@@ -37,11 +37,11 @@ pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
 }
 
 impl Tensor {
-    /// Its content, for an operation's rule.
+    /// The content, for an operation's rule.
     ///
     /// # Errors
     ///
-    /// Returns an error if it was made inside inference mode.
+    /// Returns an error if the tensor was made in inference mode.
     pub(super) fn saved(&self) -> Result<Saved> {
         if self.is_inference() {
             return Err(Error::Gradient {

@@ -6,7 +6,7 @@ use crate::autograd::rules;
 use crate::error::Result;
 
 impl Tensor {
-    /// The sum of all elements, a scalar; 0 when there are none.
+    /// The sum of all elements, as a scalar; 0 if there are none.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl Tensor {
         })
     }
 
-    /// The mean of all elements, a scalar; NaN if there are none.
+    /// The mean of all elements, as a scalar; NaN if there are none.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use crate::compute::SoftmaxKind;
 use crate::error::Result;
 
 impl Tensor {
-    /// The exponentials of one dimension's elements over their sum.
+    /// The exponentials of one dimension's elements, divided by their sum.
     ///
     /// # Errors
     ///
@@ -17,7 +17,7 @@ impl Tensor {
         self.softmax_of_kind("softmax", SoftmaxKind::Softmax, dim)
     }
 
-    /// The logarithm of [`Self::softmax`], without its loss of small values.
+    /// The logarithm of [`Self::softmax`], computed so that small values are not lost.
     ///
     /// # Errors
     ///

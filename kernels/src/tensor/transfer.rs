@@ -1,4 +1,4 @@
-//! From the device to the host and to other devices.
+//! Transfers from the device to the host and to other devices.
 
 use super::Tensor;
 use crate::array::Array;
@@ -7,7 +7,7 @@ use crate::device::Device;
 use crate::error::Result;
 
 impl Tensor {
-    /// The same numbers on a device: this tensor itself if it is there already, otherwise a copy.
+    /// The same numbers on a device: this tensor itself if it is already there, otherwise a copy.
     ///
     /// Between devices the numbers pass through the host, and the copy begins a new graph.
     ///
@@ -35,11 +35,11 @@ impl Tensor {
         self.array().to_vec()
     }
 
-    /// The one number of a tensor with one element. Waits for the device.
+    /// The number in a tensor that has exactly one element. Waits for the device.
     ///
     /// # Errors
     ///
-    /// Returns an error if it does not have exactly one element, its element type is not `f32`, or the transfer fails.
+    /// Returns an error unless there is one element of type `f32`, or if the transfer fails.
     pub fn item(&self) -> Result<f32> {
         self.array().item()
     }

@@ -9,7 +9,7 @@ use crate::compute::Layout;
 use crate::error::{Error, Result};
 
 impl Tensor {
-    /// Two dimensions swapped; a view.
+    /// A view with two dimensions swapped.
     ///
     /// # Errors
     ///
@@ -23,11 +23,11 @@ impl Tensor {
         })
     }
 
-    /// A range of one dimension; a view.
+    /// A view of a range of one dimension.
     ///
     /// # Errors
     ///
-    /// Returns an error if the dimension does not exist or the range passes its end.
+    /// Returns an error if the dimension does not exist or the range exceeds it.
     pub fn narrow(&self, dim: usize, range: Range<usize>) -> Result<Self> {
         self.array().expect_dim("narrow", dim)?;
         if range.start > range.end || range.end > self.shape()[dim] {
@@ -52,17 +52,17 @@ impl Tensor {
         })
     }
 
-    /// A range of the first dimension; a view.
+    /// A view of a range of the first dimension.
     ///
     /// # Errors
     ///
-    /// Returns an error if it is a scalar or the range passes the end.
+    /// Returns an error if the tensor is a scalar or the range exceeds the dimension.
     pub fn rows(&self, range: Range<usize>) -> Result<Self> {
         self.narrow(0, range)
     }
 
-    /// Returns the same elements in a different shape: a view of a contiguous tensor, otherwise a
-    /// copy.
+    /// Returns the same elements in a different shape: a view if the tensor is contiguous,
+    /// otherwise a copy.
     ///
     /// # Errors
     ///
@@ -86,7 +86,7 @@ impl Tensor {
         })
     }
 
-    /// Dimensions of size 1, and new leading ones, repeated without a copy; a view.
+    /// A view that repeats dimensions of size 1 and adds leading ones, without a copy.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Tensor {
         })
     }
 
-    /// This tensor if it is contiguous, otherwise a copy that is.
+    /// This tensor if it is contiguous, otherwise a contiguous copy.
     ///
     /// # Errors
     ///

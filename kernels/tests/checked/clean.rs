@@ -44,7 +44,7 @@ macro_rules! clean_on_cuda {
     };
 }
 
-/// What a step leaves after everything is dropped, however often it was captured and replayed. On
+/// The remains of a step after everything is dropped, however often it was replayed. On
 /// CUDA it runs in a separate process, because synchronising a whole context there ends the
 /// captures of all others.
 mod replayed {

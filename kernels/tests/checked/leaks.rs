@@ -12,8 +12,8 @@ use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 /// Tells a child process which device to use.
 const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
 
-/// The only device of a child process. If each run created one, each device would leak together
-/// with what is allocated from it. With one device, what it loads at first use is only `first-use`.
+/// The only device of a child process. If each run created its own device, the device would leak
+/// together with its allocations. With one device, whatever it loads at first use is `first-use`.
 fn device() -> &'static Device {
     static OWN: OnceLock<Device> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -96,7 +96,7 @@ mod tolerated {
     }
 }
 
-/// A block that may stay explains the segment that contains it.
+/// A block that may stay also explains the segment that contains it.
 #[test]
 fn a_segment_that_contains_an_allowed_block_may_stay() {
     let devices = ["embedded", "cuda"];
@@ -118,7 +118,7 @@ fn a_segment_that_contains_an_allowed_block_may_stay() {
     }
 }
 
-/// Runs a test that must fail in a separate process. Returns its report, and what it printed.
+/// Runs, in a separate process, a test that must fail. Returns its report and its output.
 fn failing_report(test: &str, device: &str) -> (Report, String) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let child = Command::new(std::env::current_exe().expect("this program's path"))
@@ -133,7 +133,7 @@ fn failing_report(test: &str, device: &str) -> (Report, String) {
     (report, story)
 }
 
-/// Compares the report of a leak with the catalogue.
+/// Compares the report of a leak with the catalogue of planted leaks.
 fn check(planted: &Planted, device: &str) {
     let test = format!("leaks::planted::{}", planted.name);
     let (report, story) = failing_report(&test, device);

@@ -1,4 +1,4 @@
-//! Runs the library under the checks for which it is the workload.
+//! Runs the library under the checks that use it as their workload.
 
 mod clean;
 mod leaks;

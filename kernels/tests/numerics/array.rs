@@ -1,4 +1,4 @@
-//! The reference: the operations written plainly in `f64`.
+//! The reference: a plain implementation of the operations in `f64`.
 
 use gpu_leak_kernels::{Result, Tensor};
 
@@ -31,7 +31,7 @@ impl Array {
         )
     }
 
-    /// The element that an index of a larger shape maps to under broadcasting.
+    /// The element of this array that an index of a larger shape maps to under broadcasting.
     fn at(&self, index: &[usize]) -> f64 {
         let skipped = index.len() - self.shape.len();
         let place = self.shape.iter().zip(&index[skipped..]);
@@ -95,7 +95,7 @@ impl Array {
         out
     }
 
-    /// The sums along a dimension, which stays with size 1.
+    /// The sums along a dimension, which is kept with size 1.
     fn kept_sum(&self, dim: usize) -> Self {
         let mut sum = self.sum_dim(dim);
         sum.shape.insert(dim, 1);

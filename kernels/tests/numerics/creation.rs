@@ -1,4 +1,4 @@
-//! New tensors and transfers.
+//! New tensors, and transfers between host and device.
 
 use gpu_leak_kernels::{DType, HostTensor, Result, Tensor, manual_seed};
 
@@ -61,7 +61,7 @@ fn tensors_without_elements_are_tensors() -> Result<()> {
 
 #[test]
 fn random_numbers_follow_their_distribution_and_seed() -> Result<()> {
-    // Odd, and more than one stream of the generator.
+    // An odd number, and more than one stream of the generator fills.
     const COUNT: usize = 300_001;
     for device in devices() {
         manual_seed(5);

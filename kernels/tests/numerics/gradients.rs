@@ -1,4 +1,4 @@
-//! Results and gradients of every case.
+//! The results and gradients of every case.
 
 use gpu_leak_kernels::{Device, HostTensor, Result, Tensor, manual_seed};
 
@@ -6,7 +6,7 @@ use super::array::Array;
 use super::operations::{CASES, Case};
 use super::{assert_close, devices};
 
-/// Inputs away from 0, where the rectifier has no derivative.
+/// Inputs that differ from 0, where the rectifier has no derivative.
 fn inputs(case: &Case, device: &Device) -> Result<Vec<Tensor>> {
     case.shapes
         .iter()
@@ -46,7 +46,7 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
             manual_seed(seed);
             let inputs = inputs(case, &device)?;
             let out = (case.library)(&inputs)?;
-            // Weights make every element of the result contribute differently.
+            // The weights make every element of the result contribute differently.
             let weights = HostTensor::randn(out.shape())?.to(&device)?;
             out.mul(&weights)?.sum()?.backward()?;
 
@@ -57,7 +57,7 @@ fn gradients_agree_with_differences_of_the_reference() -> Result<()> {
                 out.zip(&weights, |a, b| a * b).total()
             };
             for (number, input) in inputs.iter().enumerate() {
-                // With large inputs, only at some places, because each difference computes
+                // With large inputs, test only some places, because each difference computes
                 // everything twice.
                 let places = (0..input.numel()).step_by(input.numel().div_ceil(70));
                 let differences: Vec<f64> = places

@@ -87,7 +87,7 @@ fn a_detached_tensor_ends_the_graph_and_shares_the_storage() -> Result<()> {
     let apart = hidden.detach();
     assert!(!apart.requires_grad());
     hidden.mul(&apart)?.sum()?.backward()?;
-    // Only one factor counts: 2x · x².
+    // Only one of the factors counts: 2x · x².
     assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [16.0]);
     let again = x.mul(&x)?;
     again.detach_();
@@ -120,10 +120,10 @@ fn a_pass_frees_what_it_has_used_and_dropping_frees_the_rest() -> Result<()> {
     let device = Device::embedded()?;
     let x = Tensor::full([128], 0.5, &device)?.requires_grad_(true)?;
     let out = x.sin()?.mul(&x)?.sin()?.sum()?;
-    // The leaf, two results that rules saved, the scalar.
+    // The leaf, two results that rules saved, and the scalar.
     assert_eq!(memory::allocated(&device), 4 * 512);
     out.backward()?;
-    // The leaf, its gradient, the scalar.
+    // The leaf, its gradient, and the scalar.
     assert_eq!(memory::allocated(&device), 3 * 512);
     drop(out);
     drop(x);

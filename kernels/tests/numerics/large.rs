@@ -1,11 +1,11 @@
-//! Sizes at which a device uses another algorithm: several blocks, two passes, cuBLAS.
+//! Sizes for which a device uses another algorithm: several blocks, two passes, or cuBLAS.
 
 use gpu_leak_kernels::{HostTensor, Result, Tensor, manual_seed};
 
 use super::array::Array;
 use super::{assert_close, devices};
 
-/// The product with a matrix of the same size exceeds what a small kernel handles.
+/// The product with a matrix of the same size is larger than what a small kernel handles.
 const SIZES: [usize; 3] = [190, 170, 180];
 
 #[test]

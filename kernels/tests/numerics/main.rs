@@ -1,7 +1,7 @@
-//! Every operation and gradient against references in `f64`, on every device of this machine.
+//! Tests every operation and gradient against a reference in `f64`, on every device of the machine.
 //!
-//! Bounds: results agree to a relative 1e-5 (1e-4 behind long sums), gradients with central
-//! differences of the reference to a relative 1e-4, both against the largest magnitude involved.
+//! Results agree to a relative 1e-5 (1e-4 behind long sums). Gradients agree with central
+//! differences of the reference to a relative 1e-4. Both are relative to the largest magnitude.
 
 mod array;
 mod creation;
@@ -20,7 +20,7 @@ fn devices() -> Vec<Device> {
     std::iter::once(embedded).chain(Device::cuda(0)).collect()
 }
 
-/// Fails unless each number is within `bound` of the reference, relative to the largest of it.
+/// Fails unless each number is within `bound` of the reference, relative to the largest in it.
 #[track_caller]
 fn assert_close(what: &str, found: &[f32], reference: &[f64], bound: f64) {
     assert_eq!(found.len(), reference.len(), "{what}: lengths");

@@ -22,7 +22,7 @@ struct Reference {
     second: Vec<f64>,
 }
 
-/// Three steps with random gradients; `formula` does to one number what the optimiser should do.
+/// Takes three steps with random gradients; `formula` does to a number what the step should do.
 fn check<O: Optimizer>(
     device: &Device,
     make: impl Fn(Vec<Tensor>) -> Result<O>,
@@ -131,7 +131,7 @@ fn a_parameter_without_a_gradient_stays_and_begins_its_momentum_later() -> Resul
         assert_eq!(late.to_vec::<f32>()?, [1.0; 3]);
         late.set_grad(gradient()?)?;
         optimizer.step()?;
-        // 1 − 0.5 · 1 − 0.5 · (0.5 + 1), and one plain step.
+        // 1 − 0.5 · 1 − 0.5 · (0.5 + 1) for `early`, and a single step without momentum for `late`.
         assert_eq!(early.to_vec::<f32>()?, [-0.25; 3]);
         assert_eq!(late.to_vec::<f32>()?, [0.5; 3]);
     }

@@ -83,13 +83,13 @@ impl Device {
         }
     }
 
-    /// Its name and the CUDA version of its driver.
+    /// The name of the device, and the CUDA version of its driver.
     pub(crate) fn description(&self) -> String {
         let (major, minor) = (self.version / 1000, self.version % 1000 / 10);
         format!("{}, driver for CUDA {major}.{minor}", self.name)
     }
 
-    /// Allocates from the device's pool and frees.
+    /// Allocates from the device's pool and frees the memory.
     pub(crate) fn pool_pair(&self) {
         let mut pointer = 0;
         // SAFETY: writes an address to a local variable; the memory is freed and not used.
@@ -124,7 +124,7 @@ impl Device {
         }
     }
 
-    /// Creates an event and destroys it.
+    /// Creates an event and destroys it again.
     pub(crate) fn event_pair(&self) {
         self.destroy(self.event());
     }

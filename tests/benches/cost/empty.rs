@@ -19,7 +19,7 @@ const DRIVER_API: u32 = 1;
 /// `cuEventCreate` and `cuEventDestroy_v2`, with their numbers in `cupti_driver_cbid.h`.
 const MEASURED: [u32; 8] = [243, 245, 598, 599, 600, 601, 118, 325];
 
-/// The location of CUPTI: the one in `CUPTI`, or the one that the loader finds.
+/// The path of CUPTI: the one in the variable `CUPTI`, or a name for the loader to find.
 fn candidates() -> impl Iterator<Item = String> {
     let names = ["libcupti.so.13", "libcupti.so.12", "libcupti.so"];
     env::var("CUPTI")
@@ -44,7 +44,7 @@ pub(crate) fn subscribe() -> Result<(), String> {
 fn subscribe_through(path: &str) -> Result<(), String> {
     // SAFETY: CUPTI's initialisers may run at any time.
     let library = unsafe { Library::new(path) }.map_err(|error| error.to_string())?;
-    // It calls back until the process ends.
+    // The library calls back until the process ends.
     let library: &'static Library = Box::leak(Box::new(library));
     let missing = |error: libloading::Error| error.to_string();
     // SAFETY: the signatures are those of `cupti_callbacks.h`.

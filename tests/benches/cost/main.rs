@@ -1,4 +1,4 @@
-//! What the harness costs on this machine's GPU: `cargo bench -p gpu-leak-tests --bench cost`.
+//! The cost of the harness on this machine's GPU: `cargo bench -p gpu-leak-tests --bench cost`.
 //!
 //! Every variant runs in its own process, so that none inherits another's callbacks. The processes
 //! wait for orders and run one block each in turn on the same processor, so that a change of clock
@@ -37,11 +37,11 @@ const WARM_UP: usize = 4;
 const PAIRS: u64 = 2000;
 /// The number of scopes in a block.
 const SCOPES: u64 = 50;
-/// The numbers of live records beside the scopes, with one measurement each.
+/// The numbers of live records in addition to the scopes, with one measurement each.
 const RECORDS: [u64; 5] = [0, 1_000, 10_000, 100_000, 1_000_000];
 /// The numbers of findings in a report, with one measurement each.
 const FINDINGS: [u64; 3] = [1, 10, 100];
-/// The number of processes that measure their first report; each must create a context.
+/// The number of processes that measure their first report. Each of them must create a context.
 const FIRST_REPORTS: usize = 30;
 
 fn main() -> ExitCode {
@@ -73,7 +73,7 @@ fn measure(on_fake: bool) -> Result<(), String> {
     let device = workers[0].ask(Order::Device)?;
 
     // This comes first, because the other measurements pin themselves to one processor, and threads
-    // inherit that.
+    // inherit the pinning.
     let of_threads = interleaved_anywhere(&mut workers, Order::ThreadPairs(PAIRS))?;
     let paused = paused(&mut workers[0])?;
     let pool = interleaved(&mut workers, Order::PoolPairs(PAIRS))?;
@@ -168,7 +168,7 @@ fn interleaved(workers: &mut [Worker], order: Order) -> Result<Samples, String> 
     in_turn(workers, order, &processor::usable())
 }
 
-/// The same without pinning to a processor, because the threads need all of them.
+/// Does the same without pinning to a processor, because the threads need all of them.
 fn interleaved_anywhere(workers: &mut [Worker], order: Order) -> Result<Samples, String> {
     in_turn(workers, order, &[])
 }
@@ -189,7 +189,7 @@ fn in_turn(workers: &mut [Worker], order: Order, processors: &[u64]) -> Result<S
     Ok(samples)
 }
 
-/// The program as a process, from start to exit, and its loop: for each variant, and finally for
+/// Measures whole processes of the program, and its loop in each: for each variant, and then for
 /// the plain program under compute-sanitizer, if that is installed.
 fn whole_processes(environment: &[(String, OsString)]) -> Result<(Samples, Samples), String> {
     let program = worker::this_program()?;

@@ -4,22 +4,22 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a process is observed.
+/// The way in which a process is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Not at all: calls are forwarded.
+    /// Not observed: calls are forwarded.
     Plain,
-    /// By a subscriber to the same calls whose callback returns immediately: the minimum for any
-    /// tracer.
+    /// Observed by a subscriber to the same calls whose callback returns immediately, which is the
+    /// minimum for any tracer.
     Empty,
-    /// By the harness, without stacks.
+    /// Observed by the harness, without stacks.
     WithoutStacks,
-    /// By the harness.
+    /// Observed by the harness.
     Ours,
 }
 
 impl Variant {
-    /// In the order of the table's columns.
+    /// The variants in the order of the table's columns.
     pub(crate) const ALL: [Self; 4] = [Self::Plain, Self::Empty, Self::WithoutStacks, Self::Ours];
 
     pub(crate) fn name(self) -> &'static str {
@@ -37,7 +37,7 @@ impl Variant {
     }
 }
 
-/// The orders for a worker.
+/// The orders that a worker can receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Return the name of this device.
@@ -50,9 +50,9 @@ pub(crate) enum Order {
     EventPairs(u64),
     /// Run the program's loop once.
     Program,
-    /// On sixteen threads at once, allocate from a pool and free, this number of times each.
+    /// On sixteen threads at once, allocate from a pool and free, this number of times on each.
     ThreadPairs(u64),
-    /// The same with a pause of [`PAUSE`](crate::worker::PAUSE) before each call.
+    /// Do the same with a pause of [`PAUSE`](crate::worker::PAUSE) before each call.
     PausedThreadPairs(u64),
     /// Begin and end a scope, this number of times.
     Scopes(u64),

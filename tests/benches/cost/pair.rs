@@ -5,12 +5,12 @@ use gpu_leak_check::ledger::event::{
 };
 use gpu_leak_check::ledger::{Kind, Layer, Ledger, Place, ScopeId, StackId};
 
-/// The scope for which all threads work.
+/// The scope that all threads work for.
 pub(crate) const SCOPE: ScopeId = ScopeId(1);
-/// The device on which all threads allocate: the worst case for contention.
+/// The device that all threads allocate on: the worst case for contention.
 pub(crate) const SITE: [usize; 24] = [0x40_1000; 24];
 
-/// A ledger in which that scope is open.
+/// Returns a ledger in which that scope is open.
 pub(crate) fn ledger() -> Ledger {
     let ledger = Ledger::new();
     ledger.open_scope(SCOPE);

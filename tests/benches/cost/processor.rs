@@ -7,7 +7,7 @@ use std::io;
 
 use libc::cpu_set_t;
 
-/// The processors that this process may use.
+/// Returns the processors that this process may use.
 pub(crate) fn usable() -> Vec<u64> {
     // SAFETY: a set is an array of bits; one with no bit set is valid.
     let mut set: cpu_set_t = unsafe { std::mem::zeroed() };
@@ -19,7 +19,7 @@ pub(crate) fn usable() -> Vec<u64> {
     all.filter(is_usable).map(|number| number as u64).collect()
 }
 
-/// Pins this thread to that processor, but not the threads of the driver.
+/// Pins this thread to the given processor, but not the threads of the driver.
 pub(crate) fn stay_on(number: u64) -> Result<(), io::Error> {
     // SAFETY: a set is an array of bits; one with no bit set is valid.
     let mut set: cpu_set_t = unsafe { std::mem::zeroed() };

@@ -1,6 +1,6 @@
 //! Measured blocks, and statistics about them.
 
-/// A figure for each counted block of each variant.
+/// One figure for each counted block of each variant.
 #[derive(Debug)]
 pub(crate) struct Samples(Vec<Vec<f64>>);
 

@@ -1,4 +1,4 @@
-//! The tables, in Markdown: what was measured, and the ratios that have a budget.
+//! The tables, in Markdown: the measured times, and the ratios that have a budget.
 
 #![expect(
     clippy::print_stdout,
@@ -10,11 +10,11 @@ use crate::samples::{Samples, Spread};
 use crate::threads::THREADS;
 use crate::worker::PAUSE;
 
-/// One run.
+/// The results of one run.
 #[derive(Debug)]
 pub(crate) struct Results {
     pub(crate) device: String,
-    /// Frames of the longest stack.
+    /// The number of frames of the longest stack.
     pub(crate) frames: String,
     /// Nanoseconds per pair.
     pub(crate) pool: Samples,
@@ -22,22 +22,22 @@ pub(crate) struct Results {
     pub(crate) event: Samples,
     /// Nanoseconds per pair, on sixteen threads at once.
     pub(crate) of_threads: Samples,
-    /// The same without a tool: first as is, then with a pause before each call.
+    /// The same without a tool: first without a pause, then with a pause before each call.
     pub(crate) paused: Samples,
-    /// Milliseconds in addition to a body that does nothing.
+    /// Milliseconds in addition to those of a body that does nothing.
     pub(crate) first_check: Samples,
     /// Milliseconds, in long-running processes.
     pub(crate) program: Samples,
     /// Milliseconds, in separate processes; the last one under compute-sanitizer, if that is
     /// installed.
     pub(crate) program_alone: Samples,
-    /// Milliseconds of these that belong to the loop.
+    /// The part of these milliseconds that belongs to the loop.
     pub(crate) process: Samples,
-    /// By the number of other live records: microseconds per scope.
+    /// Microseconds per scope, by the number of other live records.
     pub(crate) scopes: Vec<(u64, Samples)>,
     /// Milliseconds.
     pub(crate) first_report: Samples,
-    /// By the number of findings: milliseconds per report.
+    /// Milliseconds per report, by the number of findings.
     pub(crate) reports: Vec<(u64, Samples)>,
     /// The size of this program, including its line tables.
     pub(crate) binary_mib: f64,

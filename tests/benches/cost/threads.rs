@@ -28,7 +28,7 @@ pub(crate) fn measure(blocks: usize) -> Samples {
     samples
 }
 
-/// The mean over the threads, each measured by its own clock.
+/// Returns the mean over the threads, each of which is measured by its own clock.
 fn block(ledger: &Ledger, threads: u32) -> f64 {
     let ready = Barrier::new(threads as usize);
     let one = |number| {

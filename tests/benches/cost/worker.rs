@@ -1,4 +1,4 @@
-//! The process of one variant, at both ends of its pipe.
+//! The process of one variant: the worker itself, and its parent's end of the pipe.
 
 #![expect(clippy::print_stdout, reason = "answers go to standard output")]
 
@@ -25,7 +25,7 @@ use crate::processor;
 const DEPTH: usize = 24;
 /// The number of threads that call the driver at once.
 const THREADS: usize = 16;
-/// The pause before a call, which shows what any tool costs: it is shorter than a table look-up.
+/// The pause before a call, to show what any tool costs: it is shorter than a table look-up.
 pub(crate) const PAUSE: Duration = Duration::from_nanos(25);
 /// The number of calls before those that are timed, because the previous scope has emptied the pool
 /// and the processor's caches are cold.
@@ -97,7 +97,7 @@ impl Drop for Worker {
     }
 }
 
-/// This executable.
+/// Returns the path of this executable.
 pub(crate) fn this_program() -> Result<PathBuf, String> {
     std::env::current_exe().map_err(|error| error.to_string())
 }
@@ -114,7 +114,7 @@ pub(crate) fn serve(variant: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the program alone, as a test with one check would. Returns how long its loop took.
+/// Runs the program alone, as a test with one check would. Returns the time that its loop took.
 pub(crate) fn run_program(variant: &str) -> Result<(), String> {
     let variant = Variant::named(variant)?;
     watch(variant)?;
@@ -238,7 +238,7 @@ fn on_threads(
     mean.to_string()
 }
 
-/// Returns the number of steps of a [`pause`] that takes this long.
+/// Returns how many steps of a [`pause`] take this long.
 fn steps_of(length: Duration) -> u64 {
     const MANY: u64 = 10_000_000;
     let start = Instant::now();

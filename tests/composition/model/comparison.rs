@@ -77,7 +77,7 @@ impl View<'_> {
         }
     }
 
-    /// Everything that was left is reported.
+    /// Fails unless everything that was left is reported.
     pub(super) fn check_left(&self, expected: &Expected, report: &Report, wrong: &mut Vec<String>) {
         if self.rounds <= 1 {
             for ((class, site), group) in &self.groups {
@@ -128,11 +128,11 @@ impl View<'_> {
         }
     }
 
-    /// Nothing is reported that was not left, and figures are exact if call sites are
-    /// distinguished.
+    /// Fails if something is reported that was not left, or if figures are not exact although call
+    /// sites are distinguished.
     pub(super) fn check_findings(&self, report: &Report, wrong: &mut Vec<String>) {
         if self.judged[0].panicked || self.body_failed() {
-            // Its findings may include those of the check that ended it.
+            // The findings may include those of the check that ended this one.
             return;
         }
         let mut leaked: BTreeMap<(Class, u8), Amount> = BTreeMap::new();

@@ -18,7 +18,7 @@ impl View<'_> {
             || self.judged_sums().any(|(_, rises)| always(rises))
     }
 
-    /// What was live after each run, by allocator and place, at all call sites.
+    /// The amount that was live after each run, by allocator and place, at all call sites.
     pub(super) fn class_levels(&self) -> BTreeMap<Class, Vec<Amount>> {
         let mut classes: BTreeMap<Class, Vec<Amount>> = BTreeMap::new();
         for ((class, _), group) in &self.groups {

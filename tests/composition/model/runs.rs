@@ -75,7 +75,7 @@ impl View<'_> {
             };
             let kept = |run| total(|group, run| group.kept[run], run);
             let level = |run| total(|group, run| group.level[run], run);
-            // What a nested check failed for is not reported again.
+            // Findings for which a nested check failed are not reported again.
             let groups: Vec<_> = groups.iter().filter(|group| !group.is_settled).collect();
             for group in &groups {
                 if runs == 1 || group.repeats() {
@@ -134,7 +134,7 @@ impl View<'_> {
             expected.must_fail = Some(format!("{:?} B are reserved for nothing", self.reserve));
         }
         if self.judged[0].panicked {
-            // What a nested check failed for is not reported again.
+            // Findings for which a nested check failed are not reported again.
             expected.may_fail |= expected.must_fail.take().is_some();
         }
     }

@@ -51,7 +51,7 @@ impl Drop for Buffer {
     }
 }
 
-/// Allocates memory that nobody owns, and returns its address.
+/// Allocates memory that has no owner, and returns its address.
 #[must_use]
 pub fn forgotten(bytes: u64) -> u64 {
     let buffer = Buffer::new(bytes);
@@ -67,7 +67,7 @@ pub fn lookup_table(bytes: u64) {
     });
 }
 
-/// Hands out the memory of one arena, which never gets any of it back.
+/// Hands out the memory of one arena, to which nothing is given back.
 #[derive(Debug)]
 pub struct Arena {
     first: u64,

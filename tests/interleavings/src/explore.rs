@@ -1,18 +1,18 @@
-//! In how many interleavings a scenario is run, and in which.
+//! The interleavings in which a scenario is run, and their number.
 
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, Runner};
 
 /// The number of interleavings of each kind, unless [`FACTOR`] changes it.
 const MANY: usize = 3000;
-/// The same for scenarios in which every run creates a ledger, which takes milliseconds.
+/// The same number for scenarios in which every run creates a ledger, which takes milliseconds.
 const FEW: usize = 100;
-/// The variable that multiplies both.
+/// The environment variable that multiplies both numbers.
 const FACTOR: &str = "INTERLEAVINGS";
-/// The same interleavings in every run, so that nothing fails only sometimes.
+/// The seed is fixed, so that the interleavings are the same in every run.
 const SEED: u64 = 0x6c65_616b;
-/// The most often that a thread is delayed behind all others in one run. Most bugs need one or two
-/// such moments.
+/// The maximum number of times that a thread is delayed behind all others in one run. Most bugs
+/// need one or two such delays.
 const DEPTH: usize = 3;
 
 /// Runs `scenario` in random interleavings, and in interleavings that delay one thread for long at
@@ -29,7 +29,7 @@ pub fn many_orders(scenario: fn()) {
 ///
 /// # Panics
 ///
-/// As [`many_orders`].
+/// See [`many_orders`].
 pub fn some_orders(scenario: fn()) {
     drawn(FEW, scenario);
 }
@@ -44,7 +44,7 @@ fn drawn(orders: usize, scenario: fn()) {
 ///
 /// # Panics
 ///
-/// As [`many_orders`].
+/// See [`many_orders`].
 pub fn every_order(scenario: fn()) {
     run(DfsScheduler::new(None, false), scenario);
 }
@@ -56,7 +56,7 @@ fn run(scheduler: impl Scheduler + 'static, scenario: fn()) {
     Runner::new(scheduler, config).run(scenario);
 }
 
-/// Runs hundreds of times as many, for a long run.
+/// Runs hundreds of times as many interleavings, for a long run.
 fn factor() -> usize {
     let Ok(factor) = std::env::var(FACTOR) else {
         return 1;

@@ -20,7 +20,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The way of waiting for a lock makes no difference here.
+/// The way in which a lock is awaited makes no difference here.
 mod lock {
     use super::{Mutex, MutexGuard, PoisonError};
 
@@ -40,8 +40,8 @@ mod lock {
     }
 }
 
-/// The checker's type, and how many times a thread began to wait on it, so that a scenario can let one
-/// thread queue before the next one comes.
+/// The checker's type, and the number of times that a thread began to wait on it, so that a
+/// scenario can let one thread queue before the next one comes.
 mod condvar {
     use std::cell::Cell;
     use std::time::Duration;
@@ -49,7 +49,7 @@ mod condvar {
     use shuttle::sync::{LockResult, MutexGuard, WaitTimeoutResult};
 
     thread_local! {
-        /// All threads of one run share this one, because they are one thread for the system.
+        /// All threads of a run share this value, because they are one thread for the system.
         static WAITS: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -87,7 +87,7 @@ mod condvar {
             self.0.wait_while(guard, condition)
         }
 
-        /// Never times out: waiting for ever is a deadlock, which the checker reports.
+        /// Never times out. Waiting for ever is a deadlock, which the checker reports.
         pub(crate) fn wait_timeout_while<'a, T>(
             &self,
             guard: MutexGuard<'a, T>,

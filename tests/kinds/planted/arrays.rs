@@ -20,14 +20,14 @@ fn description(
     }
 }
 
-/// 1000 elements of one byte.
+/// An array of 1000 elements of one byte.
 pub(crate) fn of_1_dimension() -> sys::CUarray {
     let description = description(1000, 0, sys::CUarray_format::CU_AD_FORMAT_UNSIGNED_INT8, 1);
     // SAFETY: the description is read.
     unsafe { made(|out| sys::cuArrayCreate_v2(out, &raw const description)) } // leak: array_1d
 }
 
-/// 64 × 32 elements of four floats.
+/// An array of 64 × 32 elements of four floats.
 pub(crate) fn of_2_dimensions() -> sys::CUarray {
     let description = description(64, 32, sys::CUarray_format::CU_AD_FORMAT_FLOAT, 4);
     // SAFETY: the description is read.
@@ -45,14 +45,14 @@ fn floats(width: usize, height: usize, depth: usize, flags: u32) -> sys::CUDA_AR
     }
 }
 
-/// 16 × 8 × 4 floats.
+/// An array of 16 × 8 × 4 floats.
 pub(crate) fn of_3_dimensions() -> sys::CUarray {
     let description = floats(16, 8, 4, 0);
     // SAFETY: the description is read.
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) } // leak: array_3d
 }
 
-/// 6 layers of 16 × 16 floats.
+/// An array of 6 layers of 16 × 16 floats.
 pub(crate) fn layered() -> sys::CUarray {
     let description = floats(16, 16, 6, sys::CUDA_ARRAY3D_LAYERED);
     // SAFETY: the description is read.
@@ -64,7 +64,7 @@ pub(crate) fn destroy(array: sys::CUarray) {
     done(unsafe { sys::cuArrayDestroy(array) });
 }
 
-/// 64 × 64 floats, and three more levels.
+/// A mipmapped array of 64 × 64 floats, with three more levels.
 pub(crate) fn mipmapped() -> sys::CUmipmappedArray {
     let description = floats(64, 64, 0, 0);
     // SAFETY: the description is read.
@@ -119,14 +119,14 @@ pub(crate) fn destroy_surface((surface, array): OnArray) {
     destroy(array);
 }
 
-/// 16 × 16 floats that kernels may write.
+/// An array of 16 × 16 floats that kernels may write.
 fn layerless() -> sys::CUarray {
     let description = floats(16, 16, 0, sys::CUDA_ARRAY3D_SURFACE_LDST);
     // SAFETY: the description is read.
     unsafe { made(|out| sys::cuArray3DCreate_v2(out, &raw const description)) }
 }
 
-/// Forgets the object and destroys its array: the only leak is the object.
+/// Forgets the object and destroys its array, so that only the object is leaked.
 pub(crate) fn forget_object((_, array): OnArray) {
     destroy(array);
 }

@@ -1,4 +1,4 @@
-//! Modules, libraries, and what links them.
+//! Modules and libraries, and the state that links them.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -18,7 +18,7 @@ pub(crate) fn module() -> sys::CUmodule {
     unsafe { made(|out| sys::cuModuleLoadData(out, image)) } // leak: module
 }
 
-/// A module with another text.
+/// Creates another module, from a different text.
 pub(crate) fn load(image: &CStr) -> sys::CUmodule {
     // SAFETY: the image is a C string.
     unsafe { made(|out| sys::cuModuleLoadData(out, image.as_ptr().cast())) }

@@ -7,7 +7,7 @@ use cudarc::driver::sys;
 
 use super::{done, made};
 
-/// Current on this thread.
+/// Creates a context, which becomes current on this thread.
 pub(crate) fn own() -> sys::CUcontext {
     // SAFETY: no parameters are needed.
     unsafe { made(|out| sys::cuCtxCreate_v4(out, ptr::null_mut(), 0, 0)) } // leak: context
@@ -18,7 +18,7 @@ pub(crate) fn destroy(context: sys::CUcontext) {
     done(unsafe { sys::cuCtxDestroy_v2(context) });
 }
 
-/// With all multiprocessors of the device.
+/// Creates a green context with all multiprocessors of the device.
 pub(crate) fn green() -> sys::CUgreenCtx {
     let kind = sys::CUdevResourceType::CU_DEV_RESOURCE_TYPE_SM;
     // SAFETY: it writes the resource.

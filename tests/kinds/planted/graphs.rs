@@ -1,4 +1,4 @@
-//! Graphs, executable graphs, what a graph keeps alive, and the memory that its nodes allocate.
+//! Graphs, executable graphs, user objects of graphs, and the memory that graph nodes allocate.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -52,7 +52,7 @@ pub(crate) fn destroy_executable(executable: sys::CUgraphExec) {
     done(unsafe { sys::cuGraphExecDestroy(executable) });
 }
 
-/// The bytes of the node below.
+/// The number of bytes that the node below allocates.
 pub(crate) const NODE: u64 = 3000;
 
 /// A graph whose only node allocates memory, and the address of that memory.
@@ -70,7 +70,7 @@ fn with_alloc_node() -> (sys::CUgraph, Pointer) {
     (graph, node.dptr)
 }
 
-/// Launches such a graph several times and destroys it: what its last launch allocated stays.
+/// Launches such a graph several times and destroys it: the allocation of its last launch stays.
 fn launched(flags: u64, times: usize) -> Pointer {
     let (graph, pointer) = with_alloc_node();
     // SAFETY: the graph lives.
@@ -90,7 +90,7 @@ pub(crate) fn memory() -> Pointer {
     launched(0, 1)
 }
 
-/// Each launch frees what the previous one allocated; nothing frees what the last one allocated.
+/// Each launch frees the previous launch's allocation; nothing frees that of the last launch.
 pub(crate) fn auto_freed_memory() -> Pointer {
     launched(AUTO_FREE, 3)
 }

@@ -68,7 +68,7 @@ fn exports_memory() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// While it is open, the next call returns the same address.
+/// While the memory is open, the next call returns the same address.
 pub(crate) fn opened() -> Pointer {
     let handle = foreign_handle();
     let lazy = sys::CUipcMem_flags::CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS as u32;
@@ -81,7 +81,7 @@ pub(crate) fn close(pointer: Pointer) {
     done(unsafe { sys::cuIpcCloseMemHandle(pointer) });
 }
 
-/// Starts the process that exports.
+/// Starts the process that exports memory.
 pub(crate) fn start_exporter() {
     foreign_handle();
 }
@@ -133,7 +133,7 @@ pub(crate) fn destroy_external_memory(memory: sys::CUexternalMemory) {
     done(unsafe { sys::cuDestroyExternalMemory(memory) });
 }
 
-/// Mapped, with its import destroyed, so that only the buffer stays.
+/// Maps imported memory and destroys the import, so that only the buffer stays.
 pub(crate) fn mapped_buffer() -> Pointer {
     let memory = external_memory();
     let mut part = MaybeUninit::<sys::CUDA_EXTERNAL_MEMORY_BUFFER_DESC>::zeroed();
@@ -182,13 +182,13 @@ pub(crate) fn no_semaphore() -> Option<String> {
     })
 }
 
-/// Selects one of two: if something is already imported, the driver returns the existing import.
+/// Selects one of two in turn, because for an imported one the driver returns the existing import.
 fn next() -> usize {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     CALLS.fetch_add(1, Ordering::Relaxed) % 2
 }
 
-/// A pool that others may import, one of two that are created once and kept.
+/// A pool that others may import: one of two that are created once and kept.
 fn exportable_pool(which: usize) -> sys::CUmemoryPool {
     static POOLS: OnceLock<[usize; 2]> = OnceLock::new();
     let pools = POOLS.get_or_init(|| {
@@ -234,7 +234,7 @@ fn shared_import() -> sys::CUmemoryPool {
     ptr::with_exposed_provenance_mut(pool)
 }
 
-/// The memory that is imported below, one of two allocations that are created once and kept.
+/// The memory that is imported below: one of two allocations that are created once and kept.
 fn exported_pointer() -> sys::CUmemPoolPtrExportData {
     static DATA: OnceLock<[[u8; 64]; 2]> = OnceLock::new();
     let data = DATA.get_or_init(|| {
@@ -266,7 +266,7 @@ pub(crate) fn no_pointer_import() -> Option<String> {
         .or_else(|| refusal("cuMemPoolImportPointer", || free_async(imported_pointer())))
 }
 
-/// Tries something once, and returns why it cannot be done here if it cannot.
+/// Tries something once. If it cannot be done here, returns the reason.
 fn refusal(what: &str, attempt: impl FnOnce()) -> Option<String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));

@@ -60,7 +60,7 @@ pub(crate) fn free_async(pointer: Pointer) {
 type AllocateAsync = unsafe extern "C" fn(*mut Pointer, usize, sys::CUstream) -> sys::CUresult;
 type FreeAsync = unsafe extern "C" fn(Pointer, sys::CUstream) -> sys::CUresult;
 
-/// A function of the driver that cudarc has no name for.
+/// Returns a function of the driver for which cudarc has no name.
 fn driver_function<F: Copy>(name: &str) -> F {
     static DRIVER: OnceLock<libloading::Library> = OnceLock::new();
     let driver = DRIVER.get_or_init(|| {
@@ -90,7 +90,7 @@ pub(crate) fn pool() -> sys::CUmemoryPool {
     unsafe { made(|out| sys::cuMemPoolCreate(out, &raw const properties)) } // leak: pool
 }
 
-/// Properties for device 0, not shareable.
+/// The properties of a pool for device 0 that cannot be shared.
 pub(super) fn pool_properties() -> sys::CUmemPoolProps {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmemPoolProps = unsafe { zeroed() };

@@ -32,7 +32,7 @@ pub(crate) fn context() -> &'static Arc<CudaContext> {
     context
 }
 
-/// Forgets it.
+/// Forgets the resource.
 pub(crate) fn keep<T>(taken: T) {
     std::mem::forget(taken);
 }
@@ -71,7 +71,7 @@ fn attribute(attribute: sys::CUdevice_attribute) -> c_int {
     unsafe { made(|out| sys::cuDeviceGetAttribute(out, attribute, 0)) }
 }
 
-/// Returns where the line with this mark is: its file as in reports, and its number from 1.
+/// Returns the location of the line with this mark: its file as in reports, and its number from 1.
 pub(super) fn line_of(mark: &str) -> (String, u32) {
     let ending = format!("// leak: {mark}");
     for (file, text) in SOURCES {

@@ -1,4 +1,4 @@
-//! Physical memory, the addresses it is mapped to, and multicast objects.
+//! Physical memory, the addresses to which it is mapped, and multicast objects.
 
 use std::ptr;
 use std::sync::OnceLock;
@@ -8,13 +8,13 @@ use cudarc::driver::sys;
 
 use super::{Pointer, attribute, done, made, zeroed};
 
-/// The granularity of every GPU so far.
+/// The allocation granularity, which is the same on every GPU so far.
 pub(crate) const SIZE: u64 = 2 << 20;
 const BYTES: usize = SIZE as usize;
 
 pub(crate) type Handle = sys::CUmemGenericAllocationHandle;
 
-/// Physical memory of device 0.
+/// Creates physical memory of device 0.
 pub(super) fn properties() -> sys::CUmemAllocationProp {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmemAllocationProp = unsafe { zeroed() };
@@ -44,7 +44,7 @@ pub(crate) fn free_addresses(address: Pointer) {
     done(unsafe { sys::cuMemAddressFree(address, BYTES) });
 }
 
-/// A part of a range that is reserved once and kept, for one more mapping.
+/// Reserves an address range once, and returns a part of it for one more mapping.
 fn next_room() -> Pointer {
     const ROOMS: u64 = 512;
     static RANGE: OnceLock<Pointer> = OnceLock::new();
@@ -64,7 +64,7 @@ pub(crate) fn reserve_rooms() {
     next_room();
 }
 
-/// Mapped, with its handle released, as most programs do: only the mapping holds the memory.
+/// Maps memory and releases its handle, as most programs do: only the mapping holds the memory.
 pub(crate) fn mapped() -> Pointer {
     let room = next_room();
     let properties = properties();
@@ -81,7 +81,7 @@ pub(crate) fn unmap(address: Pointer) {
     done(unsafe { sys::cuMemUnmap(address, BYTES) });
 }
 
-/// Mapped and unmapped again, with the handle never released.
+/// Maps memory and unmaps it again, but never releases the handle.
 pub(crate) fn mapped_with_its_handle_kept() {
     let (address, handle) = (address_range(), physical());
     // SAFETY: the range is as large as the memory.
@@ -90,7 +90,7 @@ pub(crate) fn mapped_with_its_handle_kept() {
     free_addresses(address);
 }
 
-/// One more reference than is released.
+/// Takes one more reference than is released.
 pub(crate) fn retained() -> Handle {
     let room = next_room();
     let properties = properties();
@@ -104,14 +104,14 @@ pub(crate) fn retained() -> Handle {
     again
 }
 
-/// One more reference to what is mapped there.
+/// Takes one more reference to the memory that is mapped there.
 pub(crate) fn retain(address: Pointer) -> Handle {
     let address = ptr::without_provenance_mut(address as usize);
     // SAFETY: memory is mapped there.
     unsafe { made(|out| sys::cuMemRetainAllocationHandle(out, address)) }
 }
 
-/// For one device.
+/// Creates a multicast object for one device.
 fn multicast_properties() -> sys::CUmulticastObjectProp {
     // SAFETY: zero is a valid value of every field.
     let mut properties: sys::CUmulticastObjectProp = unsafe { zeroed() };

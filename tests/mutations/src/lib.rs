@@ -74,7 +74,7 @@ fn attempt(target: &mut impl FnMut(&[u8]), input: &[u8]) {
     }
 }
 
-/// Sorted by name.
+/// The seeds, sorted by name.
 fn seeds(name: &str) -> Vec<Vec<u8>> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds");
     let entries = fs::read_dir(directory.join(name)).expect("the seeds of a fuzz target");
@@ -107,7 +107,7 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let to = other.len().min(from + 1 + random.below(64));
             input.splice(at..end, other[from..to].iter().copied());
         }
-        // A line of another seed.
+        // Takes a line of another seed.
         _ => {
             let lines: Vec<_> = random
                 .one_of(seeds)
@@ -124,7 +124,7 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// The digits at or after `at`; if there are none, the empty range at `at`.
+/// Returns the range of digits at or after `at`, or the empty range at `at` if there are none.
 fn number_at(input: &[u8], at: usize) -> std::ops::Range<usize> {
     let is_digit = |byte: &u8| byte.is_ascii_digit();
     match input[at..].iter().position(is_digit) {

@@ -5,7 +5,7 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The same numbers for the same name, on every machine.
+    /// Creates a generator that gives the same numbers for the same name, on every machine.
     pub(crate) fn new(name: &str) -> Self {
         let add = |state: u64, byte| state.wrapping_mul(31).wrapping_add(u64::from(byte));
         Self(name.bytes().fold(0, add))
@@ -19,7 +19,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which must not be 0.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.number() % end as u64).expect("smaller than a usize")
     }

@@ -1,6 +1,6 @@
 //! Calls every watched function in each of its variants on this machine's GPU, so that the harness
 //! and CUPTI can both report it: run it with the oracle preloaded. What this driver or this device
-//! does not support fails, and both report that too.
+//! does not support fails, and both report the failure, too.
 
 #![expect(unsafe_code, reason = "the driver's functions, by their names")]
 #![expect(clippy::print_stdout, reason = "a program's output")]
@@ -24,7 +24,7 @@ fn at<T: ?Sized>(place: &T) -> u64 {
     std::ptr::from_ref(place).cast::<()>().expose_provenance() as u64
 }
 
-/// The driver as a program sees it, and how many times each error was returned.
+/// The driver as a program sees it, and how many times it returned each error.
 struct Driver {
     library: *mut c_void,
     errors: BTreeMap<(String, u32), u32>,
@@ -77,7 +77,7 @@ impl Driver {
     }
 }
 
-/// A result that is written through a pointer other than the first parameter.
+/// Returns a result that is written through a pointer other than the first parameter.
 fn answer() -> Box<u64> {
     Box::new(0)
 }
@@ -133,7 +133,7 @@ fn memory(it: &mut Driver) {
         let pointer = it.make(make, &arguments);
         it.end("cuMemFree_v2", pointer, &[]);
     }
-    // Freed twice, which the driver refuses.
+    // The memory is freed twice, and the driver refuses the second free.
     let pointer = it.make("cuMemAlloc_v2", &[64]);
     it.end("cuMemFree_v2", pointer, &[]);
     it.end("cuMemFree_v2", pointer, &[]);

@@ -1,11 +1,11 @@
-//! Compares what both sources report.
+//! Compares the reports of both sources.
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use crate::fact::Fact;
 
-/// The maximum number of differences that are written out.
+/// The maximum number of differences that are written to the output.
 const SHOWN: usize = 40;
 
 /// The events of one source, separated by whether the program was running or exiting.
@@ -15,13 +15,13 @@ pub(crate) struct Account {
     pub(crate) exiting: Vec<Fact>,
 }
 
-/// The events that only one source reported, in order.
+/// Returns the events that only one source reported, in order.
 pub(crate) struct Differences {
     pub(crate) only_heard: Vec<Fact>,
     pub(crate) only_cupti: Vec<Fact>,
 }
 
-/// Compares the two. Several threads report at the same time, so the order of events may differ.
+/// Compares the two sources. Several threads report at the same time, so the order may differ.
 pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     let mut left: HashMap<u64, Vec<Fact>> = HashMap::new();
     for fact in cupti {
@@ -51,7 +51,7 @@ pub(crate) fn compare(heard: &[Fact], cupti: &[Fact]) -> Differences {
     }
 }
 
-/// One row of a table, followed by the differences.
+/// Formats one row of a table, followed by the differences.
 pub(crate) fn rendered(program: &str, source: &str, heard: &Account, cupti: &Account) -> String {
     let differences = compare(&heard.running, &cupti.running);
     let count = |which: fn(&Fact) -> bool| heard.running.iter().filter(|it| which(it)).count();

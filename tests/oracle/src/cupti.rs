@@ -17,7 +17,7 @@ use crate::rows::{Does, Place, ROWS, Size};
 const DRIVER_API: u32 = 1;
 /// `CUPTI_API_EXIT`
 const EXIT: u32 = 1;
-/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`: the capture goes on.
+/// `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`. The capture continues.
 const WRONG_THREAD: u32 = 908;
 
 type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
@@ -47,7 +47,7 @@ struct Functions {
 struct Listener {
     functions: Functions,
     take: fn(Fact),
-    /// Objects that the driver may return again.
+    /// Resources that the driver may return again.
     there: Mutex<BTreeSet<u64>>,
 }
 
@@ -158,7 +158,7 @@ unsafe extern "C" fn called_back(_: *mut c_void, _: u32, id: u32, data: *const C
     }
 }
 
-/// A call that has returned.
+/// The data of a call that has returned.
 struct Call<'a> {
     parameters: *const u8,
     context: *const c_void,
@@ -175,7 +175,7 @@ impl Call<'_> {
         unsafe { self.parameters.add(at).cast::<T>().read_unaligned() }
     }
 
-    /// Returns what the parameter that begins there points to; `None` if it is null.
+    /// The value to which the parameter at this offset points; `None` if the pointer is null.
     ///
     /// # Safety
     ///
@@ -251,7 +251,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`], for a row that creates something.
+    /// The same as for [`Self::fact`], for a row that creates something.
     unsafe fn made(&self, does: &Does) -> Option<Fact> {
         let Does::Makes {
             kind,
@@ -304,7 +304,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`].
+    /// The same as for [`Self::fact`].
     unsafe fn bytes(&self, size: Size) -> Option<u64> {
         // SAFETY: as the caller promises.
         unsafe {
@@ -327,7 +327,7 @@ impl Call<'_> {
 
     /// # Safety
     ///
-    /// As for [`Self::fact`].
+    /// The same as for [`Self::fact`].
     unsafe fn place(&self, place: Place) -> Where {
         // SAFETY: as the caller promises.
         unsafe {

@@ -112,7 +112,7 @@ extern "C" fn last(_: *mut c_void) {
         }
         Err(why) => format!("| {program} | not compared: {why} |\n"),
     };
-    // Err: there is no receiver any more.
+    // An error means that the receiver no longer exists.
     let _ = std::io::stderr().write_all(text.as_bytes());
     if let Some(path) = env::var_os("GPU_LEAK_ORACLE_OUTPUT")
         && let Ok(mut file) = OpenOptions::new().append(true).create(true).open(path)

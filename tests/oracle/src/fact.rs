@@ -1,11 +1,11 @@
-//! What both sources report about one call, in the same types.
+//! The facts that both sources report about a call, in the same types.
 
 use std::fmt;
 
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::ledger::event::Space;
 
-/// A figure that one source may not know, and that is compared if both do.
+/// A figure that a source may not know. It is compared only if both sources do.
 pub(crate) type Figure = Option<u64>;
 
 /// The device of a resource, or the host for host memory.
@@ -13,14 +13,14 @@ pub(crate) type Figure = Option<u64>;
 pub(crate) enum Where {
     Device(u32),
     Host,
-    /// The source does not report it.
+    /// The source does not report the place.
     Unsaid,
 }
 
 /// One event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fact {
-    /// Something was created, or failed to be, if there is an error.
+    /// Something was created, or, if there is an error, could not be created.
     Made {
         kind: Kind,
         value: u64,
@@ -28,7 +28,7 @@ pub(crate) enum Fact {
         place: Where,
         error: u32,
     },
-    /// Something was freed, destroyed or released, or failed to be, if there is an error.
+    /// Something was freed, destroyed or released, or, if there is an error, could not be.
     Freed {
         space: Space,
         value: u64,
@@ -47,7 +47,7 @@ pub(crate) enum Fact {
 }
 
 impl Fact {
-    /// Whether two facts agree: what one source does not know is not a difference.
+    /// Whether two facts agree. A fact that one source does not know is not a difference.
     pub(crate) fn agrees(&self, other: &Self) -> bool {
         match (*self, *other) {
             (
@@ -75,7 +75,7 @@ impl Fact {
         }
     }
 
-    /// The key by which the two are matched.
+    /// The key by which the events of the two sources are matched.
     pub(crate) fn value(&self) -> u64 {
         match *self {
             Self::Made { value, .. } | Self::Freed { value, .. } | Self::Handle { value, .. } => {

@@ -80,7 +80,7 @@ fn made_by(made: &Creation) -> Fact {
     }
 }
 
-/// In the driver's form.
+/// Returns the address or handle in the form in which the driver gives it.
 fn value(key: Key) -> u64 {
     let is_numbered = matches!(key.space, Space::Handle(Kind::Texture | Kind::Surface));
     if is_numbered && key.value() & IN_CONTEXT != 0 {

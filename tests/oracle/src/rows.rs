@@ -1,4 +1,4 @@
-//! What CUPTI's parameter blocks contain for each watched call.
+//! The contents of CUPTI's parameter blocks for each watched call.
 //!
 //! This was written from CUPTI's own headers, and not from the harness's table: numbers are those
 //! of `cupti_driver_cbid.h`, and a parameter is identified by its offset in bytes in its block, as
@@ -12,11 +12,11 @@ use gpu_leak_check::ledger::event::Space;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Size {
     None,
-    /// CUPTI does not report it.
+    /// CUPTI does not report the size.
     Unsaid,
     Of64(usize),
     Of32(usize),
-    /// Rows with a pitch that the driver writes through this pointer, times the height.
+    /// The pitch that the driver writes through this pointer, times the height.
     Rows64 {
         pitch: usize,
         height: usize,
@@ -34,9 +34,9 @@ pub(crate) enum Size {
 pub(crate) enum Place {
     Context,
     Host,
-    /// A device's number.
+    /// The place is a device, given by its number.
     Device(usize),
-    /// The properties of memory or of a pool.
+    /// The place is in the properties of memory or of a pool.
     Properties(usize),
     Unsaid,
 }
@@ -47,15 +47,15 @@ pub(crate) enum Does {
     Makes {
         kind: Kind,
         space: Space,
-        /// The offset of the pointer to its address or handle.
+        /// The offset of the pointer to the new address or handle.
         answer: usize,
         bits: u32,
         size: Size,
         place: Place,
-        /// The driver may return an existing object.
+        /// Whether the driver may return an existing object.
         again: bool,
     },
-    /// The program's own memory, by its address.
+    /// The call registers the program's own memory, by its address.
     Registers,
     Frees {
         space: Space,
@@ -308,7 +308,7 @@ mod tests {
 
     use super::ROWS;
 
-    /// Calls that neither create nor free anything by themselves: the ledger knows their effects.
+    /// Calls that do not themselves create or free anything: the ledger knows their effects.
     const NOT_COMPARED: &[&str] = &[
         "cuInit",
         "cuCtxAttach",

@@ -7,14 +7,14 @@ use gpu_leak_check::Scope;
 use gpu_leak_check::report::Code;
 use gpu_leak_check::report::check_report::CheckStatus;
 
-/// The plugin's harness does not intercept the driver, which was loaded first.
+/// The plugin's harness does not intercept the driver, because the driver was loaded first.
 pub const HEARS_NOTHING: u32 = 1;
-/// It intercepts the driver.
+/// The plugin's harness intercepts the driver.
 pub const HEARS: u32 = 2;
-/// Anything else.
+/// The plugin's harness sees anything else.
 pub const OTHER: u32 = 0;
 
-/// Checks an empty body, and returns what the plugin's harness could see; its threads are started
+/// Checks an empty body, and returns what the plugin's harness could see. Its threads are started,
 /// too.
 #[unsafe(no_mangle)]
 pub extern "C" fn fake_plugin_checks() -> u32 {

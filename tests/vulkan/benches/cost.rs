@@ -1,5 +1,5 @@
-//! What the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB, to its memory, and
-//! to a frame that creates a buffer, fills it on the queue and waits.
+//! The cost that the harness adds to Vulkan's calls: to creating and destroying a buffer of 64 KiB,
+//! to its memory, and to a frame that creates a buffer, fills it on the queue and waits.
 //!
 //! `cargo bench -p gpu-leak-vulkan-tests` starts itself again, in turn, with wrappers that only forward, wrappers
 //! that report, and wrappers that report with stacks, and prints the medians. The difference is the harness's own
@@ -15,13 +15,13 @@ use ash::vk;
 use gpu_leak_check::Scope;
 use gpu_leak_vulkan_tests::{Gpu, gpu};
 
-/// Set in the processes that measure.
+/// The variable that is set in the processes that measure.
 const MEASURES: &str = "COST_MEASURES";
 const WORKS: &str = "Vulkan does this";
 const BYTES: u64 = 64 << 10;
 const ROUNDS: usize = 15;
 type Work = fn(&Gpu, &Queue);
-/// What is measured, how many times it is done in one process, and its watched calls.
+/// The measured work: its name, how many times one process does it, and its watched calls.
 const MEASURED: [(&str, Work, u32, u32); 6] = [
     ("buffer, created and destroyed", buffer, 500_000, 2),
     ("memory, allocated and freed", memory, 1_000, 2),
@@ -131,7 +131,7 @@ fn frame(gpu: &Gpu, queue: &Queue) {
     });
 }
 
-/// How calls are wrapped in a process.
+/// The way in which calls are wrapped in a process.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variant {
     Forwarded,
@@ -139,14 +139,14 @@ enum Variant {
     Checked,
 }
 
-/// With their names in the variable.
+/// The variants, with the names by which the variable selects them.
 const VARIANTS: [(&str, Variant); 3] = [
     ("forwarded", Variant::Forwarded),
     ("without-stacks", Variant::WithoutStacks),
     ("checked", Variant::Checked),
 ];
 
-/// Prints the nanoseconds that each takes.
+/// Prints the nanoseconds that each kind of work takes.
 fn measure(variant: Variant) {
     let gpu = gpu();
     // SAFETY: the device has one queue of this family.

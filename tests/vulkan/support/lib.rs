@@ -27,7 +27,7 @@ pub struct Gpu {
     pub extensions: Vec<&'static CStr>,
 }
 
-/// Extensions that tests use where a device has them.
+/// Extensions that tests use if the device has them.
 const WANTED: &[&CStr] = &[
     ash::khr::swapchain::NAME,
     ash::khr::deferred_host_operations::NAME,
@@ -48,7 +48,7 @@ impl Gpu {
     ///
     /// # Errors
     ///
-    /// Returns what is missing.
+    /// Returns a message that says what is missing.
     pub fn open() -> Result<Self, String> {
         // SAFETY: the loader stays loaded, and every handle is used with its own functions.
         unsafe {
@@ -84,11 +84,11 @@ impl Gpu {
         properties.vendor_id == 0x10de
     }
 
-    /// Allocates memory that fits.
+    /// Allocates memory that fits these requirements.
     ///
     /// # Panics
     ///
-    /// Panics if there is none.
+    /// Panics if no memory fits.
     #[must_use]
     pub fn allocate(&self, needs: vk::MemoryRequirements) -> vk::DeviceMemory {
         let info = vk::MemoryAllocateInfo::default()
@@ -171,13 +171,13 @@ fn having(wanted: &[&'static CStr], there: &[vk::ExtensionProperties]) -> Vec<&'
 ///
 /// # Panics
 ///
-/// Panics if there is none; callers must have checked that there is one.
+/// Panics if there is no device; callers must have checked that there is one.
 pub fn gpu() -> &'static Gpu {
     static GPU: OnceLock<Gpu> = OnceLock::new();
     GPU.get_or_init(|| Gpu::open().expect("the parent has found a device"))
 }
 
-/// Whether this machine has a Vulkan device. If it has none, prints that, and panics if the tests
+/// Whether this machine has a Vulkan device. If it has none, prints a message, and panics if the
 /// are mandatory.
 ///
 /// # Panics
@@ -198,13 +198,13 @@ pub fn is_present() -> bool {
     false
 }
 
-/// Runs a checked test in a process of its own; `None` without a Vulkan device.
+/// Runs a checked test in a process of its own. Returns `None` without a Vulkan device.
 #[must_use]
 pub fn run(test: &str) -> Option<Checked> {
     is_present().then(|| checked::finish(Run::of(test)))
 }
 
-/// The same with environment variables.
+/// Does the same with environment variables.
 #[must_use]
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Option<Checked> {
     is_present().then(|| {

@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::Binary;
 use crate::error::Result;
 
-/// Of `a · b`: `g · bᵀ` and `aᵀ · g`.
+/// The rule of `a · b`: `g · bᵀ` and `aᵀ · g`.
 #[derive(Clone)]
 pub(crate) struct MatmulBackward {
     pub(crate) lhs: Option<Saved>,
@@ -30,7 +30,7 @@ impl Rule for MatmulBackward {
     }
 }
 
-/// Of `x · wᵀ + b`, with or without a rectifier after it.
+/// The rule of `x · wᵀ + b`, with or without a rectifier after it.
 #[derive(Clone)]
 pub(crate) struct LinearBackward {
     pub(crate) input: Option<Saved>,
@@ -66,8 +66,8 @@ impl Rule for LinearBackward {
     }
 }
 
-/// Takes both by value, to free them before anything else is allocated, because they are the
-/// largest arrays.
+/// Takes both arguments by value, to free them before anything else is allocated, because they are
+/// the largest arrays.
 fn through_relu(gradient: Array, result: Saved) -> Result<Array> {
     gradient.binary("linear", Binary::ReluBackward, &result.unpack()?)
 }

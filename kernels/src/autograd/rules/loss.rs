@@ -5,7 +5,7 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::autograd::saved::Saved;
 use crate::error::Result;
 
-/// Of the mean squared error, symmetric but for the sign.
+/// The rule of the mean squared error, which is symmetric except for the sign.
 #[derive(Clone)]
 pub(crate) struct MseBackward {
     pub(crate) input: Saved,
@@ -29,7 +29,7 @@ impl Rule for MseBackward {
     }
 }
 
-/// Of the cross entropy.
+/// The rule of the cross entropy.
 #[derive(Clone)]
 pub(crate) struct CrossEntropyBackward {
     pub(crate) log_probabilities: Saved,

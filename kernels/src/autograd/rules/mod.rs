@@ -1,4 +1,4 @@
-//! The derivative of each operation, named after it.
+//! The derivative rules of the operations. Each rule is named after its operation.
 
 mod linear;
 mod loss;

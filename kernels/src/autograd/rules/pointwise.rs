@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::{Binary, Dims, Unary};
 use crate::error::Result;
 
-/// Of `a + b` and `a − b`.
+/// The rule of `a + b` and `a − b`.
 #[derive(Clone)]
 pub(crate) struct AddBackward {
     pub(crate) shapes: [Dims; 2],
@@ -39,7 +39,7 @@ impl Rule for AddBackward {
     }
 }
 
-/// Of `a · b`, element by element. Each operand's gradient needs the other operand.
+/// The rule of `a · b`, element by element. Each operand's gradient needs the other operand.
 #[derive(Clone)]
 pub(crate) struct MulBackward {
     pub(crate) shapes: [Dims; 2],
@@ -70,7 +70,7 @@ impl Rule for MulBackward {
     }
 }
 
-/// Of `a · factor + constant`.
+/// The rule of `a · factor + constant`.
 #[derive(Clone)]
 pub(crate) struct ScaleBackward {
     pub(crate) factor: f32,
@@ -91,7 +91,7 @@ impl Rule for ScaleBackward {
     }
 }
 
-/// Of the sine: the cosine of the input.
+/// The rule of the sine: the cosine of the input.
 #[derive(Clone)]
 pub(crate) struct SinBackward {
     pub(crate) input: Saved,
@@ -110,7 +110,7 @@ impl Rule for SinBackward {
     }
 }
 
-/// Of the rectifier: nothing where the result is 0.
+/// The rule of the rectifier: the gradient is 0 where the result is 0.
 #[derive(Clone)]
 pub(crate) struct ReluBackward {
     pub(crate) result: Saved,

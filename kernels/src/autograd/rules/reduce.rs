@@ -5,7 +5,7 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::{Dims, Unary};
 use crate::error::Result;
 
-/// Of the sum of all elements, times a factor: every element gets the same gradient.
+/// The rule of the sum of all elements, times a factor: every element gets the same gradient.
 #[derive(Clone)]
 pub(crate) struct SumBackward {
     pub(crate) shape: Dims,
@@ -28,7 +28,7 @@ impl Rule for SumBackward {
     }
 }
 
-/// Of the sums along one dimension.
+/// The rule of the sums along one dimension.
 #[derive(Clone)]
 pub(crate) struct SumDimBackward {
     pub(crate) shape: Dims,

@@ -6,7 +6,7 @@ use crate::autograd::saved::Saved;
 use crate::compute::SoftmaxKind;
 use crate::error::Result;
 
-/// Of either function, from its own result.
+/// The rule of both functions. It uses only the result of the function.
 #[derive(Clone)]
 pub(crate) struct SoftmaxBackward {
     pub(crate) kind: SoftmaxKind,

@@ -1,4 +1,4 @@
-//! Rules of views: the gradient is viewed the other way round.
+//! Rules of views: the inverse view of the gradient.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::Dims;
 use crate::error::Result;
 
-/// Of the swap of two dimensions.
+/// The rule of the swap of two dimensions.
 #[derive(Clone)]
 pub(crate) struct TransposeBackward {
     pub(crate) first: usize,
@@ -24,7 +24,7 @@ impl Rule for TransposeBackward {
     }
 }
 
-/// Of a range of one dimension: the gradient is 0 outside the range.
+/// The rule of a range of one dimension: the gradient is 0 outside the range.
 #[derive(Clone)]
 pub(crate) struct NarrowBackward {
     pub(crate) shape: Dims,
@@ -42,7 +42,7 @@ impl Rule for NarrowBackward {
     }
 }
 
-/// Of a change of shape.
+/// The rule of a change of shape.
 #[derive(Clone)]
 pub(crate) struct ReshapeBackward {
     pub(crate) shape: Dims,
@@ -58,7 +58,7 @@ impl Rule for ReshapeBackward {
     }
 }
 
-/// Of repeated dimensions: the gradient is summed over them.
+/// The rule of repeated dimensions: the gradient is summed over them.
 #[derive(Clone)]
 pub(crate) struct BroadcastBackward {
     pub(crate) shape: Dims,

@@ -3,17 +3,17 @@
 use crate::compute::dtype::DType;
 use crate::compute::kernels::Operand;
 
-/// Where an operand's first element lies on the device.
+/// The address of an operand's first element on the device.
 pub(super) fn start(operand: Operand<'_>, dtype: DType) -> u64 {
     operand.storage.address() + (operand.layout.offset * dtype.bytes()) as u64
 }
 
-/// Where an `f32` operand's first element lies on the device.
+/// The address of an `f32` operand's first element on the device.
 pub(super) fn floats(operand: Operand<'_>) -> u64 {
     start(operand, DType::F32)
 }
 
-/// How many elements an operand has.
+/// The number of elements of an operand.
 pub(super) fn count(operand: Operand<'_>) -> u64 {
     operand.layout.count() as u64
 }

@@ -19,7 +19,7 @@ impl<'a, T: DeviceRepr> From<&'a T> for Argument<'a> {
     }
 }
 
-/// Blocks and threads in a block.
+/// The number of blocks, and the number of threads in each block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     pub(super) blocks: u32,
@@ -30,13 +30,13 @@ pub(super) struct Grid {
 const MAX_BLOCKS: u64 = 1 << 16;
 
 impl Grid {
-    /// One thread per element, up to a bound.
+    /// One thread per element, limited by `MAX_BLOCKS`.
     pub(super) fn over(count: u64) -> Self {
         const THREADS: u32 = 256;
         Self::lines(count.div_ceil(u64::from(THREADS)), THREADS)
     }
 
-    /// One block per line, up to a bound.
+    /// One block per line, limited by `MAX_BLOCKS`.
     pub(super) fn lines(lines: u64, threads: u32) -> Self {
         let blocks = u32::try_from(lines.min(MAX_BLOCKS)).expect("the bound is small");
         Self {

@@ -16,14 +16,14 @@ use crate::error::{Error, Result};
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// Up to this many multiplications our own kernel is at least as fast as cuBLAS, whose handle takes
-/// 64 MiB.
+/// Up to this many multiplications, our own kernel is at least as fast as cuBLAS, whose handle
+/// takes 64 MiB.
 const SMALL: u64 = 1 << 22;
 
-/// With a longer shared dimension the few blocks of our own kernel would be slower than cuBLAS.
+/// With a longer shared dimension, the few blocks of our own kernel would be slower than cuBLAS.
 const SHALLOW: usize = 1 << 12;
 
-/// `Matrix` of `matmul.cu`.
+/// The struct `Matrix` in `matmul.cu`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct StridedMatrix {
@@ -152,7 +152,7 @@ impl Cuda {
         })
     }
 
-    /// The matrix where it is, if one of its strides is 1; otherwise a copy, which `room` owns.
+    /// The matrix itself if one of its strides is 1; otherwise a copy, which `room` owns.
     fn for_blas(
         &self,
         operand: Operand<'_>,

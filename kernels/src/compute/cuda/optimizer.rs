@@ -10,15 +10,15 @@ use crate::error::Result;
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// How many parameters one launch takes; `MAX_PARAMETERS` of `optimizer.cu`.
+/// The maximum number of parameters of a launch; `MAX_PARAMETERS` in `optimizer.cu`.
 const TABLE: usize = 48;
 
-/// How many elements one block takes; `CHUNK` of `optimizer.cu`.
+/// The number of elements that one block handles; `CHUNK` in `optimizer.cu`.
 const CHUNK: u64 = 1024;
 
 const THREADS: u32 = 256;
 
-/// `SgdTable` of `optimizer.cu`.
+/// The struct `SgdTable` in `optimizer.cu`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct SgdTable {
@@ -31,7 +31,7 @@ struct SgdTable {
     parameters: u32,
 }
 
-/// `AdamTable` of `optimizer.cu`.
+/// The struct `AdamTable` in `optimizer.cu`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct AdamTable {
@@ -136,12 +136,12 @@ fn table_size(parameters: usize) -> u32 {
     u32::try_from(parameters).expect("a table is small")
 }
 
-/// No GPU has memory for 2^32 chunks of 4 KiB.
+/// The result fits, because no GPU has memory for 2^32 chunks of 4 KiB.
 fn chunks_of(count: u64) -> u32 {
     u32::try_from(count.div_ceil(CHUNK)).expect("fewer chunks than 2^32")
 }
 
-/// Exactly one block per chunk: a block finds its parameter by its index.
+/// Exactly one block per chunk, because a block finds its parameter by the block's index.
 fn grid(chunks: u32) -> Grid {
     Grid {
         blocks: chunks,

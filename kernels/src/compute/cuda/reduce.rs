@@ -13,7 +13,7 @@ use super::launch::Grid;
 /// One block sums a line of up to this many elements.
 const LINE: u64 = 1 << 16;
 
-/// More parts than this would not use the GPU better.
+/// More parts than this would not use the GPU any better.
 const MAX_PARTS: u64 = 1024;
 
 impl ReduceKernels for Cuda {

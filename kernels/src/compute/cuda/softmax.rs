@@ -16,7 +16,7 @@ fn code(kind: SoftmaxKind) -> u32 {
     }
 }
 
-/// Lines, their length, and how far apart a line's elements lie.
+/// The number of lines, their length, and the distance between the elements of a line.
 fn sizes(around: Around) -> [u64; 3] {
     [around.outer * around.inner, around.size, around.inner].map(|n| n as u64)
 }

@@ -1,10 +1,10 @@
-//! A shape with strides as kernels take it.
+//! A shape with strides, in the form in which kernels take it.
 #![expect(unsafe_code, reason = "promises that a struct has C's layout")]
 
 use crate::compute::layout::{Layout, MAX_RANK};
 use cudarc::driver::DeviceRepr;
 
-/// `Strided` of `common.cuh`.
+/// The struct `Strided` in `common.cuh`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Strided {

@@ -43,7 +43,7 @@ impl TransferKernels for Cuda {
         // SAFETY: the range lies in the storage, and `into` is borrowed until the stream has been
         // waited for below.
         let copied = unsafe { result::memcpy_dtoh_async(into, address, self.stream().cu_stream()) };
-        // Waits even if the copy was refused, because nothing may write to `into` later.
+        // Wait even if the copy was refused, because nothing may write to `into` later.
         let done = self.stream().synchronize();
         copied?;
         Ok(done?)

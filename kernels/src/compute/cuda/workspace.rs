@@ -17,8 +17,8 @@ pub struct BlasWorkspace {
 }
 
 impl BlasWorkspace {
-    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS. The workspace that
-    /// was lent last is the one that is used.
+    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS, which uses the
+    /// workspace that was lent last.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl BlasWorkspace {
         Ok(Self { buffer })
     }
 
-    /// Its size.
+    /// The size of the workspace in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.buffer.bytes()

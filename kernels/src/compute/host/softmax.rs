@@ -71,7 +71,7 @@ impl SoftmaxKernels for Embedded {
     }
 }
 
-/// Where each line along the dimension begins.
+/// Returns the index at which each line along the dimension begins.
 fn lines(around: Around) -> impl Iterator<Item = usize> {
     let Around { outer, size, inner } = around;
     (0..outer).flat_map(move |block| (0..inner).map(move |place| block * size * inner + place))

@@ -1,7 +1,7 @@
 //! A stand-in for libcublas: its handles allocate the same memory as real ones, and it does nothing
 //! else.
 //!
-//! It exists so that a library is between the driver and the program in a stack.
+//! It exists so that a stack has a library between the program and the driver.
 
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
@@ -10,7 +10,7 @@ use std::sync::Once;
 
 /// `CUBLAS_STATUS_ALLOC_FAILED`.
 const ALLOC_FAILED: c_int = 3;
-/// What a handle allocates at once on an H200.
+/// The bytes that a handle allocates at once on an H200.
 const WORKSPACE: usize = 64 << 20;
 
 /// Returns a driver function of this process as a function pointer of type `F`.

@@ -17,13 +17,13 @@ pub(crate) const ALIGNMENT: u64 = 512;
 #[derive(Debug)]
 struct Block {
     size: u64,
-    /// The offset after the last piece that was cut from this block since it was last empty.
+    /// The end of the pieces that were cut from this block since it was last empty.
     cut: u64,
     live: usize,
     /// Whether this block currently uses memory of the device.
     committed: bool,
-    /// Whether the host has yet to see a stream-ordered free complete; a trim must not release the
-    /// block then.
+    /// Whether a stream-ordered free in this block has yet to be seen complete by the host. Until
+    /// then, a trim must not release the block.
     unobserved: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Arena {
     reserved: u64,
 }
 
-/// The bytes used by a request: whole units of 512 bytes.
+/// The bytes that a request uses: whole units of 512 bytes.
 pub(crate) fn rounded(size: u64) -> u64 {
     size.next_multiple_of(ALIGNMENT)
 }
@@ -75,7 +75,7 @@ impl Arena {
         self.reserved
     }
 
-    /// How many more bytes the device would have to provide for a piece of `size` bytes.
+    /// The number of bytes that the device would still have to provide for a piece of `size` bytes.
     pub(crate) fn growth(&self, size: u64) -> u64 {
         let size = rounded(size);
         let reusable = self.free.get(&size).and_then(|pieces| pieces.last());
@@ -140,7 +140,7 @@ impl Arena {
         self.free.entry(rounded(size)).or_default().push(piece);
     }
 
-    /// The host has synchronised: every free so far is seen.
+    /// Must be called when the host has synchronised: every free so far is seen.
     pub(crate) fn observe(&mut self) {
         for block in self.blocks.values_mut() {
             block.unobserved = false;
@@ -202,7 +202,7 @@ impl Arena {
         (base, block)
     }
 
-    /// Whether a piece at this address would lie in one of its blocks.
+    /// Whether a piece at this address would lie in one of this arena's blocks.
     pub(crate) fn has(&self, piece: u64) -> bool {
         let block = self.blocks.range(..=piece).next_back();
         block.is_some_and(|(base, block)| piece - base < block.size)
@@ -239,7 +239,7 @@ impl Arena {
 }
 
 impl Block {
-    /// Room after the last piece, or the whole block if no piece in it is live.
+    /// The room after the last piece, or the whole block if none of its pieces is live.
     fn has_room(&self, size: u64) -> bool {
         self.cut + size <= self.size || (self.live == 0 && size <= self.size)
     }

@@ -1,4 +1,4 @@
-//! Arrays and mipmapped arrays, their planes and levels, and the memory that is mapped into sparse ones.
+//! Arrays and mipmapped arrays, their planes and levels, and memory mapped into sparse arrays.
 
 use crate::dispatch::{In, Out, api};
 use crate::error::Error;
@@ -6,7 +6,7 @@ use crate::handle::Handle;
 use crate::object::{self, Class, Plan};
 use crate::state::driver;
 
-/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: an array without memory of its own.
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: an array without its own memory.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 /// `CU_AD_FORMAT_NV12`: a luma plane, and a chroma plane of half the width and height.
 const NV12: u32 = 0xb0;
@@ -100,7 +100,7 @@ impl From<Descriptor3dV1> for Descriptor3d {
 }
 
 impl Descriptor3d {
-    /// Bytes of one level.
+    /// The bytes of one level.
     fn level_size(&self, level: u32) -> Result<u64, Error> {
         if self.width == 0 || !matches!(self.channels, 1..=4) {
             return Err(Error::INVALID_VALUE);
@@ -141,7 +141,7 @@ impl Descriptor3d {
         })
     }
 
-    /// A mipmapped array with this descriptor; the driver creates no more levels than are possible.
+    /// Creates a mipmapped array with this descriptor, but with no more levels than are possible.
     pub(crate) fn mipmapped(&self, levels: u32) -> Result<Plan, Error> {
         let longest = self.width.max(self.height).max(self.depth).max(1);
         let levels = levels.clamp(1, longest.ilog2() + 1);

@@ -19,13 +19,13 @@ const RELAXED: u32 = 2;
 #[derive(Debug)]
 pub(crate) struct Capture {
     graph: Handle,
-    /// Whether the graph existed before, and stays if the capture fails.
+    /// Whether the graph existed before the capture. If so, it stays when the capture fails.
     is_borrowed: bool,
     origin: Handle,
     mode: u32,
     thread: u64,
     invalidated: bool,
-    /// Streams whose work the origin has not waited for.
+    /// The streams whose work the origin has not waited for.
     unjoined: BTreeSet<Handle>,
 }
 
@@ -39,7 +39,7 @@ impl Driver {
         self.streams.get(stream)?.capture
     }
 
-    /// A stream was destroyed during a capture. If it was the origin, the capture has ended,
+    /// Called when a stream was destroyed during a capture. If it was the origin, the capture ends,
     /// because nothing else could end it.
     pub(crate) fn abandon(&mut self, id: u64, stream: Handle) {
         let Some(capture) = self.captures.get_mut(&id) else {
@@ -70,8 +70,8 @@ impl Driver {
             .expect("the caller found this capture")
     }
 
-    /// Calls that could affect work of another stream: they are forbidden during a capture in a
-    /// strict mode, and invalidate it.
+    /// Rejects calls that could affect work of another stream. During a capture in a strict mode
+    /// they are forbidden, and invalidate the capture.
     pub(crate) fn forbid_in_capture(&mut self) -> Result<(), Error> {
         let (mode, thread) = (MODE.get(), dispatch::thread_number());
         let minds = |capture: &Capture| {
@@ -82,7 +82,7 @@ impl Driver {
         self.forbid(minds)
     }
 
-    /// Synchronising a whole context: forbidden while any of its streams captures.
+    /// Rejects synchronising a whole context while any of its streams captures.
     pub(crate) fn forbid_in_capture_of(&mut self, context: Handle) -> Result<(), Error> {
         let captures: BTreeSet<Handle> = self
             .streams
@@ -94,7 +94,7 @@ impl Driver {
         self.forbid(|capture| captures.contains(&capture.origin))
     }
 
-    /// Synchronising one stream: forbidden while it captures.
+    /// Rejects synchronising a stream while it captures.
     pub(crate) fn forbid_on_capturing(&mut self, stream: Handle) -> Result<(), Error> {
         let origin = self
             .capture_of(stream)

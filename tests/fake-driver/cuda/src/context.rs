@@ -16,24 +16,24 @@ pub(crate) struct Context {
     pub(crate) uid: u32,
     pub(crate) device: usize,
     pub(crate) alive: bool,
-    /// A sticky error, which every call in this context returns from then on.
+    /// The sticky error, which every call in this context returns once it is set.
     pub(crate) poisoned: Option<Error>,
     primary: bool,
-    /// Retains of a primary context, attaches of a created one.
+    /// The number of retains of a primary context, or of attaches of a created one.
     pub(crate) references: u32,
     pub(crate) flags: u32,
     pub(crate) cache_config: u32,
     pub(crate) limits: HashMap<u32, usize>,
-    /// For the handle of a green context: the primary context of which it is a view.
+    /// For the handle of a green context: the primary context that this is a view of.
     base: Option<Handle>,
-    /// The memory that the first launch in it has added; none before that.
+    /// The memory that the first launch in the context has added; `None` before that.
     pub(crate) growth: Option<u64>,
-    /// The contexts whose memory this one can access.
+    /// The contexts whose memory this context can access.
     pub(crate) peers: BTreeSet<Handle>,
 }
 
 impl Context {
-    /// Whether it is a context, and not the view of a green one.
+    /// Whether this is a context, and not the view of a green one.
     pub(crate) fn is_real(&self) -> bool {
         self.alive && self.base.is_none()
     }
@@ -43,8 +43,8 @@ impl Context {
 const STACK: usize = 32;
 
 thread_local! {
-    /// The contexts current on this thread, the top last. It has no destructor, because it is read
-    /// during thread exit too.
+    /// The contexts that are current on this thread, the top last. It has no destructor, because it
+    /// is also read during thread exit.
     static CURRENT: Cell<([Handle; STACK], usize)> = const { Cell::new(([0; STACK], 0)) };
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn poison_current(error: Error) {
 }
 
 impl Driver {
-    /// A context by its handle, whatever its state.
+    /// Returns a context by its handle, in any state.
     pub(crate) fn context(&self, handle: Handle) -> Result<&Context, Error> {
         let context = self.contexts.get(handle).ok_or(Error::INVALID_CONTEXT)?;
         let base = context.base.and_then(|base| self.contexts.get(base));
@@ -121,7 +121,7 @@ impl Driver {
         context.poisoned.map_or(Ok(context), Err)
     }
 
-    /// The next context id, which no other context has had.
+    /// Returns the next context id, which no other context has had.
     fn new_context_uid(&mut self) -> u32 {
         self.context_uids += 1;
         self.context_uids
@@ -190,7 +190,7 @@ impl Driver {
         }
     }
 
-    /// Every stream-ordered free so far is seen, and pools release what they hold above their
+    /// Marks every stream-ordered free so far as seen, and makes pools release what exceeds their
     /// threshold.
     pub(crate) fn observe(&mut self) {
         for pool in self.pools.values_mut() {
@@ -219,7 +219,7 @@ fn create(context_out: Out<Handle>, flags: u32, device: i32) -> Result<(), Error
     context_out.put(handle)
 }
 
-/// A handle by which a green context can be made current. It has its own id.
+/// Creates a handle by which a green context can be made current. The handle has its own id.
 pub(crate) fn view_of(driver: &mut Driver, base: Handle) -> Result<Context, Error> {
     let device = driver.context(base)?.device;
     Ok(Context {

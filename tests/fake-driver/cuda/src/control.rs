@@ -1,5 +1,5 @@
-//! Functions that the real libcuda does not have: tests inspect and control the stand-in with them.
-//! All are named `fake_cuda_…`.
+//! Functions that the real libcuda does not have. Tests inspect and control the stand-in with them.
+//! Their names begin with `fake_cuda_`.
 
 #![expect(
     unsafe_code,
@@ -30,7 +30,7 @@ pub(crate) fn at_exit(action: fn()) {
     }
 }
 
-/// The number of live objects of a kind, and their bytes; nothing if there is no such kind.
+/// The number of live objects of a kind, and their bytes; `None` if there is no such kind.
 fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     let handles = |count: usize| Some((count as u64, 0));
     match kind {
@@ -99,7 +99,7 @@ fn live_of(driver: &Driver, kind: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The text of an argument.
+/// Returns the text of an argument.
 ///
 /// # Safety
 ///
@@ -134,8 +134,8 @@ extern "C" fn fake_cuda_poison(context: Handle) -> u32 {
     crate::context::poison(context, Error::ILLEGAL_ADDRESS).map_or_else(|error| error.0, |()| 0)
 }
 
-/// Returns how many objects of a kind are live, and their bytes. A kind is an arm of [`live_of`], or the name of
-/// a [`Class`] or a [`Kind`]; any other name ends the process.
+/// Returns how many objects of a kind are live, and their bytes. A kind is an arm of [`live_of`],
+/// or the name of a [`Class`] or a [`Kind`]; any other name ends the process.
 ///
 /// # Safety
 ///

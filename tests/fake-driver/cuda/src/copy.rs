@@ -11,12 +11,12 @@ use crate::handle::Handle;
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// Which side of a copy must be the driver's memory.
+/// Says which memory a side of a copy must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Device,
     Host,
-    /// Unified addressing: either side may be.
+    /// The side may be any memory, because of unified addressing.
     Either,
 }
 
@@ -39,7 +39,7 @@ pub(crate) enum Transfer {
 }
 
 impl Driver {
-    /// Where `size` bytes at `address` are, if they may be accessed as `side` requires.
+    /// Locates `size` bytes at `address`, if they may be accessed as `side` requires.
     fn reach(&self, address: u64, size: u64, side: Side) -> Result<u64, Error> {
         match (self.range_of(address), side) {
             (Some((base, range)), _) => {

@@ -10,14 +10,14 @@ use crate::state::{self, Driver, driver};
 
 /// The memory of an H200, as reported by `cuDeviceTotalMem`.
 const TOTAL_MEMORY: u64 = 150_110_011_392;
-/// What a new context uses before anything is allocated in it.
+/// The bytes that a new context uses before anything is allocated in it.
 const CONTEXT_MEMORY: u64 = 527 << 20;
 const PAGE: u64 = 2 << 20;
 
 /// One GPU.
 #[derive(Debug)]
 pub(crate) struct Device {
-    /// The primary context's handle, which stays the same over resets.
+    /// The primary context's handle, which stays the same when the context is reset.
     pub(crate) primary: Option<Handle>,
     pub(crate) linear: Arena,
     /// Linear memory with 32-bit addresses, for the first versions of the calls.
@@ -25,9 +25,9 @@ pub(crate) struct Device {
     pub(crate) graph: GraphMemory,
     pub(crate) default_pool: Handle,
     pub(crate) current_pool: Handle,
-    /// Bytes handed out on this device, of every kind.
+    /// The bytes of every kind that are handed out on this device.
     pub(crate) allocated: u64,
-    /// Bytes of physical memory and arrays, in whole pages.
+    /// The bytes of physical memory and arrays, in whole pages.
     pub(crate) pages: u64,
 }
 
@@ -77,7 +77,7 @@ impl Driver {
             + own.pages
     }
 
-    /// Whether a device can hand out `size` more bytes, of which `growth` are new to it.
+    /// Whether the device can hand out `size` more bytes, of which `growth` are not reserved yet.
     pub(crate) fn admit(&self, device: usize, size: u64, growth: u64) -> Result<(), Error> {
         let limit = fault::plan().oom_after;
         let over_limit =
@@ -96,7 +96,7 @@ fn version() -> u32 {
     fault::plan().version.unwrap_or(VERSION)
 }
 
-/// `CUdevice_attribute` of an H200, as far as callers ask.
+/// The values of `CUdevice_attribute` for an H200, as far as callers ask for them.
 fn attribute(number: u32) -> i32 {
     match number {
         1 => 1024,
@@ -186,7 +186,7 @@ api! {
 
     cuDeviceGetAttribute fn(value: Out<i32>, number: u32, device: i32) {
         let ordinal = driver()?.device(device)?;
-        // PCI_BUS_ID distinguishes devices.
+        // The value of PCI_BUS_ID distinguishes the devices.
         value.put(if number == 33 { ordinal as i32 + 1 } else { attribute(number) })
     }
 

@@ -1,4 +1,4 @@
-//! One call to the driver API: its body or its fault.
+//! One call to the driver API, which runs its body or its fault.
 //!
 //! Every API function is one entry of an [`api!`] table: exported names, arguments, body.
 
@@ -61,7 +61,7 @@ impl<T: Copy> Out<T> {
         }
     }
 
-    /// The value that the caller has stored there, for arguments that are read and written.
+    /// Returns the value that the caller has stored there, for arguments that are read and written.
     pub(crate) fn value(self) -> Result<T, Error> {
         if self.0.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -70,12 +70,12 @@ impl<T: Copy> Out<T> {
         Ok(unsafe { self.0.read_unaligned() })
     }
 
-    /// The same place as another type: the `void*` of an attribute query.
+    /// Returns the same place as another type, for the `void*` of an attribute query.
     pub(crate) fn cast<U>(self) -> Out<U> {
         Out(self.0.cast())
     }
 
-    /// The `index`th place of an array.
+    /// Returns the place of an array's element number `index`.
     pub(crate) fn at(self, index: usize) -> Out<T> {
         Out(self.0.wrapping_add(index))
     }

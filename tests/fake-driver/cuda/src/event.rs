@@ -1,4 +1,4 @@
-//! Events: a moment in a stream, or a mark in a capture.
+//! Events. An event is a moment in a stream, or a mark in a capture.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ const DISABLE_TIMING: u32 = 2;
 pub(crate) struct Event {
     pub(crate) context: Handle,
     pub(crate) recorded: Option<Instant>,
-    /// The capture and stream it was last recorded in.
+    /// The capture and the stream in which the event was last recorded.
     pub(crate) captured: Option<(u64, Handle)>,
     flags: u32,
 }
@@ -30,14 +30,14 @@ impl Event {
         }
     }
 
-    /// Whether it was created with all of these flags.
+    /// Whether the event was created with all of these flags.
     pub(crate) fn has_flags(&self, flags: u32) -> bool {
         self.flags & flags == flags
     }
 }
 
 impl Driver {
-    /// An event whose state may be queried: not one that was last recorded in a capture.
+    /// Returns an event whose state may be queried: one that was not last recorded in a capture.
     fn settled_event(&self, handle: Handle) -> Result<&Event, Error> {
         let event = self.events.get(handle).ok_or(Error::INVALID_HANDLE)?;
         self.healthy(event.context)?;

@@ -24,7 +24,7 @@ pub(crate) struct Exec {
 }
 
 impl Exec {
-    /// The allocation nodes: their addresses and devices.
+    /// Returns the addresses and devices of the allocation nodes.
     fn allocations(&self) -> Vec<(u64, usize)> {
         allocations(&self.operations)
     }
@@ -91,9 +91,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether the address of every allocation is free, and the memory of every free is live.
+    /// Whether every address to allocate is free, and all memory to free is live.
     fn can_launch(&self, exec: &Exec) -> bool {
-        // What this launch has changed so far; everything else is as in the current memory.
+        // The changes that this launch has made so far; all else is as in the current memory.
         let mut live: HashMap<u64, bool> = HashMap::new();
         if exec.flags & AUTO_FREE_ON_LAUNCH != 0 {
             live.extend(
@@ -121,7 +121,7 @@ impl Driver {
             return Err(Error::INVALID_VALUE);
         }
         let (operations, allocations) = (exec.operations.clone(), exec.allocations());
-        // Without auto-free, none of them is live here.
+        // Without auto-free, none of these addresses is live here.
         for (address, _) in allocations {
             self.release(address, true);
         }
@@ -208,7 +208,7 @@ api! {
         Ok(())
     }
 
-    // Its result is a struct with a code and two nodes.
+    // The call's result is a struct with a code and two nodes.
     cuGraphExecUpdate_v2 fn(exec: Handle, graph: Handle, result: Out<[u64; 3]>) {
         result.offer([0; 3]);
         driver()?.update(exec, graph)?;

@@ -1,5 +1,5 @@
-//! Memory and semaphores of other APIs: imports, and what is mapped from an import, which outlives
-//! it.
+//! Memory and semaphores of other APIs: imports, and mappings of an import, which outlive the
+//! import.
 
 use crate::array::Descriptor3d;
 use crate::dispatch::{In, Out, api};
@@ -9,8 +9,8 @@ use crate::memory::Kind;
 use crate::object::{self, Class, Plan};
 use crate::state::{Driver, driver};
 
-/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The meaning of the handle depends on the type; it
-/// is not used here.
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`: 104 bytes. The meaning of the handle depends on the type;
+/// the handle is not used here.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryHandleDescriptor {
@@ -63,7 +63,7 @@ impl Driver {
 api! {
     cuImportExternalMemory fn(memory: Out<Handle>, descriptor: In<MemoryHandleDescriptor>) {
         let descriptor = descriptor.get()?;
-        // The types are numbered from 1.
+        // The handle types are numbered from 1.
         if descriptor.kind == 0 || descriptor.size == 0 {
             return Err(Error::INVALID_VALUE);
         }

@@ -32,7 +32,7 @@ enum Action {
 struct Rule {
     api: String,
     action: Action,
-    /// Which call from now on; every call if `None`.
+    /// The number of the failing call, counted from now on; every call fails if `None`.
     at: Option<u64>,
     calls: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) struct Plan {
     pub(crate) version: Option<u32>,
 }
 
-/// What one call does wrong.
+/// The faults of one call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Planned {
     pub(crate) error: Option<Error>,
@@ -75,7 +75,7 @@ pub(crate) fn give_up(problem: &str) -> ! {
     std::process::abort();
 }
 
-/// `FAKE_CUDA_DEVICES`: how many devices the machine has, one if unset.
+/// `FAKE_CUDA_DEVICES`: the number of devices of the machine, 1 if unset.
 pub(crate) fn device_count() -> usize {
     static COUNT: LazyLock<usize> = LazyLock::new(|| match std::env::var("FAKE_CUDA_DEVICES") {
         Ok(count) => count.parse().unwrap_or_else(|_| {
@@ -88,7 +88,7 @@ pub(crate) fn device_count() -> usize {
     *COUNT
 }
 
-/// Counts a call and returns what it does wrong.
+/// Counts a call and returns its faults.
 pub(crate) fn planned(name: &CStr) -> Planned {
     let mut planned = Planned::default();
     let mut poisons = false;

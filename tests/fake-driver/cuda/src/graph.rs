@@ -20,15 +20,15 @@ pub(crate) enum Node {
         device: usize,
     },
     Free(u64),
-    /// Another graph, which the node owns.
+    /// A child graph, which the node owns.
     Child(Handle),
 }
 
-/// A graph: its nodes in the order they were added.
+/// A graph: its nodes in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Graph {
     nodes: Vec<Handle>,
-    /// Whether it belongs to a node of another graph, and ends with that graph.
+    /// Whether the graph belongs to a node of another graph, and ends with that graph.
     is_child: bool,
     pub(crate) objects: References,
 }
@@ -66,14 +66,14 @@ impl Driver {
         self.drop_objects(graph.objects);
     }
 
-    /// The nodes of a graph itself.
+    /// The nodes of the graph, without those of child graphs.
     fn nodes_of(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let graph = self.graphs.get(graph).ok_or(Error::INVALID_VALUE)?;
         let known = |&node| self.nodes.get(node).copied();
         Ok(graph.nodes.iter().filter_map(known).collect())
     }
 
-    /// What a graph does, with the nodes of child graphs in place of their node.
+    /// The operations of a graph, with the nodes of each child graph in place of its node.
     pub(crate) fn operations(&self, graph: Handle) -> Result<Vec<Node>, Error> {
         let mut operations = Vec::new();
         for node in self.nodes_of(graph)? {
@@ -85,7 +85,7 @@ impl Driver {
         Ok(operations)
     }
 
-    /// A copy of a graph; graphs with memory nodes cannot be copied.
+    /// Copies a graph. Graphs with memory nodes cannot be copied.
     fn copy_graph(&mut self, original: Handle, is_child: bool) -> Result<Handle, Error> {
         let has_memory = |node: &Node| matches!(node, Node::Allocate { .. } | Node::Free(_));
         if self.operations(original)?.iter().any(has_memory) {
@@ -108,7 +108,7 @@ impl Driver {
         }))
     }
 
-    /// The graph that a child node will own: a copy, or the graph itself.
+    /// Returns the graph that a child node will own: a copy, or the graph itself.
     fn child_graph(&mut self, graph: Handle, moves: bool) -> Result<Handle, Error> {
         if !moves {
             return self.copy_graph(graph, true);
@@ -156,7 +156,7 @@ pub(crate) fn add_node(
     Ok(node)
 }
 
-/// Adds an allocation node. Its address is fixed now; memory comes with a launch.
+/// Adds an allocation node. Its address is fixed now; it gets memory at a launch.
 pub(crate) fn add_allocation(
     graph: Handle,
     device: usize,
@@ -175,7 +175,7 @@ pub(crate) fn add_allocation(
     Ok((node, address))
 }
 
-/// Adds a free node; only graph memory can be freed by one, and once in a graph.
+/// Adds a free node. It can only free graph memory, and only once in a graph.
 pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     add_node(graph, |driver| {
         if driver.may_free(graph, address)? {
@@ -186,7 +186,7 @@ pub(crate) fn add_free(graph: Handle, address: u64) -> Result<Handle, Error> {
     })
 }
 
-/// Adds a node that owns a copy of another graph, or that graph itself.
+/// Adds a node that owns a copy of another graph, or that other graph itself.
 pub(crate) fn add_child(graph: Handle, child: Handle, moves: bool) -> Result<Handle, Error> {
     if graph == child {
         return Err(Error::INVALID_VALUE);

@@ -1,7 +1,7 @@
 //! The memory that the allocation nodes of graphs own, in the terms of `CUgraphMem_attribute`.
 //!
-//! An address is fixed when its node is created. It is backed by memory from the first launch on,
-//! which stays reserved until a trim finds that nothing can launch it again.
+//! An address is fixed when its node is created. It is backed by memory from the first launch on.
+//! The memory stays reserved until a trim finds that nothing can launch the node again.
 
 use std::collections::HashMap;
 
@@ -11,15 +11,15 @@ use crate::error::Error;
 use crate::pool::BLOCK;
 use crate::state::driver;
 
-/// The address that an allocation node received, fixed for the life of its graph and of what was
-/// instantiated from it.
+/// The address that an allocation node received, fixed for the life of its graph and of the
+/// executable graphs made from it.
 #[derive(Debug)]
 struct Range {
     size: u64,
     graphs: u32,
     execs: u32,
     live: bool,
-    /// Whether it has been launched, so that the address is backed by memory.
+    /// Whether the node has been launched, so that the address is backed by memory.
     backed: bool,
 }
 
@@ -58,7 +58,7 @@ impl GraphMemory {
         self.reserved
     }
 
-    /// An address for an allocation node, without memory.
+    /// Assigns an address to an allocation node, without memory.
     pub(crate) fn reserve(&mut self, size: u64) -> Option<u64> {
         let address = self.addresses.allocate(size)?;
         let range = Range {
@@ -83,14 +83,14 @@ impl GraphMemory {
             .is_some_and(|range| range.execs == 0)
     }
 
-    /// An executable graph was created.
+    /// Called when an executable graph was created.
     pub(crate) fn hold(&mut self, address: u64) {
         if let Some(range) = self.ranges.get_mut(&address) {
             range.execs += 1;
         }
     }
 
-    /// Its executable graph was destroyed.
+    /// Called when the executable graph of an address was destroyed.
     pub(crate) fn drop_exec(&mut self, address: u64) {
         if let Some(range) = self.ranges.get_mut(&address) {
             range.execs -= 1;
@@ -98,7 +98,7 @@ impl GraphMemory {
         }
     }
 
-    /// Its graph was destroyed.
+    /// Called when the graph of an address was destroyed.
     pub(crate) fn drop_graph(&mut self, address: u64) {
         if let Some(range) = self.ranges.get_mut(&address) {
             range.graphs -= 1;
@@ -106,7 +106,7 @@ impl GraphMemory {
         }
     }
 
-    /// A live allocation was freed, inside a graph or outside.
+    /// Called when a live allocation was freed, inside a graph or outside.
     pub(crate) fn release(&mut self, address: u64) {
         let range = self
             .ranges
@@ -117,7 +117,7 @@ impl GraphMemory {
         self.forget(address);
     }
 
-    /// A launch reached the node, so the address is backed by memory. Returns its size.
+    /// Called when a launch reaches the node: backs the address by memory. Returns its size.
     pub(crate) fn make_live(&mut self, address: u64) -> u64 {
         let range = self
             .ranges
@@ -140,7 +140,7 @@ impl GraphMemory {
             .sum()
     }
 
-    /// Releases what no launched graph holds.
+    /// Releases the memory that no launched graph holds.
     fn trim(&mut self) {
         for range in self
             .ranges

@@ -31,7 +31,7 @@ struct ChildParams {
     ownership: u32,
 }
 
-/// `CUgraphNodeParams`: 256 bytes. Its middle part depends on the kind.
+/// `CUgraphNodeParams`: 256 bytes. Its middle part depends on the kind of node.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeParams {
@@ -41,7 +41,7 @@ pub(crate) struct NodeParams {
     reserved_too: u64,
 }
 
-/// Where in `NodeParams` the parameters of a kind begin.
+/// The offset in `NodeParams` at which the parameters of a kind begin.
 const OF_KIND: usize = 16;
 
 fn add_allocation_of(graph: Handle, params: Out<AllocationParams>) -> Result<Handle, Error> {

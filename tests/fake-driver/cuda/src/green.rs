@@ -1,7 +1,7 @@
 //! Green contexts: a part of a device with its own handle, in the primary context that it retains.
 //!
-//! What is created while a green context is current belongs to the primary context. It creates or
-//! destroys no context, unless it creates or destroys the primary one, and only that is reported.
+//! Resources that are created while a green context is current belong to the primary context. It
+//! creates or destroys no context unless it creates or destroys the primary one, which is reported.
 
 use crate::context;
 use crate::dispatch::{In, Out, api};
@@ -15,7 +15,7 @@ use crate::user_object;
 /// A green context.
 #[derive(Debug)]
 pub(crate) struct Green {
-    /// The handle by which it can be made current.
+    /// The handle by which the green context can be made current.
     context: Handle,
     device: usize,
 }
@@ -55,7 +55,7 @@ impl Resource {
     }
 }
 
-/// What a resource descriptor points to: which multiprocessors are selected makes no difference
+/// The target of a resource descriptor: which multiprocessors are selected makes no difference
 /// here.
 static DESCRIPTOR: u64 = 0;
 
@@ -65,7 +65,7 @@ impl Driver {
         self.context(found.context).map(|_| found)
     }
 
-    /// Whether a device's primary context is held by a green one.
+    /// Whether a green context holds the primary context of a device.
     pub(crate) fn has_green(&self, device: usize) -> bool {
         self.greens.iter().any(|(_, green)| green.device == device)
     }

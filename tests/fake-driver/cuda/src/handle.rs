@@ -40,7 +40,7 @@ impl<T> Table<T> {
                 *next += 1;
                 *next - 1
             }
-            // A real heap address, so it cannot equal a handle of another table or a device
+            // This is a real heap address, so it cannot equal a handle of another table or a device
             // address.
             None => std::ptr::from_mut(Box::leak(Box::new([0_u8; 64]))) as u64,
         });
@@ -74,7 +74,7 @@ impl<T> Table<T> {
         self.live.len()
     }
 
-    /// Destroys every object for which `doomed` holds, as the end of a context does.
+    /// Destroys every object for which `doomed` returns true, as the end of a context does.
     pub(crate) fn remove_where(&mut self, doomed: impl Fn(&T) -> bool) {
         let handles: Vec<Handle> = self
             .iter()

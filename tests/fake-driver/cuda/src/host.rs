@@ -1,4 +1,4 @@
-//! Page-locked host memory: allocated here, or registered memory of the program.
+//! Page-locked host memory: allocated by the driver, or registered memory of the program.
 
 use crate::dispatch::{Out, api};
 use crate::error::Error;
@@ -42,7 +42,7 @@ impl Driver {
 
 api! {
     cuMemHostAlloc, cuMemHostAlloc_v2 fn(address: Out<u64>, size: usize, flags: u32) {
-        // Portable, mapped, write-combined.
+        // The flags: portable, mapped, write-combined.
         if address.is_null() || flags > 7 {
             return Err(Error::INVALID_VALUE);
         }

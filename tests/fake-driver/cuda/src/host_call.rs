@@ -1,5 +1,5 @@
-//! The program's functions that the driver calls on the host: nodes of graphs, callbacks of streams, and the
-//! destructors of user objects.
+//! The program's functions that the driver calls on the host: nodes of graphs, callbacks of
+//! streams, and destructors of user objects.
 
 #![expect(unsafe_code, reason = "the program's functions take raw arguments")]
 
@@ -21,7 +21,7 @@ impl HostCall {
         self.function.0.is_some()
     }
 
-    /// Calls it. The state must not be locked.
+    /// Calls the function. The state must not be locked.
     pub(crate) fn run(self) {
         if let Some(function) = self.function.0 {
             // SAFETY: the caller that passed the function to the driver is responsible for it and

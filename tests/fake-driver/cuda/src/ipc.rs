@@ -62,7 +62,7 @@ impl Driver {
         Ok(address)
     }
 
-    /// The range that a shared address refers to, if it belongs to this process; it must be live.
+    /// Returns the live range that a shared address refers to, if it belongs to this process.
     pub(crate) fn source_of(&self, shared: Shared) -> Result<u64, Error> {
         if !shared.is_own() {
             return Ok(0);

@@ -1,4 +1,4 @@
-//! Live ranges of every kind, and the allocations that belong to a context: linear, pitched, managed.
+//! Live ranges of every kind, and allocations that belong to a context: linear, pitched, managed.
 
 use crate::arena::{self, Arena};
 use crate::device::Device;
@@ -47,7 +47,7 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its name in `fake_cuda_live`.
+    /// The name of the kind in `fake_cuda_live`.
     fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -73,12 +73,12 @@ impl Kind {
         )
     }
 
-    /// Whether `cuMemFree` takes it.
+    /// Whether `cuMemFree` accepts a range of this kind.
     fn is_freed_as_device_memory(self) -> bool {
         self.counts() || matches!(self, Self::PoolImport | Self::External)
     }
 
-    /// Whether it is an alias of another range, its owner, if that is in this process.
+    /// Whether the range is an alias of another range, its owner, if that is in this process.
     pub(crate) fn is_alias(self) -> bool {
         matches!(self, Self::Ipc | Self::PoolImport)
     }
@@ -88,10 +88,10 @@ impl Kind {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocation {
     pub(crate) kind: Kind,
-    /// The requested size in bytes; pitch × height for a pitched one.
+    /// The requested size in bytes; pitch × height for pitched memory.
     pub(crate) size: u64,
     pub(crate) device: usize,
-    /// The context in which it was created; 0 for what belongs to none.
+    /// The context in which the range was created; 0 if it belongs to none.
     pub(crate) context: Handle,
     /// The pool of a stream-ordered range, the physical memory of a mapped one, the owner of an
     /// alias; otherwise 0.
@@ -100,7 +100,7 @@ pub(crate) struct Allocation {
 }
 
 impl Device {
-    /// With `low`, addresses have 32 bits, as in the first versions of the calls.
+    /// The arena for linear memory. With `low`, addresses have 32 bits, as in old calls.
     fn linear_arena(&mut self, low: bool) -> &mut Arena {
         if low { &mut self.low } else { &mut self.linear }
     }
@@ -143,7 +143,7 @@ impl Driver {
         (address < base + allocation.size).then_some((base, allocation))
     }
 
-    /// Removes a live range. `observed` is false for a free that the host has not seen complete.
+    /// Removes a live range. `observed` is false if the host has not seen the free complete.
     pub(crate) fn release(&mut self, address: u64, observed: bool) {
         let Some(allocation) = self.memory.remove(&address) else {
             return;
@@ -183,7 +183,7 @@ impl Driver {
         if size > 1 << 48 {
             return Err(Error::OUT_OF_MEMORY);
         }
-        // Managed memory moves to the device page by page, when it is used.
+        // Managed memory moves to the device page by page when it is used.
         let growth = if kind == Kind::Managed {
             0
         } else {
@@ -219,7 +219,7 @@ api! {
         address.put(driver()?.allocate_linear(Kind::Linear, size as u64, false)?)
     }
 
-    // A variant of a later release, which no current program was built for.
+    // This variant belongs to a later release, for which no current program was built.
     cuMemAlloc_v99 fn(address: Out<u64>, size: usize, _more: u64) {
         if address.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -253,7 +253,7 @@ api! {
     }
 
     cuMemAllocManaged fn(address: Out<u64>, size: usize, flags: u32) {
-        // Attached to all streams, or to the host.
+        // The memory is attached to all streams, or to the host.
         if address.is_null() || !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
         }
@@ -306,7 +306,7 @@ fn free(address: u64) -> Result<(), Error> {
     }
 }
 
-/// The address and the pitch of rows of `width` bytes.
+/// Allocates rows of `width` bytes. Returns their address and pitch.
 fn allocate_pitched(
     width: u64,
     height: u64,

@@ -16,11 +16,11 @@ use crate::state::{Driver, driver};
 #[derive(Debug)]
 pub(crate) struct Module {
     pub(crate) context: Handle,
-    /// Its library, if it came from one; then it cannot be unloaded by itself.
+    /// Its library, if it came from one. It then cannot be unloaded separately.
     library: Handle,
 }
 
-/// A kernel of a module or a library. Requesting it twice returns the same handle.
+/// A kernel of a module or a library. Repeated requests for it return the same handle.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) context: Handle,
@@ -164,7 +164,7 @@ api! {
 
     cuModuleGetLoadingMode fn(mode: Out<u32>) {
         let _initialised = driver()?;
-        // Lazy loading.
+        // The module is loaded lazily.
         mode.put(2)
     }
 

@@ -1,5 +1,5 @@
-//! Multicast objects: a team of devices, and the memory bound for each of them. They have handles,
-//! are mapped and are released like physical memory.
+//! Multicast objects: a team of devices, and the memory bound for each of them. Like physical
+//! memory, these objects have handles, are mapped and are released.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::memory::Kind;
 use crate::physical::{AllocationProp, GRANULARITY, is_granular, memory_file};
 use crate::state::{Driver, driver};
 
-/// What a multicast object has in addition to its size.
+/// The data that a multicast object has in addition to its size.
 #[derive(Debug)]
 pub(crate) struct Multicast {
     team_size: usize,
@@ -38,7 +38,7 @@ pub(crate) struct MulticastProp {
 }
 
 impl Multicast {
-    /// The bound memory, once for each binding.
+    /// The bound memory, with one entry for each binding.
     pub(crate) fn into_bound(self) -> impl Iterator<Item = u64> {
         self.bound.into_iter().map(|bound| bound.memory)
     }

@@ -1,4 +1,4 @@
-//! Objects that have an identity and at most a number of bytes: arrays, texture and surface
+//! Objects that have an identity and possibly a size: arrays, texture and surface
 //! objects, link states, imports from other APIs. They belong to a context and end with it.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::state::{Driver, driver};
 pub(crate) enum Class {
     Array,
     MipmappedArray,
-    /// A plane or a level: it belongs to its array, and ends with it.
+    /// A plane or a level. It belongs to its array and ends with it.
     Part,
     Texture,
     Surface,
@@ -25,7 +25,7 @@ pub(crate) enum Class {
 }
 
 impl Class {
-    /// Whether its handles are numbers, counted separately in each context.
+    /// Whether the handles of this class are numbers, counted separately in each context.
     fn is_numbered(self) -> bool {
         matches!(self, Self::Texture | Self::Surface)
     }
@@ -65,11 +65,11 @@ impl Class {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Object {
     class: Class,
-    /// The bytes of device memory that it holds.
+    /// The bytes of device memory that the object holds.
     pub(crate) size: u64,
     context: Handle,
     device: usize,
-    /// Data of its class: an array's format, a mipmapped array's levels, the bytes of an import.
+    /// Data of its class: the format of an array, the levels of a mipmapped one, an import's bytes.
     pub(crate) detail: u64,
     /// The array that a part belongs to, and the index of the part.
     part_of: Option<(Handle, u32)>,
@@ -102,7 +102,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The table that a class has in a context.
+    /// Returns the table of a class in a context.
     fn table(&mut self, class: Class, context: Handle) -> &mut Table<Object> {
         if class.is_numbered() {
             self.numbered
@@ -117,7 +117,7 @@ impl Objects {
         self.numbered.values().chain([&self.addressed])
     }
 
-    /// The living objects of a class and their bytes.
+    /// The number of live objects of a class, and their bytes.
     pub(crate) fn live(&self, class: Class) -> (u64, u64) {
         self.tables()
             .flat_map(Table::iter)
@@ -135,13 +135,13 @@ impl Device {
     }
 }
 
-/// Arrays take whole pages of 2 MiB.
+/// Rounds to the whole pages of 2 MiB that an array takes.
 fn pages(size: u64) -> u64 {
     size.next_multiple_of(2 << 20)
 }
 
 impl Driver {
-    /// A live object of a class; one with a number must belong to the current context.
+    /// Returns a live object of a class. A numbered one must belong to the current context.
     pub(crate) fn object(&self, class: Class, handle: Handle) -> Result<&Object, Error> {
         let table = if class.is_numbered() {
             self.objects
@@ -174,7 +174,7 @@ impl Driver {
         }))
     }
 
-    /// The part of an array with this number: the same handle each time.
+    /// Returns the part of an array with this number, by the same handle each time.
     pub(crate) fn part_of(
         &mut self,
         class: Class,

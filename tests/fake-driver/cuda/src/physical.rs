@@ -31,18 +31,18 @@ pub(crate) const FILE_DESCRIPTOR: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Physical {
     pub(crate) size: u64,
-    /// The device whose memory it uses: none for host memory, imports and multicast objects.
+    /// The device whose memory this uses: `None` for host memory, imports and multicast objects.
     pub(crate) device: Option<usize>,
     prop: AllocationProp,
-    /// The number of its handle values.
+    /// The number of handle values that refer to this memory.
     handles: u32,
-    /// The number of its mappings, and of the multicast objects it is bound to.
+    /// The number of mappings, and of the multicast objects to which the memory is bound.
     pub(crate) uses: u32,
     pub(crate) multicast: Option<Multicast>,
     pub(crate) content: File,
 }
 
-/// One handle value: its memory, and the number of releases it needs.
+/// A handle value: its memory, and the number of releases that it needs.
 #[derive(Debug)]
 pub(crate) struct MemoryHandle {
     object: u64,
@@ -65,7 +65,7 @@ pub(crate) fn is_granular(size: u64) -> bool {
     size != 0 && size.is_multiple_of(GRANULARITY)
 }
 
-/// A file of `size` bytes that exists in memory only.
+/// Creates a file of `size` bytes that exists only in memory.
 pub(crate) fn memory_file(size: u64) -> Result<File, Error> {
     // SAFETY: the name is a C string, and the result is checked.
     let descriptor = unsafe { libc::memfd_create(c"fake cuda memory".as_ptr(), libc::MFD_CLOEXEC) };
@@ -78,13 +78,13 @@ pub(crate) fn memory_file(size: u64) -> Result<File, Error> {
     Ok(file)
 }
 
-/// A descriptor of a file for another owner.
+/// Returns a descriptor of a file for another owner.
 pub(crate) fn shared(file: &File) -> Result<i32, Error> {
     let copy = file.try_clone().map_err(|_| Error::OUT_OF_MEMORY)?;
     Ok(copy.into_raw_fd())
 }
 
-/// The file of a descriptor that the caller keeps: a shareable handle as a pointer-sized value.
+/// The file of a descriptor that the caller keeps and passes as a shareable handle of pointer size.
 pub(crate) fn received(handle: u64) -> Result<File, Error> {
     let descriptor = i32::try_from(handle).ok().filter(|&number| number >= 0);
     // SAFETY: it is borrowed for this line only, and a number that is not a descriptor makes the
@@ -95,7 +95,7 @@ pub(crate) fn received(handle: u64) -> Result<File, Error> {
 }
 
 impl Driver {
-    /// The object a handle is of.
+    /// Returns the object that a handle refers to.
     pub(crate) fn physical_of(&self, handle: Handle) -> Result<u64, Error> {
         self.memory_handles
             .get(handle)
@@ -156,7 +156,7 @@ impl Driver {
         if let Some(object) = known {
             return Ok(self.new_handle(object));
         }
-        // Memory of another process: it counts there.
+        // This is memory of another process, where it counts.
         let prop = AllocationProp {
             kind: 1,
             handle_types: FILE_DESCRIPTOR,
@@ -242,7 +242,7 @@ api! {
         let (size, prop) = (size as u64, prop.get()?);
         let mut driver = driver()?;
         let device = located(&driver, prop.location_type, prop.location_id)?;
-        // Pinned is the only supported type.
+        // Pinned memory is the only supported type.
         if !is_granular(size) || prop.kind != 1 || handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }

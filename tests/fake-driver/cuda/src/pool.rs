@@ -18,21 +18,21 @@ const MANAGED: u32 = 2;
 /// A stream-ordered pool.
 #[derive(Debug)]
 pub(crate) struct Pool {
-    /// The device whose memory it uses: none for a pool in host or managed memory.
+    /// The device whose memory the pool uses: `None` for a pool in host or managed memory.
     pub(crate) device: Option<usize>,
     pub(crate) arena: Arena,
     pub(crate) used: u64,
     live: usize,
     is_default: bool,
-    /// Whether it belongs to another process, so that nothing can be allocated from it.
+    /// Whether the pool belongs to another process, so that nothing can be allocated from it.
     is_import: bool,
-    /// Whether it was created for handles that other processes can open.
+    /// Whether the pool was created for handles that other processes can open.
     is_shareable: bool,
-    /// Whether its owner has destroyed it; it still exists until its last allocation is freed.
+    /// Whether the owner has destroyed it; it then exists until its last allocation is freed.
     destroyed: bool,
     reserved_high: u64,
     used_high: u64,
-    /// Bytes kept over a synchronisation.
+    /// The number of bytes that the pool keeps when the host synchronises.
     threshold: u64,
     /// Reuse policies, which have no effect here because every operation completes immediately.
     reuse: [u32; 3],
@@ -78,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// The host has synchronised: frees are seen, and what is above the threshold is released.
+    /// Called when the host has synchronised: marks frees as seen, and releases excess memory.
     pub(crate) fn observe(&mut self) {
         self.arena.observe();
         self.arena.trim(self.threshold);
@@ -196,7 +196,7 @@ pub(crate) fn located(driver: &Driver, kind: u32, id: i32) -> Result<Option<usiz
     }
 }
 
-/// The device whose pools are meant: only pinned memory of devices has any.
+/// The device whose pools are meant. Only pinned memory of devices has pools.
 fn pooling(driver: &Driver, location: In<Location>, kind: u32) -> Result<usize, Error> {
     let Location { kind: place, id } = location.get()?;
     if kind != 1 {

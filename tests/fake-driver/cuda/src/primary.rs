@@ -40,7 +40,7 @@ pub(crate) fn retain(device: i32) -> Result<Handle, Error> {
     })
 }
 
-/// Releases a retain; the last one ends the context.
+/// Releases one retain. The last release ends the context.
 pub(crate) fn release(device: i32) -> Result<(), Error> {
     let ended = {
         let mut driver = driver()?;

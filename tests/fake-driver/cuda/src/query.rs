@@ -1,4 +1,4 @@
-//! Queries that change nothing: what a pointer is, what a code means, where a function is.
+//! Queries that change nothing: about pointers, codes and the addresses of functions.
 
 use std::ffi::{c_char, c_void};
 
@@ -7,7 +7,7 @@ use crate::error::{self, Error};
 use crate::memory::Kind;
 use crate::state::{Driver, driver};
 
-/// A versioned function by its plain name: the variant for a program built for `version`.
+/// Finds a versioned function by its plain name: the variant for a program built for `version`.
 const VARIANTS: &[(&str, i32, &str)] = &[
     ("cuDeviceTotalMem", 3020, "cuDeviceTotalMem_v2"),
     ("cuCtxCreate", 12_050, "cuCtxCreate_v4"),
@@ -80,7 +80,7 @@ fn resolve(name: &str, version: i32, flags: u64) -> Option<*const c_void> {
         .find(|(plain, since, _)| *plain == name && *since <= version);
     let name = match versioned {
         Some((_, _, variant)) => (*variant).to_owned(),
-        // Functions with one later version since CUDA 3.2, which exist under that name only.
+        // These functions have one later version since CUDA 3.2, which exists under that name only.
         None if exported(name).is_none() => format!("{name}_v2"),
         None => name.to_owned(),
     };
@@ -101,7 +101,7 @@ fn pointer_attribute(
     let (base, range) = driver.range_of(address).ok_or(Error::INVALID_VALUE)?;
     match attribute {
         1 => value.cast::<u64>().put(range.context),
-        // Host, device.
+        // The values for host and device memory.
         2 => value
             .cast::<u32>()
             .put(if matches!(range.kind, Kind::Pinned | Kind::Registered) {

@@ -1,4 +1,4 @@
-//! What one process passes to another: 64 opaque bytes that say which process shares what.
+//! Data that one process passes to another: 64 opaque bytes that say which process shares what.
 
 use crate::error::Error;
 
@@ -7,7 +7,7 @@ use crate::error::Error;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opaque([u8; 64]);
 
-/// The kind of what is shared.
+/// The kind of the shared resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum What {
@@ -17,7 +17,7 @@ pub(crate) enum What {
     Pool = u64::from_le_bytes(*b"fake set"),
 }
 
-/// The contents of the bytes.
+/// The contents of the 64 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shared {
     what: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Something that belongs to this process.
+    /// A shared resource that belongs to this process.
     pub(crate) fn own(what: What, source: u64, size: u64) -> Self {
         Self {
             what: what as u64,

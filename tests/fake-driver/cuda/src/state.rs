@@ -1,4 +1,4 @@
-//! The whole driver: one value behind one lock.
+//! The state of the whole driver: one value behind one lock.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
@@ -41,14 +41,14 @@ pub(crate) struct Driver {
     pub(crate) nodes: Table<Node>,
     pub(crate) execs: Table<Exec>,
     pub(crate) user_objects: Table<UserObject>,
-    /// Destructors of user objects that have not run yet.
+    /// The destructors of user objects that have not run yet.
     pub(crate) ended: Vec<HostCall>,
     /// Active captures, by their ids.
     pub(crate) captures: BTreeMap<u64, Capture>,
     pub(crate) pools: Table<Pool>,
     /// Every live range by its first address, whatever its kind.
     pub(crate) memory: BTreeMap<u64, Allocation>,
-    /// Address ranges with or without memory in them: first address and length.
+    /// Reserved address ranges, whether or not memory is mapped in them: first address and length.
     pub(crate) reserved_ranges: BTreeMap<u64, u64>,
     /// Physical memory and multicast objects, by internal numbers.
     pub(crate) physical: Table<Physical>,
@@ -88,7 +88,7 @@ pub(crate) fn initialise() -> Result<(), Error> {
     if fault::device_count() == 0 {
         return Err(Error::NO_DEVICE);
     }
-    // Whatever sees that the driver is initialised also sees by which process.
+    // A thread that sees that the driver is initialised also sees by which process.
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::AcqRel, Ordering::Acquire);
     match PHASE.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => {

@@ -12,18 +12,18 @@ use crate::host_call::{HostCall, HostFunction};
 use crate::state::{Driver, driver};
 use crate::user_object;
 
-/// A created stream; the default ones, handles 0 to 2, have no object.
+/// A created stream. The default streams, handles 0 to 2, have no object.
 #[derive(Debug)]
 pub(crate) struct Stream {
     pub(crate) context: Handle,
     pub(crate) capture: Option<u64>,
-    /// The green context it belongs to, identified by the handle that can be made current.
+    /// The green context that the stream belongs to, by the handle that can be made current.
     pub(crate) green: Option<Handle>,
     flags: u32,
     priority: i32,
 }
 
-/// The legacy and the per-thread default stream.
+/// The handles of the legacy and the per-thread default stream.
 pub(crate) fn is_default(stream: Handle) -> bool {
     stream <= 2
 }

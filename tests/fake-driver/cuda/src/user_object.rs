@@ -1,5 +1,5 @@
-//! User objects: counted by callers, graphs and executable graphs. At the end, a function of the
-//! program runs on a thread of the driver.
+//! User objects, which callers, graphs and executable graphs refer to. When the last reference
+//! ends, a function of the program runs on a thread of the driver.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +18,12 @@ const MOVE: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct UserObject {
     destructor: HostCall,
-    /// The references of callers, and of graphs of both kinds.
+    /// The number of references of callers, and of graphs of both kinds.
     callers: u32,
     graphs: u32,
 }
 
-/// The references that one graph holds.
+/// The number of references that one graph holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct References(BTreeMap<Handle, u32>);
 

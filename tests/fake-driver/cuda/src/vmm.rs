@@ -167,7 +167,7 @@ api! {
         let Location { kind, id } = location.get()?;
         located(&driver, kind, id)?;
         driver.range_of(address).filter(|(_, range)| range.kind == Kind::Mapped).ok_or(Error::INVALID_VALUE)?;
-        // Reading and writing.
+        // The flags for reading and writing.
         flags.put(3)
     }
 }

@@ -1,7 +1,7 @@
-//! A stand-in for libcudart, the CUDA runtime. It loads code by itself when a kernel is first
-//! launched, and also when the program requests it.
+//! A stand-in for libcudart, the CUDA runtime. It loads code without being asked when a kernel is
+//! first launched, and it also loads code when the program requests that.
 //!
-//! Under another file name it is a library of the program, which loads code whenever it likes.
+//! Under another file name it is a library of the program, which loads code at any time.
 
 #![expect(unsafe_code, reason = "a C library's symbols")]
 
@@ -39,7 +39,7 @@ unsafe fn driver<F: Copy>(name: &CStr) -> Option<F> {
     (!address.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
-/// Makes the driver load `code`; this is the only place where this library does.
+/// Makes the driver load `code`. This is the only function of this library that does so.
 ///
 /// # Safety
 ///
@@ -72,7 +72,7 @@ fn load_registered() -> c_int {
     unsafe { load(&raw mut library, c"kernels".as_ptr().cast()) }
 }
 
-/// Launches nothing; the first launch loads the program's code, which stays loaded.
+/// Launches nothing. The first launch loads the program's code, which stays loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLaunchKernel() -> c_int {
     static ONCE: Once = Once::new();
@@ -81,7 +81,7 @@ pub extern "C" fn cudaLaunchKernel() -> c_int {
     answer
 }
 
-/// Loads what the program requests.
+/// Loads the code that the program passes.
 ///
 /// # Safety
 ///
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn cudaLibraryLoadData(
     unsafe { load(library, code) }
 }
 
-/// Unloads what [`cudaLibraryLoadData`] loaded.
+/// Unloads code that [`cudaLibraryLoadData`] loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
     // SAFETY: the documented signature.
@@ -111,7 +111,7 @@ pub extern "C" fn cudaLibraryUnload(library: u64) -> c_int {
     if answer == Some(0) { 0 } else { UNKNOWN }
 }
 
-/// The behaviour of a program's own library without the runtime: it loads code and keeps it.
+/// Behaves like a program's own library without the runtime: loads code and keeps it.
 ///
 /// # Safety
 ///

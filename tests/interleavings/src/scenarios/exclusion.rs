@@ -6,8 +6,8 @@ use shuttle::thread;
 
 use crate::exclusion::Exclusion;
 
-/// A driver object, in `std`'s types, which the checker does not interleave: the object itself, and
-/// whether the ledger knows it.
+/// A driver object: the object itself, and whether the ledger knows it. The types are those of
+/// `std`, which the checker does not interleave.
 struct Object {
     is_alive: AtomicBool,
     is_known: AtomicBool,
@@ -19,12 +19,12 @@ impl Object {
         Self {
             is_alive: AtomicBool::new(true),
             is_known: AtomicBool::new(true),
-            // A reading borrows it for `'static`.
+            // A reading borrows this for `'static`.
             exclusion: Box::leak(Box::new(Exclusion::new())),
         }
     }
 
-    /// Like a reading in `pools`: the object is looked up after the reading has begun.
+    /// Reads the object, like a reading in `pools`, which looks it up after the reading has begun.
     fn read(&self) {
         let _reading = self.exclusion.read().expect("no destruction is lost");
         self.touch();
@@ -42,7 +42,7 @@ impl Object {
         }
     }
 
-    /// Like the wrapper of a destroy call; `works` says whether the driver destroys the object.
+    /// Destroys it like the wrapper of a destroy call. `works` is whether the driver does so.
     fn destroy(&self, works: bool) {
         self.is_known.store(false, Ordering::SeqCst);
         let _destruction = self.exclusion.destroy();
@@ -67,7 +67,7 @@ pub fn a_reading_and_a_destruction() {
 /// object is read again.
 pub fn readings_and_destructions() {
     let (ends, stays) = (Object::new(), Object::new());
-    // Both belong to the same exclusion.
+    // Both objects belong to the same exclusion.
     let stays = Object {
         exclusion: ends.exclusion,
         ..stays

@@ -12,18 +12,18 @@ use crate::sync::{waits, waits_anew};
 
 use Manner::{Exclusive, Parallel};
 
-/// The checks that are inside, from when the gate admits a check until the check leaves. In `std`'s
-/// types, which the checker does not interleave.
+/// The checks that are inside, from when the gate admits a check until the check leaves. The types
+/// are those of `std`, which the checker does not interleave.
 #[derive(Default)]
 struct Inside {
     all: AtomicUsize,
     exclusive: AtomicUsize,
-    /// How many times a check came in while another was inside.
+    /// The number of times that a check came in while another was inside.
     meetings: AtomicUsize,
 }
 
 impl Inside {
-    /// An admitted check does its work. Returns whether another was inside meanwhile.
+    /// Does the work of an admitted check. Returns whether another check was inside meanwhile.
     fn work(&self, manner: Manner) -> bool {
         let exclusive = usize::from(manner == Exclusive);
         let meetings = self.meetings.load(Ordering::SeqCst);
@@ -37,8 +37,8 @@ impl Inside {
         met
     }
 
-    /// A check that waits for its turn: an exclusive one meets no other, and a parallel one meets
-    /// no exclusive one.
+    /// Runs a check that waits for its turn. An exclusive check must meet no other, and a parallel
+    /// one must meet no exclusive one.
     fn take_turn(&self, gate: &Gate, manner: Manner) {
         let turn = gate.enter(manner);
         assert_eq!(self.exclusive.load(Ordering::SeqCst), 0, "one was there");
@@ -53,7 +53,7 @@ impl Inside {
     }
 }
 
-/// The gate may count more: a check that is inside and has not begun to work, or has finished.
+/// The gate may see more meetings: also with a check that has not begun to work, or has finished.
 fn turn_met(turn: &Turn<'_>, met: bool) -> bool {
     met && turn.met_another()
 }

@@ -13,20 +13,20 @@ use crate::ledger::{Event, Kind, Layer, Ledger, Place, Record, ScopeId, StackId}
 /// The driver's result for a free that it refuses.
 pub(super) const REFUSED: CuResult = 1;
 
-/// The context of everything that a scenario does not end.
+/// The context of all allocations whose context does not end in a scenario.
 pub(super) const CONTEXT: ContextUid = ContextUid(1);
 
-/// What is live in the driver itself. In `std`'s types, which the checker does not interleave,
-/// because a driver call is one step.
+/// The allocations that are live in the driver itself, in types of `std`, which the checker does
+/// not interleave, because a driver call is one step.
 #[derive(Default)]
 struct Driver {
-    /// By address.
+    /// The live allocations, by address.
     live: BTreeMap<u64, Allocation>,
     made: u64,
     ended: Vec<ContextUid>,
 }
 
-/// Data to distinguish two at the same address.
+/// The data that distinguish two allocations at the same address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Allocation {
     bytes: u64,
@@ -35,7 +35,7 @@ struct Allocation {
 }
 
 impl Driver {
-    /// The lowest free address, so that a freed address is reused immediately.
+    /// Takes the lowest free address, so that a freed address is reused immediately.
     fn allocate(&mut self, scope: ScopeId, context: ContextUid) -> Option<(u64, u64)> {
         if self.ended.contains(&context) {
             return None;
@@ -93,7 +93,7 @@ impl World {
         self.driver.lock().unwrap()
     }
 
-    /// An allocation; none if its context has ended.
+    /// Allocates, unless the context has ended.
     pub(super) fn allocate_in(&self, context: ContextUid, caller: Caller) -> Option<u64> {
         let (address, bytes) = self.driver().allocate(caller.scope, context)?;
         thread::yield_now();
@@ -115,17 +115,17 @@ impl World {
         self.allocate_in(CONTEXT, caller).expect("it never ends")
     }
 
-    /// A free, with the driver's own result.
+    /// Frees. Returns the driver's own result.
     pub(super) fn free(&self, address: u64, caller: Caller) -> CuResult {
         self.release(address, caller, |driver| driver.free(address))
     }
 
-    /// A free that the driver refuses for an unrelated reason.
+    /// Frees, but the driver refuses for an unrelated reason.
     pub(super) fn fail_to_free(&self, address: u64, caller: Caller) {
         self.release(address, caller, |_| REFUSED);
     }
 
-    /// A free that a graph records instead.
+    /// Frees, but a graph records the free instead.
     pub(super) fn record_free(&self, address: u64, caller: Caller) {
         let began = Event::ReleaseBegan {
             key: key(address),
@@ -158,7 +158,7 @@ impl World {
         error
     }
 
-    /// The end of a context, with everything in it.
+    /// Ends a context, with everything in it.
     pub(super) fn end_context(&self, context: ContextUid, caller: Caller) {
         {
             let mut driver = self.driver();
@@ -173,13 +173,13 @@ impl World {
         });
     }
 
-    /// The live records that `scope` made.
+    /// Returns the live records that `scope` created.
     pub(super) fn records_of(&self, scope: ScopeId) -> Vec<Record> {
         let of_scope = |record: &Record| record.made.caller.scope == scope;
         self.ledger.select(of_scope)
     }
 
-    /// All calls are over: the ledger has what the driver has, and every figure agrees.
+    /// Called after all calls: the ledger must have what the driver has, and all figures agree.
     pub(super) fn agrees(&self, open: &[ScopeId]) {
         let live = self.driver().live.clone();
         let records = self.ledger.select(|_| true);
