@@ -39,7 +39,7 @@ pub(super) struct Override {
 /// The file as it is written.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Written {
+struct WrittenFile {
     run: GivenSettings,
     check: Facts,
     #[serde(rename = "override")]
@@ -143,7 +143,7 @@ impl File {
         if let Some(misplaced) = keys::misplaced(text) {
             return Err(misplaced);
         }
-        let written: Written = toml::from_str(text).map_err(|why| {
+        let written: WrittenFile = toml::from_str(text).map_err(|why| {
             let at = why.span().map_or(0, |span| span.start);
             (at, why.message().replace('\n', ", "))
         })?;
