@@ -124,61 +124,32 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
     };
     let (steps, rules) = caches.of(modules);
     let mut steps = (!modules.is_under_valgrind).then_some(steps);
-    let mut frame = frame(here.instruction, &here.registers);
-    let mut caller = None;
+    let first = FrameAddress::InstructionPointer(here.instruction);
+    let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
+    let caller = frame.stack_pointer as usize;
     let mut last = LastSlot::NONE;
-    loop {
-        let is_first = caller.is_none();
-        // On AArch64, the first step also depends on the link register, which is not compared.
-        let mut steps = match is_first && cfg!(target_arch = "aarch64") {
-            true => None,
-            false => steps.as_deref_mut(),
+    while frames.push(frame.address as usize) {
+        let known = steps.as_mut();
+        if let Some(known) = known.and_then(|it| it.caller(&mut last, frame, &mut read)) {
+            frame = known;
+            continue;
+        }
+        let Some(address) = FrameAddress::from_return_address(frame.address) else {
+            break;
         };
-        let mut known = None;
+        let mut words = ReadWords::default();
+        let next = rules.unwind(modules, address, registers(frame), &mut |at| {
+            let word = read(at);
+            words.add(at, word);
+            word
+        });
+        let Some(next) = next else { break };
         if let Some(steps) = &mut steps {
-            known = steps.caller(&mut last, frame, &mut read);
-        }
-        let next = match known {
-            Some(next) => next,
-            None => {
-                let (address, registers) = match is_first {
-                    true => {
-                        let address = FrameAddress::InstructionPointer(frame.address);
-                        (Some(address), here.registers)
-                    }
-                    false => {
-                        let address = FrameAddress::from_return_address(frame.address);
-                        (address, registers(frame))
-                    }
-                };
-                let Some(address) = address else { break };
-                let mut words = ReadWords::default();
-                let next = rules.unwind(modules, address, registers, &mut |at| {
-                    let word = read(at);
-                    words.add(at, word);
-                    word
-                });
-                let next = next.unwrap_or(UnwoundFrame::NONE);
-                if let Some(steps) = steps {
-                    // The step from a thread's first frame reads nothing.
-                    if words.is_empty() {
-                        words.add(frame.stack_pointer, read(frame.stack_pointer));
-                    }
-                    steps.keep(&last, frame, &words, next);
-                }
-                next
-            }
-        };
-        if next == UnwoundFrame::NONE {
-            break;
-        }
-        caller.get_or_insert(next.stack_pointer as usize);
-        if !frames.push(next.address as usize) {
-            break;
+            steps.keep(&last, frame, &words, next);
         }
         frame = next;
     }
-    caller
+    Some(caller)
 }
 
 /// Must be called after a walk with a wrong result, because a library may have been loaded or

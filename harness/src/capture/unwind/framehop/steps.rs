@@ -22,13 +22,6 @@ pub(super) struct UnwoundFrame {
 }
 
 impl UnwoundFrame {
-    /// The caller of a thread's first frame, or of a frame whose caller is unknown.
-    pub(super) const NONE: Self = Self {
-        address: 0,
-        stack_pointer: 0,
-        frame_pointer: 0,
-    };
-
     fn inverted(self) -> Self {
         Self {
             address: !self.address,
@@ -155,10 +148,6 @@ pub(super) struct ReadWords {
 }
 
 impl ReadWords {
-    pub(super) fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (address, word),
@@ -248,22 +237,6 @@ mod tests {
             steps.keep_for(2);
             assert!(!is_known(&mut steps, FROM, &stack), "with other modules");
         }
-    }
-
-    #[test]
-    fn the_end_of_a_stack_is_known() {
-        let stack = [1, 2, 3, 4];
-        let mut steps = kept(&stack, &[]);
-        let mut last = LastSlot::NONE;
-        let mut read_word = |at| read(&stack, at);
-        assert!(steps.caller(&mut last, FROM, &mut read_word).is_none());
-        let mut words = ReadWords::default();
-        assert!(words.is_empty());
-        words.add(FROM.stack_pointer, read(&stack, FROM.stack_pointer));
-        steps.keep(&last, FROM, &words, UnwoundFrame::NONE);
-        let mut last = LastSlot::NONE;
-        let end = steps.caller(&mut last, FROM, &mut read_word);
-        assert!(end == Some(UnwoundFrame::NONE));
     }
 
     #[test]
