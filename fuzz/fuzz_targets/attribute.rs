@@ -8,6 +8,8 @@ mod allow;
 mod args;
 #[path = "../../macros/src/attributes.rs"]
 mod attributes;
+#[path = "../../macros/src/conflicts.rs"]
+mod conflicts;
 #[path = "../../macros/src/expand.rs"]
 mod expand;
 #[path = "../../macros/src/fuzz.rs"]
@@ -18,14 +20,14 @@ mod inherit;
 mod input;
 #[path = "../../macros/src/module.rs"]
 mod module;
-#[path = "../../macros/src/pairs.rs"]
-mod pairs;
 #[path = "../../macros/src/paths.rs"]
 mod paths;
 #[path = "../../macros/src/requeue.rs"]
 mod requeue;
 #[path = "../../macros/src/should_panic.rs"]
 mod should_panic;
+#[path = "../../macros/src/value.rs"]
+mod value;
 #[path = "../../macros/src/warmup.rs"]
 mod warmup;
 

@@ -94,3 +94,16 @@ fn the_fuzz_target_of_the_renderers_compiles_all_that_they_use() {
     }
     assert!(missing.is_empty(), "{TARGET} does not compile {missing:?}");
 }
+
+#[test]
+fn the_fuzz_target_of_the_attribute_compiles_every_module_of_the_macros() {
+    let modules = |file: &str| -> BTreeSet<String> {
+        let text = read(file);
+        let names = text.lines().filter_map(|line| line.strip_prefix("mod "));
+        let names = names.filter_map(|line| line.strip_suffix(';'));
+        names.map(str::to_owned).collect()
+    };
+    let mut compiled = modules("fuzz/fuzz_targets/attribute.rs");
+    compiled.insert("tests".to_owned());
+    assert_eq!(compiled, modules("macros/src/lib.rs"));
+}
