@@ -23,7 +23,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) groups: Vec<Group<'run>>,
     /// The names of the checks that did not end.
     pub(crate) aborted: Vec<&'run str>,
-    /// The checks whose tests left something else than expected.
+    /// The checks that fail because their tests left something else than expected.
     pub(crate) unexpected: Vec<&'run Report>,
     /// The checks that could not measure.
     pub(crate) unmeasured: Vec<&'run Report>,
@@ -114,7 +114,7 @@ impl<'run> Overview<'run> {
             aborted,
             unexpected: run
                 .reports()
-                .filter(|report| report.status == CheckStatus::Unexpected)
+                .filter(|it| it.status == CheckStatus::Unexpected && outcome(it) == Outcome::Fail)
                 .collect(),
             unmeasured: run
                 .reports()

@@ -240,7 +240,7 @@ fn the_last_attempt_decides_and_a_flaky_test_is_named() {
 #[test]
 fn an_expected_leak_that_is_missing_fails_in_every_format() {
     let what = "expected to leave 1 object, and left 0 objects";
-    let run = sample::run(vec![Report {
+    let mut run = sample::run(vec![Report {
         reason: Some(Reason {
             code: Code::Expectation,
             what: what.to_owned(),
@@ -264,4 +264,7 @@ fn an_expected_leak_that_is_missing_fails_in_every_format() {
         let shown = shown(&run, format, 100);
         assert!(shown.contains(mark), "{format:?}: {shown}");
     }
+    // In a run that only confirms an outer check, it fails nothing.
+    run.processes[0].file.reports[0].outcome = Some(Outcome::Pass);
+    assert!(!Overview::of(&run).has_findings());
 }
