@@ -178,14 +178,14 @@ impl Summary {
         }
         let mut lines = vec![format!("gpu-leak-check: {}", self.counts())];
         lines.extend(self.names());
-        lines.extend(self.remarks());
+        lines.extend(self.other_lines());
         Some(lines.join("\n  "))
     }
 
     /// Whether there is nothing to say.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.statuses.is_empty() && self.remarks().is_empty()
+        self.statuses.is_empty() && self.other_lines().is_empty()
     }
 
     /// Returns the tests with findings, the inconclusive and the aborted ones, one line per status:
@@ -200,7 +200,7 @@ impl Summary {
     /// Returns the remaining lines: why some checks have no result, allocations without an owner,
     /// what is allowed to stay, and notes.
     #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
+    pub fn other_lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.warned.is_empty() {
             let tests = named(&self.warned);

@@ -67,7 +67,7 @@ pub fn lookup_table(bytes: u64) {
     });
 }
 
-/// Hands out the memory of one arena, to which nothing is given back.
+/// Hands out the memory of one arena, and never takes any back.
 #[derive(Debug)]
 pub struct Arena {
     first: u64,

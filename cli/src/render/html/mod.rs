@@ -60,8 +60,8 @@ struct Filter {
 }
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
-    // The remarks do not contain the names of tests, which are listed below.
-    let summary = overview.summary.remarks();
+    // These lines do not contain the names of tests, which are listed below.
+    let summary = overview.summary.other_lines();
     let counts = match overview.summary.is_empty() {
         true => "no check ran".to_owned(),
         false => overview.summary.counts(),
