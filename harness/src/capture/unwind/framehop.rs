@@ -11,11 +11,11 @@ mod thread;
 pub(super) mod waiting;
 
 use std::arch::asm;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use framehop::{FrameAddress, UnwindRegsNative};
 
 use self::steps::{LastSlot, ReadWords, UnwoundFrame};
+use self::thread::StackWords;
 use super::Frames;
 
 /// Linux gives programs 48-bit addresses; the bits above hold a return address's signature.
@@ -103,38 +103,23 @@ fn frame(address: u64, registers: &UnwindRegsNative) -> UnwoundFrame {
 /// Writes the return addresses of `here` and its callers into `frames`. Returns the stack pointer
 /// after the return of the first, or `None` if this unwinder cannot walk the stack.
 pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
-    let pointer = here.registers.sp() as usize;
-    let bounds = thread::stack_of(pointer)?;
-    let (room, stack) = (pointer - bounds.start, pointer..bounds.end);
-    let mut caches = caches::borrow(room)?;
+    let stack = StackWords::above(here.registers.sp() as usize)?;
+    let mut caches = caches::borrow(stack.room)?;
     let modules = modules::current()?;
-    let mut read = |address: u64| {
-        let address = address as usize;
-        let inside = address >= stack.start && address <= stack.end - size_of::<u64>();
-        if !inside || address & (align_of::<u64>() - 1) != 0 {
-            return Err(());
-        }
-        let word = std::ptr::with_exposed_provenance_mut(address);
-        // SAFETY: an aligned word between the stack pointer of `here`, whose function has not
-        // returned (a walk ends before its caller returns), and the end of this thread's stack:
-        // mapped, readable, and of no particular type. The read is atomic, because another thread
-        // may write to memory that a frame has lent to it; the values read are only compared with
-        // addresses, bounds and earlier values.
-        Ok(unsafe { AtomicU64::from_ptr(word) }.load(Ordering::Relaxed))
-    };
+    let mut read = |address| stack.read(address).ok_or(());
     let (steps, rules) = caches.of(modules);
     let mut steps = (!modules.is_under_valgrind).then_some(steps);
     let first = FrameAddress::InstructionPointer(here.instruction);
     let mut frame = rules.unwind(modules, first, here.registers, &mut read)?;
     let caller = frame.stack_pointer as usize;
     let mut last = LastSlot::NONE;
-    while frames.push(frame.address as usize) {
-        let known = steps.as_mut();
-        if let Some(known) = known.and_then(|it| it.caller(&mut last, frame, &mut read)) {
-            frame = known;
-            continue;
+    let mut has_room = frames.push(frame.address as usize);
+    while has_room {
+        if let Some(steps) = &mut steps {
+            (frame, has_room) = steps.follow(&mut last, frame, &stack, frames);
         }
-        let Some(address) = FrameAddress::from_return_address(frame.address) else {
+        let address = FrameAddress::from_return_address(frame.address);
+        let Some(address) = address.filter(|_| has_room) else {
             break;
         };
         let mut words = ReadWords::default();
@@ -148,6 +133,7 @@ pub(super) fn walk(here: &Registers, frames: &mut Frames) -> Option<usize> {
             steps.keep(&last, frame, &words, next);
         }
         frame = next;
+        has_room = frames.push(frame.address as usize);
     }
     Some(caller)
 }

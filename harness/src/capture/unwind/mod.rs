@@ -72,6 +72,7 @@ impl Frames {
     }
 
     /// Adds a caller. Returns whether there is room for another one.
+    #[inline(always)]
     fn push(&mut self, address: usize) -> bool {
         if self.count < DEPTH {
             self.addresses[self.count] = address;

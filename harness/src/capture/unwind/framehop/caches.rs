@@ -64,14 +64,14 @@ pub(super) fn borrow(room: usize) -> Option<Borrowed> {
     if cfg!(debug_assertions) && room < ROOM_FOR_A_WALK {
         return None;
     }
-    let caches = places().find_map(take).or_else(new)?;
+    let others = || PLACES.iter().find_map(take);
+    let caches = take(preferred()).or_else(others).or_else(new)?;
     Some(Borrowed(ManuallyDrop::new(caches)))
 }
 
-/// Returns all places, this thread's first.
-fn places() -> impl Iterator<Item = &'static Place> {
-    let mine = thread::number().0 as usize % PLACES.len();
-    PLACES[mine..].iter().chain(&PLACES[..mine])
+/// Returns the place that this thread tries first.
+fn preferred() -> &'static Place {
+    &PLACES[thread::number().0 as usize % PLACES.len()]
 }
 
 /// Takes the caches out of this place.
@@ -133,7 +133,7 @@ impl Drop for Borrowed {
                 .compare_exchange(free, caches, set, Ordering::Relaxed);
             put.is_ok()
         };
-        if !places().any(put) {
+        if !put(preferred()) && !PLACES.iter().any(put) {
             // SAFETY: made from a box above, and no place has taken it.
             drop(unsafe { Box::from_raw(caches) });
         }

@@ -5,6 +5,9 @@
 //! third of what the step costs, and a program allocates again and again on the same stack, or on a
 //! stack with the same outer frames.
 
+use super::Frames;
+use super::thread::StackWords;
+
 /// How many pairs of slots there are: a power of two. A frame can use either slot of its pair, so
 /// that the frames of a deep stack hardly ever evict each other.
 const PAIRS: usize = 512;
@@ -44,6 +47,16 @@ struct KnownStep {
     next: usize,
 }
 
+impl KnownStep {
+    /// Whether this is a step from this inverted frame.
+    #[inline(always)]
+    fn is_from(&self, frame: &UnwoundFrame) -> bool {
+        self.from.address == frame.address
+            && self.from.stack_pointer == frame.stack_pointer
+            && self.from.frame_pointer == frame.frame_pointer
+    }
+}
+
 /// The last steps, each in the pair of slots that its frame determines.
 pub(super) struct KnownSteps {
     /// The address of the list of modules with which they were made.
@@ -77,36 +90,42 @@ impl KnownSteps {
         }
     }
 
-    /// Returns the caller of this frame as an earlier walk found it, if nothing has changed since.
-    #[inline]
-    pub(super) fn caller(
+    /// Adds the callers of this frame as earlier walks found them, as long as nothing has changed
+    /// since. Returns the last of these frames, and whether there is room for another one.
+    // Most builds of the harness are not optimised, and most of what they do for an event is this
+    // loop, so it uses neither closures nor iterators.
+    pub(super) fn follow(
         &mut self,
         LastSlot(last): &mut LastSlot,
         frame: UnwoundFrame,
-        read: &mut impl FnMut(u64) -> Result<u64, ()>,
-    ) -> Option<UnwoundFrame> {
-        let from = frame.inverted();
-        let mut slot = self.slots[*last].next;
-        if self.slots[slot].from != from {
-            slot = self.slot_of(from);
-            self.slots[*last].next = slot;
-            if self.slots[slot].from != from {
-                *last = slot;
-                return None;
+        stack: &StackWords,
+        frames: &mut Frames,
+    ) -> (UnwoundFrame, bool) {
+        let mut from = frame.inverted();
+        let mut has_room = true;
+        while has_room {
+            let mut slot = self.slots[*last].next;
+            if !self.slots[slot].is_from(&from) {
+                slot = self.slot_of(&from);
+                self.slots[*last].next = slot;
+                if !self.slots[slot].is_from(&from) {
+                    *last = slot;
+                    break;
+                }
             }
-        }
-        *last = slot;
-        let known = &self.slots[slot];
-        let [first, second] = &known.read;
-        match (read(!first.0), read(!second.0)) {
-            (Ok(one), Ok(other)) if one == !first.1 && other == !second.1 => {
-                Some(known.to.inverted())
+            *last = slot;
+            let known = &self.slots[slot];
+            let [first, second] = &known.read;
+            if !stack.has(!first.0, !first.1) || !stack.has(!second.0, !second.1) {
+                break;
             }
-            _ => None,
+            from = known.to;
+            has_room = frames.push(!from.address as usize);
         }
+        (from.inverted(), has_room)
     }
 
-    /// Keeps a step that [`Self::caller`] did not know and that was made with these words.
+    /// Keeps a step that [`Self::follow`] did not know and that was made with these words.
     pub(super) fn keep(
         &mut self,
         LastSlot(last): &LastSlot,
@@ -131,12 +150,12 @@ impl KnownSteps {
     }
 
     /// Returns the slot of this inverted frame or, if it has none, the first one of its pair.
-    fn slot_of(&self, frame: UnwoundFrame) -> usize {
+    fn slot_of(&self, frame: &UnwoundFrame) -> usize {
         // The golden ratio: the upper bits of the product depend on all of the factor.
         let mixed = frame.address.rotate_left(32) ^ frame.stack_pointer;
         let pair = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PAIRS.ilog2());
         let first = 2 * pair as usize;
-        first + usize::from(self.slots[first + 1].from == frame)
+        first + usize::from(self.slots[first + 1].is_from(frame))
     }
 }
 
@@ -160,7 +179,7 @@ impl ReadWords {
 
 #[cfg(test)]
 mod tests {
-    use super::{KnownSteps, LastSlot, ReadWords, UnwoundFrame};
+    use super::{Frames, KnownSteps, LastSlot, ReadWords, StackWords, UnwoundFrame};
 
     const FROM: UnwoundFrame = UnwoundFrame {
         address: 0x1000,
@@ -175,46 +194,48 @@ mod tests {
 
     type Stack = [u64; 4];
 
-    fn read(stack: &Stack, address: u64) -> Result<u64, ()> {
-        stack.get(address as usize / 8).copied().ok_or(())
-    }
-
-    /// Keeps a step that has read these addresses.
-    fn kept(stack: &Stack, addresses: &[u64]) -> KnownSteps {
+    /// Returns the steps after a walk that has read the words at these positions.
+    fn kept(stack: &Stack, read: &[usize]) -> KnownSteps {
         let mut steps = KnownSteps::new();
         steps.keep_for(1);
         let mut last = LastSlot::NONE;
-        let known = steps.caller(&mut last, FROM, &mut |at| read(stack, at));
-        assert!(known.is_none());
-        let mut words = ReadWords::default();
-        for address in addresses {
-            words.add(*address, read(stack, *address));
+        let words = StackWords::of(stack);
+        steps.follow(&mut last, FROM, &words, &mut Frames::new());
+        let mut found = ReadWords::default();
+        for position in read {
+            let address = stack.as_ptr().wrapping_add(*position).addr() as u64;
+            found.add(address, words.read(address).ok_or(()));
         }
-        steps.keep(&last, FROM, &words, TO);
+        steps.keep(&last, FROM, &found, TO);
         steps
     }
 
     fn is_known(steps: &mut KnownSteps, frame: UnwoundFrame, stack: &Stack) -> bool {
-        let mut last = LastSlot::NONE;
-        let found = steps.caller(&mut last, frame, &mut |at| read(stack, at));
-        assert!(found.is_none_or(|found| found == TO));
-        found.is_some()
+        let (mut last, mut frames) = (LastSlot::NONE, Frames::new());
+        let words = StackWords::of(stack);
+        let (end, has_room) = steps.follow(&mut last, frame, &words, &mut frames);
+        assert!(has_room);
+        let is_known = end == TO;
+        assert!(is_known || end == frame);
+        let found: &[usize] = if is_known { &[0x2000] } else { &[] };
+        assert_eq!(frames.as_slice(), found);
+        is_known
     }
 
     #[test]
     fn a_step_is_known_while_nothing_has_changed() {
-        let stack = [1, 2, 3, 4];
-        for (addresses, read) in [(&[24][..], 3), (&[16, 24], 2), (&[24, 8], 1)] {
-            let mut steps = kept(&stack, addresses);
+        let mut stack = [1, 2, 3, 4];
+        for (read, last) in [(&[3][..], 3), (&[2, 3], 2), (&[3, 1], 1)] {
+            let mut steps = kept(&stack, read);
             assert!(is_known(&mut steps, FROM, &stack));
-            let mut changed = stack;
-            changed[0] += 1;
+            stack[0] += 1;
             assert!(
-                is_known(&mut steps, FROM, &changed),
+                is_known(&mut steps, FROM, &stack),
                 "a word that it does not read"
             );
-            changed[read] += 1;
-            assert!(!is_known(&mut steps, FROM, &changed), "{addresses:?}");
+            stack[last] += 1;
+            assert!(!is_known(&mut steps, FROM, &stack), "{read:?}");
+            stack[last] -= 1;
             let others = [
                 UnwoundFrame {
                     address: 0x1001,
@@ -242,16 +263,9 @@ mod tests {
     #[test]
     fn a_step_that_cannot_be_compared_is_not_kept() {
         let stack = [1, 2, 3, 4];
-        for addresses in [
-            &[][..],
-            &[32],
-            &[8, 32],
-            &[32, 8],
-            &[8, 16, 24],
-            &[32, 32, 8],
-        ] {
-            let mut steps = kept(&stack, addresses);
-            assert!(!is_known(&mut steps, FROM, &stack), "{addresses:?}");
+        for read in [&[][..], &[4], &[1, 4], &[4, 1], &[1, 2, 3], &[4, 4, 1]] {
+            let mut steps = kept(&stack, read);
+            assert!(!is_known(&mut steps, FROM, &stack), "{read:?}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The bounds of this thread's stack.
+//! This thread's stack: its bounds, and its words.
 
+use std::arch::asm;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
-use std::ops::Range;
 
 thread_local! {
     /// The lowest and highest address; `None` until they are queried, empty if the system does not
@@ -11,16 +11,84 @@ thread_local! {
     static BOUNDS: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
-/// Returns the bounds of this thread's stack; `None` if this stack pointer is not on that stack, as
-/// in a fibre.
-pub(super) fn stack_of(pointer: usize) -> Option<Range<usize>> {
-    let (low, high) = BOUNDS.get().unwrap_or_else(|| {
-        let bounds = ask().unwrap_or_default();
-        BOUNDS.set(Some(bounds));
-        bounds
-    });
-    let stack = low..high;
-    stack.contains(&pointer).then_some(stack)
+/// The part of this thread's stack that belongs to a frame and its callers.
+pub(super) struct StackWords {
+    lowest: u64,
+    /// The address after the last word.
+    end: u64,
+    /// How many bytes of the stack are left below this part.
+    pub(super) room: usize,
+}
+
+impl StackWords {
+    /// Returns the words above this stack pointer; `None` if it does not point into this thread's
+    /// stack, as in a fibre.
+    pub(super) fn above(pointer: usize) -> Option<Self> {
+        let (low, high) = BOUNDS.get().unwrap_or_else(|| {
+            let bounds = ask().unwrap_or_default();
+            BOUNDS.set(Some(bounds));
+            bounds
+        });
+        (low <= pointer && pointer < high).then(|| Self {
+            lowest: pointer as u64,
+            end: (high - high % size_of::<u64>()) as u64,
+            room: pointer - low,
+        })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(words: &[u64]) -> Self {
+        let words = words.as_ptr_range();
+        Self {
+            lowest: words.start.expose_provenance() as u64,
+            end: words.end.addr() as u64,
+            room: 0,
+        }
+    }
+
+    /// Reads the word at `address`; `None` if there is none.
+    pub(super) fn read(&self, address: u64) -> Option<u64> {
+        self.contains(address).then(|| {
+            // SAFETY: it is one of these words.
+            unsafe { load(address) }
+        })
+    }
+
+    /// Whether there is this word at `address`.
+    #[inline(always)]
+    pub(super) fn has(&self, address: u64, word: u64) -> bool {
+        // SAFETY: the address has been checked to be one of these words.
+        self.contains(address) && unsafe { load(address) } == word
+    }
+
+    #[inline(always)]
+    fn contains(&self, address: u64) -> bool {
+        address >= self.lowest && address < self.end && address & 7 == 0
+    }
+}
+
+/// Reads a word of this thread's stack. It does not use std's atomic types, because an unoptimised
+/// build executes sixty instructions for each of their loads, and a backtrace reads a hundred
+/// words.
+///
+/// # Safety
+///
+/// The address must be that of an aligned word between the stack pointer of a frame that has not
+/// returned (a walk ends before its caller returns) and the end of this thread's stack: mapped,
+/// readable, and of no particular type.
+#[inline(always)]
+unsafe fn load(address: u64) -> u64 {
+    let word;
+    // SAFETY: readable, as the caller promises. This load is atomic on both architectures: another
+    // thread may write to memory that a frame has lent to it, and the words are only compared with
+    // addresses, bounds and earlier words.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        asm!("mov {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
+        #[cfg(target_arch = "aarch64")]
+        asm!("ldr {}, [{}]", out(reg) word, in(reg) address, options(readonly, nostack, preserves_flags));
+    }
+    word
 }
 
 fn ask() -> Option<(usize, usize)> {
