@@ -296,7 +296,7 @@ pub struct BindingPastUs {
 
 /// Calls to a function that has no wrapper.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnheardCalls {
+pub struct MissedCalls {
     /// The name that was looked up.
     pub name: String,
     /// The number of calls since the process began.

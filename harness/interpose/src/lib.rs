@@ -48,12 +48,12 @@ mod threads;
 pub use glibc::real_symbol;
 pub use glibc::{
     before_next_thread, bindings_past_us, is_heap_watched, is_starting, libraries_elsewhere, live,
-    mark_threads, marked_threads, register, set_token, started_without_token, unheard_calls,
+    mark_threads, marked_threads, missed_calls, register, set_token, started_without_token,
     watch_heap, wrapper_by_address,
 };
 pub use interface::{
-    BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, MarkedThread, OnLookup, Reach,
-    Registration, Slot, Trampoline, Trampolines, UnheardCalls, WatchedFunction, function,
+    BindingPastUs, BindingsPastUs, CLEARED, FreedBlock, HeapWatch, MarkedThread, MissedCalls,
+    OnLookup, Reach, Registration, Slot, Trampoline, Trampolines, WatchedFunction, function,
 };
 #[cfg(target_os = "linux")]
 pub use loader::{object_changes, segments, symbol_of, visit_objects, while_open};

@@ -8,9 +8,7 @@
 
 use std::ffi::CStr;
 
-use crate::interface::{
-    BindingsPastUs, HeapWatch, MarkedThread, Reach, Registration, UnheardCalls,
-};
+use crate::interface::{BindingsPastUs, HeapWatch, MarkedThread, MissedCalls, Reach, Registration};
 use crate::threads::TOKEN;
 
 pub fn register(_table: &'static Registration) -> Reach {
@@ -32,7 +30,7 @@ pub fn bindings_past_us(_since: usize) -> BindingsPastUs {
     BindingsPastUs::default()
 }
 
-pub fn unheard_calls() -> Vec<UnheardCalls> {
+pub fn missed_calls() -> Vec<MissedCalls> {
     Vec::new()
 }
 

@@ -1,7 +1,8 @@
 //! A token that threads inherit from the thread that starts them.
 //!
 //! Each thread has a token, which is a number. 0 means no token. If [`inherits`] is true, a new
-//! thread begins with the token of the thread that started it, without any user code. This covers
+//! thread begins with the token of the thread that started it, without any user code: see
+//! `glibc/pthread.rs`. This covers
 //! threads of the standard library, of rayon and of tokio, and those that a shared library starts,
 //! if the linker exports the program's own definition to libraries. Linkers export symbols that a
 //! library on their command line, here the C library, defines as well. A library that binds its

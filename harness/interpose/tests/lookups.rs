@@ -35,8 +35,8 @@ fn allocate(function: *const ()) -> c_int {
     unsafe { std::mem::transmute::<*const (), Alloc>(function)(&raw mut address, 64) }
 }
 
-fn unheard() -> Vec<(String, u64)> {
-    let calls = gpu_leak_interpose::unheard_calls().into_iter();
+fn missed() -> Vec<(String, u64)> {
+    let calls = gpu_leak_interpose::missed_calls().into_iter();
     calls.map(|it| (it.name, it.calls)).collect()
 }
 
@@ -62,7 +62,7 @@ fn a_function_of_a_table_is_answered_by_its_wrapper() {
             // SAFETY: it was opened above.
             unsafe { libc::dlclose(driver.0) };
             assert_eq!(init(found), 100);
-            assert_eq!(unheard(), []);
+            assert_eq!(missed(), []);
         },
     );
 }
@@ -148,12 +148,12 @@ fn a_call_of_a_variant_that_no_table_has_is_counted() {
             register();
             let driver = Library::open(libraries.driver());
             let found = driver.find(c"cuMemAlloc_v9");
-            assert_eq!(unheard(), []);
+            assert_eq!(missed(), []);
             for _ in 0..3 {
                 assert_eq!(allocate(found), 109);
             }
             assert_eq!(driver.find(c"cuMemAlloc_v9"), found);
-            assert_eq!(unheard(), [("cuMemAlloc_v9".to_owned(), 3)]);
+            assert_eq!(missed(), [("cuMemAlloc_v9".to_owned(), 3)]);
             // A name that only begins like one of the table is not one of its variants. SAFETY: an
             // open library.
             let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuDeviceGetCount") };
@@ -171,7 +171,7 @@ fn all_arguments_arrive_behind_a_thunk() {
         let function = driver.find(c"cuManyArguments_v9");
         let squares: i32 = (1..=28).map(|at| at * at).sum();
         assert_eq!(support::many_arguments(function), f64::from(squares));
-        assert_eq!(unheard(), [("cuManyArguments_v9".to_owned(), 1)]);
+        assert_eq!(missed(), [("cuManyArguments_v9".to_owned(), 1)]);
     });
 }
 
@@ -187,7 +187,7 @@ fn the_functions_of_a_second_driver_are_counted() {
         assert_eq!(allocate(second.find(c"cuMemAlloc_v2")), 202);
         assert_eq!(allocate(first.find(c"cuMemAlloc_v2")), 102);
         assert_eq!(heard(&table::ALLOCATIONS), 2);
-        assert_eq!(unheard(), [("cuMemAlloc_v2".to_owned(), 1)]);
+        assert_eq!(missed(), [("cuMemAlloc_v2".to_owned(), 1)]);
         assert_eq!(init(second.find(c"cuInit")), 200, "its slot was empty");
         assert_eq!(heard(&table::INITS), 1);
     });
@@ -217,10 +217,10 @@ fn an_address_is_answered_by_the_wrapper_of_its_variant() {
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 2000)), 101);
         let counts = [&table::ALLOCATIONS, &table::OLD_ALLOCATIONS];
         assert_eq!(counts.map(heard), [1, 1]);
-        assert_eq!(unheard(), []);
+        assert_eq!(missed(), []);
         // This function is exported under a name that is not in a table.
         assert_eq!(allocate(proc_address(get, c"cuMemAlloc", 9000)), 109);
-        assert_eq!(unheard(), [("cuMemAlloc_v9".to_owned(), 1)]);
+        assert_eq!(missed(), [("cuMemAlloc_v9".to_owned(), 1)]);
         // SAFETY: an open library.
         let real = unsafe { gpu_leak_interpose::real_symbol(driver.0, c"cuDeviceGetCount") };
         assert_eq!(proc_address(get, c"cuDeviceGetCount", 3020), real);
@@ -241,7 +241,7 @@ fn an_unexported_variant_is_the_one_that_the_harness_names() {
         // That wrapper now calls this function and no other.
         assert_eq!(allocate(driver.find(c"cuMemAlloc_v2")), 102);
         assert_eq!(heard(&table::ALLOCATIONS), 1);
-        assert_eq!(unheard(), [("cuMemAlloc_v2".to_owned(), 1)]);
+        assert_eq!(missed(), [("cuMemAlloc_v2".to_owned(), 1)]);
     });
 }
 
@@ -307,7 +307,7 @@ fn a_table_that_comes_later_hears_what_was_handed_out_before() {
             assert_eq!(driver.find(c"cuMemAlloc_v2"), before);
             assert_eq!(allocate(before), 102);
             assert_eq!([&table::ALLOCATIONS, &LATER].map(heard), [3, 2]);
-            assert_eq!(unheard(), []);
+            assert_eq!(missed(), []);
         },
     );
 }

@@ -35,7 +35,7 @@ fn a_program_that_is_linked_to_the_driver_is_heard_and_so_is_what_it_loads() {
         let program = libraries.compile("linked.c", "program", &options);
         let text = under_the_shim(&program, &[&also]);
         assert_eq!(
-            text, "init 100 alloc 102\nalso 102\nshim: 1 inits, 3 allocations, unheard []\n",
+            text, "init 100 alloc 102\nalso 102\nshim: 1 inits, 3 allocations, missed []\n",
             "{option}: one of them in a constructor"
         );
     }
@@ -135,7 +135,7 @@ fn a_program_with_a_harness_serves_the_preloaded_one_too() {
                 assert_eq!(alloc(&mut 0, 64), 102);
             }
             assert_eq!(table::ALLOCATIONS.load(Ordering::Relaxed), 1);
-            assert_eq!(gpu_leak_interpose::unheard_calls(), []);
+            assert_eq!(gpu_leak_interpose::missed_calls(), []);
         },
     );
 }

@@ -1,7 +1,7 @@
 //! Which calls to the drivers were intercepted in a check, and which were missed.
 
 use gpu_leak_interpose::{
-    UnheardCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, unheard_calls,
+    MissedCalls, WatchedFunction, bindings_past_us, libraries_elsewhere, missed_calls,
 };
 
 use super::start::{Reach, reach};
@@ -42,7 +42,7 @@ fn is_used_by_vulkan_alone() -> bool {
 pub(crate) struct MissedBefore {
     /// How many bindings; `None` for a check that covers all bindings since the process began.
     bindings: Option<usize>,
-    calls: Vec<UnheardCalls>,
+    calls: Vec<MissedCalls>,
 }
 
 /// The calls and bindings that were not intercepted.
@@ -60,9 +60,9 @@ impl MissedBefore {
     /// Returns the calls missed since the check began, of the functions whose names `is_meant`
     /// selects.
     pub(crate) fn missed(&self, is_meant: impl Fn(&str) -> bool) -> Missed {
-        let calls = unheard_calls().into_iter();
-        let new = calls.filter(|unheard| !self.calls.contains(unheard));
-        let functions = new.map(|unheard| unheard.name);
+        let calls = missed_calls().into_iter();
+        let new = calls.filter(|call| !self.calls.contains(call));
+        let functions = new.map(|call| call.name);
         let since = self.bindings.unwrap_or(usize::MAX);
         // At exit the loader has already finalised its libraries.
         let past = (!exit::exiting()).then(|| bindings_past_us(since).found);
@@ -82,7 +82,7 @@ pub(crate) fn begin_check() -> MissedBefore {
     driver::find();
     MissedBefore {
         bindings: Some(bindings_past_us(usize::MAX).now),
-        calls: unheard_calls(),
+        calls: missed_calls(),
     }
 }
 

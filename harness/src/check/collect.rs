@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::scopes::tree::{self, FailureId, Lineage, Settled};
+use super::scopes::tree::{self, FailureId, Lineage, NestedDecision};
 use crate::judge::{Freed, FreedAt, FreedInside, LiveRecord, MOST_IN_ORDER, Ownership, RunInput};
 use crate::ledger::{self, Anomaly, Kind, Mark, Record, ScopeId, StackId, UnknownFree};
 use crate::report::check_report::AllowedBy;
@@ -78,11 +78,11 @@ impl OfRun<'_> {
             };
             let may_stay =
                 ended.is_some_and(|it| self.lineage.reason(it.made.caller.scope).is_some());
-            let is_settled = record.is_some_and(|it| {
-                matches!(self.lineage.settled(it.sequence), Some(Settled::Failed(by))
+            let is_decided = record.is_some_and(|it| {
+                matches!(self.lineage.decision(it.sequence), Some(NestedDecision::Failed(by))
                     if self.failure == Some(*by))
             });
-            is_own && !may_stay && !is_settled
+            is_own && !may_stay && !is_decided
         });
         anomalies.retain(|anomaly| match anomaly {
             Anomaly::Overwritten { by: Some(by), .. } => !is_live(by),
@@ -117,10 +117,10 @@ impl OfRun<'_> {
     /// Returns the owner of a record that the run's own threads created; `None` if a nested check
     /// has failed because of it.
     fn own(&self, record: &Record) -> Option<Ownership> {
-        match self.lineage.settled(record.sequence) {
-            Some(Settled::Failed(by)) if self.failure == Some(*by) => return None,
-            Some(Settled::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
-            Some(Settled::Failed(_)) | None => {}
+        match self.lineage.decision(record.sequence) {
+            Some(NestedDecision::Failed(by)) if self.failure == Some(*by) => return None,
+            Some(NestedDecision::Allowed(by)) => return Some(Ownership::Allowed(by.clone())),
+            Some(NestedDecision::Failed(_)) | None => {}
         }
         Some(match self.lineage.reason(record.made.caller.scope) {
             Some(reason) => Ownership::Allowed(AllowedBy::the_code(reason)),

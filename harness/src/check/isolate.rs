@@ -64,9 +64,9 @@ enum How {
 pub(crate) fn run(case: &Case) -> ExitCode {
     static NEXT: AtomicU32 = AtomicU32::new(1);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let word = child::new_word(number);
-    let child = command(case, &word).and_then(|mut command| command.spawn());
-    let ran = child.and_then(|child| follow(child, &word));
+    let permit = child::new_permit(number);
+    let child = command(case, &permit).and_then(|mut command| command.spawn());
+    let ran = child.and_then(|child| follow(child, &permit));
     let ran = ran.unwrap_or_else(|error| {
         let why = format!(
             "cannot start a separate process for {}: {error}",
@@ -99,9 +99,9 @@ pub(crate) fn run(case: &Case) -> ExitCode {
     }
 }
 
-fn command(case: &Case, word: &str) -> io::Result<Command> {
+fn command(case: &Case, permit: &str) -> io::Result<Command> {
     let mut command = Command::new(env::current_exe()?);
-    child::tell(&mut command, case.name(), word);
+    child::pass(&mut command, case.name(), permit);
     command
         .env("GPU_LEAK_CHECK_RUN", Sink::run())
         .env_remove(exec_settings::VARIABLE)
@@ -122,9 +122,9 @@ struct Ran {
 }
 
 /// Prints the test's output until its process ends.
-fn follow(mut child: Child, word: &str) -> io::Result<Ran> {
+fn follow(mut child: Child, permit: &str) -> io::Result<Ran> {
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let between = Arc::new(Mutex::new(Between::new(word)));
+    let between = Arc::new(Mutex::new(Between::new(permit)));
     let seen = Arc::clone(&between);
     let errors_over = beside(move || {
         each_line(stderr, |line| {
@@ -208,10 +208,10 @@ struct Between {
 }
 
 impl Between {
-    fn new(word: &str) -> Self {
+    fn new(permit: &str) -> Self {
         Self {
-            first: first_line(word),
-            last: last_line(word),
+            first: first_line(permit),
+            last: last_line(permit),
             began: false,
             ended: None,
         }
@@ -235,25 +235,25 @@ impl Between {
     }
 }
 
-fn first_line(word: &str) -> String {
-    format!("[gpu-leak-check {word} begins]")
+fn first_line(permit: &str) -> String {
+    format!("[gpu-leak-check {permit} begins]")
 }
 
-fn last_line(word: &str) -> String {
-    format!("[gpu-leak-check {word} ended]")
+fn last_line(permit: &str) -> String {
+    format!("[gpu-leak-check {permit} ended]")
 }
 
 /// In a process that a parent started for one test, reports to the parent how `test` ends, and
 /// exits. Otherwise it only runs the test.
 pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
-    let Some(word) = word() else {
+    let Some(permit) = permit() else {
         return test();
     };
     // A runner that kills the parent after a timeout intends to kill the test.
-    if let Some(parent) = child::parent(word) {
+    if let Some(parent) = child::parent(permit) {
         exit::end_with_parent(parent);
     }
-    say(&format!("{}\n", first_line(word)));
+    say(&format!("{}\n", first_line(permit)));
     let end = catch_unwind(AssertUnwindSafe(test));
     let how = match &end {
         Ok(code) if *code == ExitCode::SUCCESS => How::Passed,
@@ -270,17 +270,17 @@ pub(crate) fn report_to_parent(test: impl FnOnce() -> ExitCode) -> ExitCode {
         summary: exit_summary::take(),
     };
     let carried = serde_json::to_string(&ended).unwrap_or_default();
-    say(&format!("{}{carried}\n", last_line(word)));
+    say(&format!("{}{carried}\n", last_line(permit)));
     // Only this test was meant to run. Without the exit, a test that is registered twice would run
     // again.
     std::process::exit(code)
 }
 
 /// Returns the parent's token, for the first check of this process.
-fn word() -> Option<&'static str> {
+fn permit() -> Option<&'static str> {
     static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let word = child::word()?;
-    (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(word)
+    let permit = child::permit()?;
+    (TAKEN.fetch_add(1, Ordering::Relaxed) == 0).then_some(permit)
 }
 
 /// Prints a line, bypassing libtest's capture.

@@ -18,7 +18,7 @@
 //! session process                the whole flow; what a process does before and after its checks: listening, warm-up,
 //!                                summary
 //! outcome                        pass, warn or fail, and how that is reported
-//! assertion settled              a test that failed through an assertion of this crate; what a nested check
+//! assertion nested_decisions     a test that failed through an assertion of this crate; what a nested check
 //!                                keeps from the checks around it
 //! holders without_holders        who still holds what leaked; what stands in its place in builds without the search
 //! allocators_own                 which statics are the program's allocators' own, and hold nothing for it
@@ -54,6 +54,7 @@ mod manual_scope;
 #[cfg(any(test, fuzzing, feature = "command"))]
 pub(crate) mod movements;
 mod naming;
+mod nested_decisions;
 pub(crate) mod outcome;
 mod process;
 mod program;
@@ -67,7 +68,7 @@ mod runner;
 mod scopes;
 mod session;
 mod settle_with;
-mod settled;
+
 mod subject;
 mod turn;
 

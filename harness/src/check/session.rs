@@ -22,7 +22,7 @@ use super::scopes::tree;
 use super::settle_with::settle_after;
 use super::turn::concurrency::{Runner, met_a_check};
 use super::turn::gate::Turn;
-use super::{readings, settled};
+use super::{nested_decisions, readings};
 use crate::api::MissedBefore;
 use crate::capture::thread;
 use crate::case::ShouldPanic;
@@ -44,7 +44,7 @@ pub(crate) struct Session<'gate> {
     /// How many times the body runs before it is measured.
     warmup: u32,
     /// The calls and bindings to the driver that had been missed when the check began.
-    unheard: MissedBefore,
+    missed_before: MissedBefore,
     should_panic: Option<ShouldPanic>,
     manifest_dir: Option<String>,
     turn: Option<Turn<'gate>>,
@@ -125,7 +125,7 @@ impl<'gate> Session<'gate> {
                 today: today(),
                 ..CheckInput::default()
             },
-            unheard: MissedBefore::default(),
+            missed_before: MissedBefore::default(),
             should_panic: None,
             manifest_dir: None,
             turn,
@@ -195,7 +195,7 @@ impl<'gate> Session<'gate> {
         let manifest_dir = self.manifest_dir.as_deref();
         record_from_here(manifest_dir, &subject.file);
         thread::begins_a_check();
-        self.unheard = listen(manifest_dir, &subject.file);
+        self.missed_before = listen(manifest_dir, &subject.file);
         if self.is_filed {
             recording::began(subject);
             self.under_way = Some(exit_summary::began(&subject.test));
@@ -285,7 +285,7 @@ impl<'gate> Session<'gate> {
         let _unnoted = holders::unnoted();
         let saw_events = self.input.runs.iter().any(|run| run.saw_events);
         if self.input.untraced.is_none() {
-            self.input.untraced = blind::untraced(saw_events, &self.unheard);
+            self.input.untraced = blind::untraced(saw_events, &self.missed_before);
         }
         if self.policy.mode == Mode::Off {
             self.input.switch_off(blind::switched_off());
@@ -312,7 +312,7 @@ impl<'gate> Session<'gate> {
         let failure = failed.as_ref();
         let failure = failure.and_then(|message| assertion::fails(&report, message, true));
         if let Some(scope) = self.scopes.last() {
-            settled::record(*scope, &result, failure);
+            nested_decisions::record(*scope, &result, failure);
         }
         if self.under_way.take().is_some() {
             self.file(&report, unowned);

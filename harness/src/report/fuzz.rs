@@ -7,7 +7,7 @@ use super::{Sources, Style, Summary, headline, run_file};
 use crate::__fuzz::is_fit_to_print;
 use crate::call_site::{allocators, is_cudas_own, site_of};
 use crate::ledger::{Kind, Layer, Place};
-use crate::suppressions::{Date, Pattern, Suppression, settle};
+use crate::suppressions::{self, Date, Pattern, Suppression};
 use crate::units::total;
 
 /// A leak whose backtrace has frames with these names, innermost first.
@@ -140,7 +140,7 @@ pub fn patterns(input: &[u8]) {
             until,
             ..entry.clone()
         };
-        let expired = settle(
+        let expired = suppressions::apply(
             &[entry],
             today,
             "a",

@@ -179,8 +179,8 @@ fn of_its_cause(finding: &Finding, report: &Report, one: bool) -> Option<String>
     cause.or_else(|| {
         (finding.freed == 0 && !is_held).then(|| {
             format!(
-                "nothing refers to {it} any more: look for a `Drop` or a release that lacks the call or \
-                 does not reach it, or for a `forget`, `leak` or `into_raw`"
+                "nothing refers to {it} any more: look for a `Drop` or another function that should have \
+                 freed {it} and did not, or for a `forget`, `leak` or `into_raw`"
             )
         })
     })

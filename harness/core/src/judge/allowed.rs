@@ -6,7 +6,7 @@ use super::diff::Diff;
 use super::finding::{Found, of_group};
 use super::input::{CheckInput, Expect};
 use crate::report::{AllowedBy, Finding, FindingKind};
-use crate::suppressions::settle;
+use crate::suppressions;
 use crate::units::{exact_size, quantity, total};
 
 /// Returns the resources that the code creating them allowed to stay.
@@ -35,7 +35,7 @@ pub(crate) fn by_suppressions<'a>(
 ) -> Vec<String> {
     let mut findings: Vec<&mut Finding> = found.map(|it| &mut it.finding).collect();
     let test = &input.subject.test;
-    settle(&input.suppressions, input.today, test, &mut findings)
+    suppressions::apply(&input.suppressions, input.today, test, &mut findings)
 }
 
 /// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
@@ -46,7 +46,7 @@ pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
         .filter(|finding| matches!(finding.kind, FindingKind::Leaked | FindingKind::Deferred))
         .collect();
     // Shipped entries do not expire.
-    settle(
+    suppressions::apply(
         &input.kept_for_the_process,
         input.today,
         &input.subject.test,

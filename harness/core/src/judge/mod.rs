@@ -9,6 +9,7 @@ mod allowed;
 mod bound;
 mod broken_context;
 mod budget;
+mod chronology;
 mod confirm;
 mod diff;
 mod failed_allocations;
@@ -42,9 +43,8 @@ mod trend;
 mod usage;
 mod whole_device;
 
-use std::cmp::Reverse;
-
 pub use advice::meant_to_stay;
+pub use chronology::MOST_IN_ORDER;
 pub use input::{
     CheckInput, ContextError, Expect, Facts, FailedSum, Freed, FreedAt, FreedInside, LiveRecord,
     Others, Ownership, RunInput, Subject, Untraced,
@@ -52,7 +52,6 @@ pub use input::{
 pub use left::is_anything_left;
 pub use limits::{Limits, UsageOverBudget};
 pub use names::{DeviceName, NameTable};
-pub use order::MOST_IN_ORDER;
 pub use passages::{LINES_AFTER, LINES_BEFORE, passage};
 pub use peaks::{graph_memory, peaks};
 pub use reserve::is_more_reserved;
@@ -63,7 +62,6 @@ pub use trend::{ENOUGH as ENOUGH_SNAPSHOTS, Trend};
 pub use usage::{Amount, ContextLimits, DeviceUsage, LayerName, LayerUsage, Usage};
 
 use self::diff::diff;
-use self::finding::Found;
 use self::growth::FEWEST_ROUNDS;
 use crate::ledger::Layer;
 use crate::report::{CheckStatus, Code, Finding, PassageKind, Reason};
@@ -162,16 +160,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
             status::cannot_be_confirmed(&mut found.finding);
         }
     }
-    // The call that broke a context comes first, because it explains the rest.
-    let broken = broken_context::of(input).map(|broken| broken.error);
-    found.sort_by_key(|Found { finding, .. }| {
-        let failed = finding.failed.as_ref();
-        let is_broken = failed.is_some_and(|failed| Some(failed.code) == broken);
-        let size = (Reverse(finding.bytes), Reverse(finding.count));
-        // The program's own code is a more likely cause than a library's.
-        let is_of_a_library = finding.site.library.is_some();
-        (!is_broken, finding.kind, is_of_a_library, size)
-    });
+    order::sort(&mut found, input);
     kept_alive::mark_consequences(&mut found);
     let (findings, records): (Vec<_>, Vec<_>) =
         found.into_iter().map(|it| (it.finding, it.records)).unzip();

@@ -15,7 +15,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::finding::Found;
 use super::freed_site::{FileAndLine, FreedSite, SourceFunction, function, line};
 use super::input::CheckInput;
-use super::{order, passages};
+use super::{chronology, passages};
 use crate::ledger::Kind;
 use crate::report::{Companion, Finding, FindingKind, Frame, Owner, Sibling, Site};
 
@@ -60,7 +60,7 @@ pub(super) fn add(found: &mut [Found], input: &CheckInput) {
         let of_line = line.and_then(|line| by_line.get(&line));
         let alike = of_line.into_iter().flatten().copied();
         let alike: Vec<_> = alike.filter(|freed| freed.is_like(finding)).collect();
-        let order = run.and_then(|run| order::of_line(finding, &alike, run, input));
+        let order = run.and_then(|run| chronology::of_line(finding, &alike, run, input));
         let since = order.as_ref().map(|(_, since)| *since);
         finding.order = order.map(|(order, _)| order);
         finding.siblings = siblings(finding, &alike, test);

@@ -1,4 +1,5 @@
-//! Why a check has no result: a stable code for programs, and sentences for people.
+//! Why a check has no result: a stable code for programs, and sentences for people. CONTRIBUTING.md
+//! lists the files with the sentences.
 
 use serde::{Deserialize, Serialize};
 

@@ -215,7 +215,7 @@ impl Suppression {
 /// Changes the kind of every finding of `test` that an entry allows to
 /// [allowed](FindingKind::Allowed). The first entry that matches a finding decides, even if its
 /// limits are too small. Returns notes about expired entries.
-pub fn settle(
+pub fn apply(
     entries: &[Suppression],
     today: Date,
     test: &str,

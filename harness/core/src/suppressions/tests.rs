@@ -1,4 +1,4 @@
-use super::{Date, Finding, FindingKind, Pattern, Suppression, settle};
+use super::{Date, Finding, FindingKind, Pattern, Suppression};
 use crate::ledger::{Kind, Layer, Place};
 use crate::report::{AllowedBy, Frame, Library, Site};
 
@@ -55,13 +55,13 @@ fn entry(word: &str, text: &str) -> Suppression {
     }
 }
 
-fn settled(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
+fn applied(entry: Suppression, mut findings: Vec<Finding>) -> Vec<Finding> {
     apply(&[entry], &mut findings);
     findings
 }
 
 fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
-    settle(
+    super::apply(
         entries,
         TODAY,
         "train::steps",
@@ -70,7 +70,7 @@ fn apply(entries: &[Suppression], findings: &mut [Finding]) -> Vec<String> {
 }
 
 fn is_allowed(entry: Suppression) -> bool {
-    settled(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
+    applied(entry, vec![leak(10)])[0].kind == FindingKind::Allowed
 }
 
 #[test]
@@ -87,10 +87,10 @@ fn no_more_than_the_number_in_the_entry_may_stay() {
         ..entry("at", "*::step")
     };
     let both = || vec![leak(10), leak(10)];
-    let kinds = |entry| settled(entry, both()).into_iter().map(|it| it.kind);
+    let kinds = |entry| applied(entry, both()).into_iter().map(|it| it.kind);
     assert!(kinds(up_to(2)).all(|kind| kind == FindingKind::Allowed));
     assert!(kinds(up_to(1)).all(|kind| kind == FindingKind::Leaked));
-    let told = settled(up_to(1), both());
+    let told = applied(up_to(1), both());
     assert_eq!(
         told[0].notes,
         ["gpu.toml:3 allows up to 1 allocation, but together they are 2"]
@@ -145,8 +145,8 @@ fn the_limit_is_inclusive_and_of_all_that_match_together() {
     };
     let both = || vec![leak(10), leak(20)];
     let all = |findings: Vec<Finding>, kind| findings.iter().all(|f| f.kind == kind);
-    assert!(all(settled(up_to(30), both()), FindingKind::Allowed));
-    let refused = settled(up_to(29), both());
+    assert!(all(applied(up_to(30), both()), FindingKind::Allowed));
+    let refused = applied(up_to(29), both());
     assert_eq!(
         refused[0].notes,
         ["gpu.toml:3 allows up to 29 B, but together they are 30 B"]
@@ -186,7 +186,7 @@ fn an_expired_entry_still_allows_and_says_so() {
         owner: Some("the runtime team".into()),
         ..entry("fn", "*")
     };
-    let finding = &settled(expired.clone(), vec![leak(10)])[0];
+    let finding = &applied(expired.clone(), vec![leak(10)])[0];
     assert_eq!(finding.kind, FindingKind::Allowed);
     let by = AllowedBy {
         stands_in: "gpu.toml:3".into(),
@@ -199,7 +199,7 @@ fn an_expired_entry_still_allows_and_says_so() {
         until: Some(TODAY),
         ..entry("fn", "*")
     };
-    let by = settled(today.clone(), vec![leak(10)])[0].allowed_by.clone();
+    let by = applied(today.clone(), vec![leak(10)])[0].allowed_by.clone();
     assert_eq!(by.expect("an entry").expired, None);
     let note = |entry: Suppression| apply(&[entry], &mut [leak(10)]);
     assert_eq!(
@@ -219,7 +219,7 @@ fn a_failed_free_is_never_allowed() {
         ..leak(10)
     };
     assert_eq!(
-        settled(entry("fn", "*"), vec![failed])[0].kind,
+        applied(entry("fn", "*"), vec![failed])[0].kind,
         FindingKind::FailedFree
     );
 }
@@ -246,12 +246,12 @@ fn a_finding_names_the_entry_whose_limits_it_exceeds() {
         up_to_count: Some(0),
         ..entry("fn", "*")
     };
-    let found = settled(too_small, vec![leak(10)]);
+    let found = applied(too_small, vec![leak(10)]);
     assert_eq!(found[0].exceeds.as_deref(), Some("gpu.toml:3"));
     assert_eq!(
         found[0].notes,
         ["gpu.toml:3 allows up to 0 allocations and 5 B, but these are 1 and 10 B"]
     );
-    let allowed = settled(entry("fn", "*"), vec![leak(10)]);
+    let allowed = applied(entry("fn", "*"), vec![leak(10)]);
     assert_eq!(allowed[0].exceeds, None);
 }

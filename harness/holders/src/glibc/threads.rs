@@ -1,4 +1,5 @@
-//! The threads of this process, and the used parts of their stacks.
+//! The threads of this process, and the used parts of their stacks, which `roots.rs` makes roots of
+//! the search.
 
 use std::ops::Range;
 use std::path::PathBuf;

@@ -145,7 +145,7 @@ pub(crate) struct Interposer {
     pub(crate) register: unsafe extern "C" fn(*const Registration) -> u32,
     pub(crate) wrapper: unsafe extern "C" fn(*const c_char, *const (), *const c_char) -> *const (),
     pub(crate) bindings: unsafe extern "C" fn(usize, Report, *mut c_void) -> usize,
-    pub(crate) unheard: unsafe extern "C" fn(Report, *mut c_void),
+    pub(crate) missed: unsafe extern "C" fn(Report, *mut c_void),
 }
 
 /// The functions that this copy provides.
@@ -154,7 +154,7 @@ pub(crate) static OWN: Interposer = Interposer {
     register: accept,
     wrapper,
     bindings: report_bindings,
-    unheard: report_unheard,
+    missed: report_missed,
 };
 
 /// The name for which our `dlsym` returns the copy of the crate to which it belongs. No symbol has
@@ -182,8 +182,8 @@ unsafe extern "C" fn report_bindings(since: usize, report: Report, receiver: *mu
     bindings::past_us(ours(), since, reporter(report, receiver))
 }
 
-unsafe extern "C" fn report_unheard(report: Report, receiver: *mut c_void) {
-    flagging::unheard_calls(reporter(report, receiver));
+unsafe extern "C" fn report_missed(report: Report, receiver: *mut c_void) {
+    flagging::missed_calls(reporter(report, receiver));
 }
 
 /// Passes library, symbol and number to another copy.

@@ -88,7 +88,7 @@ pub(crate) fn thunk(name: &CStr, real: *const ()) -> *const () {
 }
 
 /// Reports each function that was called through its thunk, and how many times.
-pub(crate) fn unheard_calls(each: impl Fn(&CStr, &CStr, u64)) {
+pub(crate) fn missed_calls(each: impl Fn(&CStr, &CStr, u64)) {
     let wanted = WANTED.load(Ordering::Relaxed);
     for flag in FLAGS.iter().take(wanted) {
         let calls = flag.calls.load(Ordering::Relaxed);

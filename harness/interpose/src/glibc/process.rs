@@ -9,9 +9,7 @@ use std::sync::OnceLock;
 use super::dlsym::{self, Interposer, MARKER, OWN};
 use super::next::{self, Dlsym};
 use super::registry;
-use crate::interface::{
-    BindingPastUs, BindingsPastUs, Reach, Registration, UnheardCalls, function,
-};
+use crate::interface::{BindingPastUs, BindingsPastUs, MissedCalls, Reach, Registration, function};
 
 /// The copy that serves the process, and the functions that it intercepts, once a table has been
 /// registered.
@@ -107,11 +105,11 @@ pub fn bindings_past_us(since: usize) -> BindingsPastUs {
 /// Returns the calls to watched functions without a wrapper: variants that no table has, or
 /// functions of a second driver. Each check compares the numbers with those at its beginning.
 #[must_use]
-pub fn unheard_calls() -> Vec<UnheardCalls> {
+pub fn missed_calls() -> Vec<MissedCalls> {
     let mut reported = Reported::new();
     // SAFETY: `receive` gets the list that it expects.
-    unsafe { (serving().unheard)(receive, (&raw mut reported).cast()) };
-    let calls = |(_, name, calls)| UnheardCalls { name, calls };
+    unsafe { (serving().missed)(receive, (&raw mut reported).cast()) };
+    let calls = |(_, name, calls)| MissedCalls { name, calls };
     reported.into_iter().map(calls).collect()
 }
 

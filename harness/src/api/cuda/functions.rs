@@ -9,7 +9,8 @@
 //! - the effect of a call.
 //!
 //! A wrapper for each name and driver, and the slot for the real function, are generated from the
-//! row. To watch another function, add a row. Signatures are those of `cuda.h`, with every handle,
+//! row. To watch another function, add a row here, and its name to `cli/preload/src/functions.rs`.
+//! Signatures are those of `cuda.h`, with every handle,
 //! and every pointer that is not read, as `u64`. A variant with different parameters has its own
 //! row: programs ask the driver for the variant of the version that they were built for.
 //!

@@ -48,7 +48,7 @@ struct ScopeNode {
     /// Whether it was handed on to the next run of its check.
     is_earlier_run: bool,
     /// The decisions of its check about individual records, by sequence number.
-    settled: Vec<(u64, Settled)>,
+    decisions: Vec<(u64, NestedDecision)>,
     /// The sums for which its check has failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
@@ -75,7 +75,7 @@ impl FailureId {
 /// leaks that made its test fail: a panic that the test catches fails no test. An excuse about an
 /// object travels with the object; the outer check judges everything else by its own facts.
 #[derive(Clone, Debug)]
-pub(crate) enum Settled {
+pub(crate) enum NestedDecision {
     /// The check has failed because of the record.
     Failed(FailureId),
     /// The record may stay.
@@ -228,13 +228,13 @@ pub(crate) fn hand_on(scope: ScopeId, next: ScopeId) {
 }
 
 /// Records the decisions of the check of `scope`.
-pub(crate) fn settle(
+pub(crate) fn decide(
     scope: ScopeId,
-    records: Vec<(u64, Settled)>,
+    records: Vec<(u64, NestedDecision)>,
     sums: Vec<(FailureId, FailedSum)>,
 ) {
     if let Some(node) = locked(&TREE).nodes.get_mut(&scope) {
-        node.settled.extend(records);
+        node.decisions.extend(records);
         node.failed_sums.extend(sums);
     }
 }
@@ -296,7 +296,7 @@ pub(crate) struct Lineage {
     /// How many of these scopes do not belong to earlier runs.
     of_this_run: usize,
     /// The decisions of nested checks, by sequence number.
-    settled: FxHashMap<u64, Settled>,
+    decisions: FxHashMap<u64, NestedDecision>,
     /// The sums for which checks inside this run have failed.
     failed_sums: Vec<(FailureId, FailedSum)>,
 }
@@ -314,7 +314,7 @@ impl Lineage {
             let Some(node) = tree.nodes.get(&scope) else {
                 continue;
             };
-            lineage.settled.extend(node.settled.iter().cloned());
+            lineage.decisions.extend(node.decisions.iter().cloned());
             if in_this_run {
                 lineage.of_this_run += 1;
                 lineage.failed_sums.extend(node.failed_sums.iter().cloned());
@@ -348,8 +348,8 @@ impl Lineage {
     }
 
     /// Returns the decision of a nested check about the record with this sequence number.
-    pub(crate) fn settled(&self, record: u64) -> Option<&Settled> {
-        self.settled.get(&record)
+    pub(crate) fn decision(&self, record: u64) -> Option<&NestedDecision> {
+        self.decisions.get(&record)
     }
 
     /// Returns the sums for which a check inside this run has failed with `failure`.

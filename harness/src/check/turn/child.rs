@@ -1,8 +1,8 @@
-//! Passes a token to a process that [`isolate`] starts for one test. The token tells the process
+//! Passes a permit to a process that [`isolate`] starts for one test. The permit tells the process
 //! that it was started for that test.
 //!
-//! The parent passes the token in an environment variable. Processes that the test itself starts
-//! inherit that variable, including other checked programs, so the token is valid only for a child
+//! The parent passes the permit in an environment variable. Processes that the test itself starts
+//! inherit that variable, including other checked programs, so the permit is valid only for a child
 //! of the process that is named in it.
 //!
 //! [`isolate`]: crate::check::isolate
@@ -11,40 +11,40 @@ use std::env;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The variable with the token. It is not for users.
+/// The variable with the permit. It is not for users.
 const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
 /// libtest's options after the test's name.
 const OPTIONS: [&str; 3] = ["--include-ignored", "--nocapture", "--test-threads=1"];
 
-/// Creates a token for a child of this process; each `number` gives a different one.
-pub(crate) fn new_word(number: u32) -> String {
+/// Creates a permit for a child of this process; each `number` gives a different one.
+pub(crate) fn new_permit(number: u32) -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Makes `command`, which starts this program again, run only `test`, with the token `word`.
-pub(crate) fn tell(command: &mut Command, test: &str, word: &str) {
+/// Makes `command`, which starts this program again, run only `test`, with this permit.
+pub(crate) fn pass(command: &mut Command, test: &str, permit: &str) {
     command
         .args(["--exact", test])
         .args(OPTIONS)
-        .env(ISOLATED, word);
+        .env(ISOLATED, permit);
 }
 
-/// Returns the token that this process was given.
-pub(crate) fn word() -> Option<&'static str> {
-    static WORD: OnceLock<Option<String>> = OnceLock::new();
-    let word = WORD.get_or_init(|| {
-        let word = env::var(ISOLATED).ok()?;
-        is_meant(parent(&word)?).then_some(word)
+/// Returns the permit that this process was given.
+pub(crate) fn permit() -> Option<&'static str> {
+    static PERMIT: OnceLock<Option<String>> = OnceLock::new();
+    let permit = PERMIT.get_or_init(|| {
+        let permit = env::var(ISOLATED).ok()?;
+        is_meant(parent(&permit)?).then_some(permit)
     });
-    word.as_deref()
+    permit.as_deref()
 }
 
-/// Returns the id of the process that created this token.
-pub(crate) fn parent(word: &str) -> Option<u32> {
-    word.split('-').next()?.parse().ok()
+/// Returns the id of the process that created this permit.
+pub(crate) fn parent(permit: &str) -> Option<u32> {
+    permit.split('-').next()?.parse().ok()
 }
 
-/// Whether a token of `parent` is for this process.
+/// Whether a permit of `parent` is for this process.
 fn is_meant(parent: u32) -> bool {
     #[cfg(unix)]
     let is_child = std::os::unix::process::parent_id() == parent;
@@ -79,12 +79,12 @@ fn lives(process: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{new_word, parent};
+    use super::{new_permit, parent};
 
     #[test]
     fn a_word_names_the_process_that_made_it() {
-        assert_eq!(parent(&new_word(3)), Some(std::process::id()));
-        assert_ne!(new_word(3), new_word(4));
+        assert_eq!(parent(&new_permit(3)), Some(std::process::id()));
+        assert_ne!(new_permit(3), new_permit(4));
         assert_eq!(parent("another's"), None);
     }
 

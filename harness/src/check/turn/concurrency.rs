@@ -38,7 +38,7 @@ pub(crate) enum Concurrency {
 /// Whether this process runs only one test.
 pub(crate) fn is_isolated() -> bool {
     static NEXTESTS: OnceLock<bool> = OnceLock::new();
-    child::word().is_some()
+    child::permit().is_some()
         || *NEXTESTS.get_or_init(|| {
             let arguments = Arguments::of(arguments());
             is_started_by_nextest(&arguments, &variable)

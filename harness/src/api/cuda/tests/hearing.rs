@@ -54,7 +54,7 @@ fn a_driver_that_nobody_has_initialised_is_not_used() {
 }
 
 #[test]
-fn a_driver_that_was_initialised_unheard_is_not_heard() {
+fn a_driver_whose_initialisation_was_missed_is_not_intercepted() {
     with_driver("", || {
         // SAFETY: the name ends with a zero byte; the stand-in has no initialisers.
         let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW) };

@@ -2,7 +2,7 @@
 //! not passed on, and an exemption of an object applies to the object in every check around it.
 
 use super::scopes::open::current;
-use super::scopes::tree::{self, FailureId, Settled};
+use super::scopes::tree::{self, FailureId, NestedDecision};
 use crate::judge::{CheckResult, FailedSum, LayerName};
 use crate::ledger::ScopeId;
 use crate::report::check_report::Finding;
@@ -11,21 +11,21 @@ use crate::report::check_report::Finding;
 /// `failure` is the failure with which the check failed its test.
 pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<FailureId>) {
     if current().is_some() {
-        let mut settled = Vec::new();
+        let mut decisions = Vec::new();
         let mut sums = Vec::new();
         for (finding, records) in result.findings.iter().zip(&result.records) {
             let failure = failure.filter(|_| finding.is_failure());
             let of_record = match (&finding.allowed_by, failure) {
-                (Some(by), _) => Settled::Allowed(by.clone()),
-                (None, Some(failure)) => Settled::Failed(failure),
+                (Some(by), _) => NestedDecision::Allowed(by.clone()),
+                (None, Some(failure)) => NestedDecision::Failed(failure),
                 (None, None) => continue,
             };
-            if let (Settled::Failed(failure), []) = (&of_record, &records[..]) {
+            if let (NestedDecision::Failed(failure), []) = (&of_record, &records[..]) {
                 sums.push((*failure, failed_sum(finding)));
             }
-            settled.extend(records.iter().map(|record| (*record, of_record.clone())));
+            decisions.extend(records.iter().map(|record| (*record, of_record.clone())));
         }
-        tree::settle(scope, settled, sums);
+        tree::decide(scope, decisions, sums);
     }
     tree::forget(scope);
 }
