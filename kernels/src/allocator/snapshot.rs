@@ -61,7 +61,7 @@ impl Blocks {
         Snapshot { segments }
     }
 
-    /// The blocks of a segment, beginning with its first one.
+    /// The blocks of a segment, beginning with its first block, `head`.
     pub(crate) fn chain(&self, head: BlockId) -> impl Iterator<Item = &Block> {
         std::iter::successors(Some(&self[head]), |block| Some(&self[block.next?]))
     }
