@@ -49,7 +49,7 @@ fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     bencher.bench_local(|| drop(take(&device, 80_000)));
 }
 
-/// The sizes of a training step of `TinyModel`, all held before any is dropped.
+/// Buffers of the sizes in a training step of `TinyModel`. All are allocated before any is dropped.
 #[divan::bench(args = [0, 10, 1000])]
 fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     let device = Device::embedded().expect("a device");

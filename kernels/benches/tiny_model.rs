@@ -191,7 +191,7 @@ impl Pytorch {
 
 impl Drop for Pytorch {
     fn drop(&mut self) {
-        // It would exit by itself when its input ends, but nothing would wait for that.
+        // The process would exit by itself when its input ends, but nothing would wait for it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

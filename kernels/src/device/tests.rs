@@ -155,7 +155,8 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// The destruction of a device waits for its work, so the block need not be returned before.
+/// When a device is destroyed, it waits for all its work, so such a block need not be returned
+/// first.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);

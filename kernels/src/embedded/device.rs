@@ -19,7 +19,7 @@ pub struct Embedded {
     memory: Arc<EmbeddedMemory>,
     /// The number of the stream that was created last. 0 is the default stream.
     streams: AtomicU64,
-    /// Locked by the running operation: operations run one at a time, as on a stream.
+    /// Locked by the running operation, because operations run one at a time, as on a stream.
     order: Mutex<()>,
 }
 

@@ -1,4 +1,4 @@
-//! Prints the two figures that people look at first.
+//! Prints the two most important figures of an allocator.
 
 use super::release::Held;
 use crate::device::Device;
