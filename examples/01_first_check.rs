@@ -6,7 +6,7 @@
 //!
 //! The tests are written as in any project. The only difference is that this program's own `main`
 //! runs them, so that the leak in the second test is shown without failing `cargo test`.
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::sync::{Mutex, OnceLock};

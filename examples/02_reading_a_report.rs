@@ -12,7 +12,7 @@
 //! 3. Memory that a tolerance covers is not a finding. The table and a note still show it.
 //! 4. If a test fails for another reason, that remains its outcome, and the leak is reported as
 //!    well.
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::mem::forget;

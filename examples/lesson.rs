@@ -1,6 +1,6 @@
 //! Runs the checked tests of a lesson, including those that fail, and prints the result of each.
 
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::panic::catch_unwind;

@@ -2,7 +2,7 @@
 //! again.
 
 #![no_main]
-#![expect(dead_code, reason = "only a part of the command")]
+#![expect(dead_code, reason = "only a part of the command is used")]
 
 #[path = "../../cli/src/exit.rs"]
 mod exit;

@@ -63,7 +63,6 @@ impl Array {
         Ok(())
     }
 
-    /// Sets every element to 0.
     pub(crate) fn set_to_zero(&self) -> Result<()> {
         if self.numel() * self.dtype().bytes() != self.storage().bytes() {
             return Err(Error::Argument {

@@ -49,7 +49,6 @@ impl Array {
         &self.layout.shape
     }
 
-    /// The number of elements.
     pub(crate) fn numel(&self) -> usize {
         self.layout.count()
     }

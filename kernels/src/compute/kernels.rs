@@ -146,13 +146,11 @@ pub(crate) trait TransferKernels {
     fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
 }
 
-/// Draws random numbers.
 pub(crate) trait RandomKernels {
     /// Fills a contiguous `f32` output with random numbers.
     fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
 }
 
-/// Element-wise operations.
 pub(crate) trait PointwiseKernels {
     /// Applies a function to an input of any layout; the output is contiguous and has its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
@@ -170,7 +168,6 @@ pub(crate) trait PointwiseKernels {
     fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()>;
 }
 
-/// Multiplies matrices.
 pub(crate) trait MatmulKernels {
     /// Computes `(m × k) · (k × n)` for any two-dimensional layouts. The output is contiguous.
     fn matmul(
@@ -212,7 +209,6 @@ pub(crate) trait SoftmaxKernels {
     ) -> Result<()>;
 }
 
-/// Computes losses and their gradients.
 pub(crate) trait LossKernels {
     /// Writes the mean of the squared differences of two contiguous inputs to the first element of
     /// a storage of their size. The rest of the storage may be used as scratch space.
@@ -249,7 +245,6 @@ pub(crate) trait LossKernels {
     ) -> Result<()>;
 }
 
-/// Updates parameters.
 pub(crate) trait OptimizerKernels {
     /// Performs one step for all parameters.
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()>;

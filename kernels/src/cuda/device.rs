@@ -118,7 +118,7 @@ impl Cuda {
     }
 }
 
-#[expect(unsafe_code, reason = "cudarc marks the look for the library unsafe")]
+#[expect(unsafe_code, reason = "cudarc marks this search as unsafe")]
 fn driver_is_present() -> bool {
     // SAFETY: the call only tries to open libcuda, whose initialisers are safe to run at any time.
     unsafe { cudarc::driver::sys::is_culib_present() }

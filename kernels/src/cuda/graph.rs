@@ -126,7 +126,6 @@ impl<H: Copy> Drop for DriverHandle<H> {
     }
 }
 
-/// A captured graph.
 #[derive(Debug)]
 pub(crate) struct CapturedGraph(DriverHandle<sys::CUgraph>);
 

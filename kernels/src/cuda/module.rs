@@ -37,7 +37,6 @@ macro_rules! families {
             ),
         }),+];
 
-        /// Every kernel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Kernel {
             $($($kernel),+),+

@@ -6,7 +6,7 @@
 //! and more with several threads.
 #![expect(
     unsafe_code,
-    reason = "shares a value between two kinds of owners, of which it counts one"
+    reason = "shares a value between two kinds of owners and counts only one kind"
 )]
 
 use std::mem::ManuallyDrop;

@@ -137,7 +137,7 @@ fn a_buffer_without_memory_of_its_own_keeps_its_device() {
     drop(device);
     let owner = take(empty.device(), 1000);
     drop(empty);
-    #[expect(unsafe_code, reason = "an alias promises what cannot be checked")]
+    #[expect(unsafe_code, reason = "the contract of an alias cannot be checked")]
     // SAFETY: nothing reads or writes the bytes.
     let alias = unsafe { owner.alias() };
     drop(owner);

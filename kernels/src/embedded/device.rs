@@ -52,7 +52,6 @@ impl Embedded {
         EmbeddedStream::new(StreamId(number), self.id)
     }
 
-    /// A lock that each operation holds while it runs.
     pub(crate) fn order(&self) -> &Mutex<()> {
         &self.order
     }

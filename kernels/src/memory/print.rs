@@ -4,7 +4,7 @@ use super::release::Held;
 use crate::device::Device;
 
 /// Prints the allocated and reserved memory of the device's allocator, in MiB.
-#[expect(clippy::print_stdout, reason = "printing is what it is for")]
+#[expect(clippy::print_stdout, reason = "printing is the function's purpose")]
 pub fn print_memory(device: &Device) {
     const MIB: f64 = 1024.0 * 1024.0;
     let Held {

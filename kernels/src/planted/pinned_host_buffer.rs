@@ -1,5 +1,5 @@
 //! Page-locked host memory that is never freed.
-#![expect(unsafe_code, reason = "page-locked memory is the driver's own call")]
+#![expect(unsafe_code, reason = "page-locked memory needs a call to the driver")]
 
 use cudarc::driver::result;
 

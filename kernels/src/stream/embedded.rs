@@ -83,7 +83,6 @@ impl fmt::Debug for EmbeddedStream {
     }
 }
 
-/// An event in a simulated stream.
 pub(crate) struct EmbeddedEvent {
     queue: Arc<SimulatedQueue>,
     /// The event is done when the stream has been resumed this many times.
