@@ -162,8 +162,8 @@ fn as_printed(report: &Report, sources: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Breaks a line between words where a terminal with [`COLUMNS`] columns would break it. Escape codes
-/// have no width.
+/// Breaks a line between words where a terminal with [`COLUMNS`] columns would break it. Escape
+/// codes have no width.
 fn broken(line: &str) -> String {
     let (mut shown, mut column, mut in_code) = (String::new(), 0, false);
     // The last space of the line, and the column after it.

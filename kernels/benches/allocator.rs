@@ -1,4 +1,4 @@
-//! The cost of a request that the cache can serve, and of its free. Needs no GPU.
+//! Measures the cost of a request that the cache can serve, and of its free. Needs no GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench allocator

@@ -1,4 +1,4 @@
-//! The time that the small network takes, compared with PyTorch on the same GPU.
+//! Measures the time that the small network takes, compared with PyTorch on the same GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench tiny_model -- [--device cuda:0] [--pytorch python3]

@@ -23,7 +23,7 @@ fn a_forgotten_tensor() {
     let device = Device::default();
     let scores = Tensor::<Gpu, 2>::empty([256, 1024], &device);
     std::mem::forget(scores);
-    // cubecl defers its work until it is asked to do it, and no probe asks here.
+    // cubecl defers its work until it is requested, and no probe requests it here.
     Gpu::sync(&device).expect("nothing went wrong on the device");
 }
 

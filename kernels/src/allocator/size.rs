@@ -16,7 +16,7 @@ const LARGE_SEGMENT: usize = 20 << 20;
 /// The size of a segment with a single block is a multiple of this.
 const OWN_SEGMENT_GRANULE: usize = 2 << 20;
 
-/// The largest request that this arithmetic supports. No device has as much memory.
+/// The largest request that this arithmetic supports. No device has that much memory.
 pub(crate) const REQUEST_LIMIT: usize = isize::MAX as usize;
 
 /// The pools keep blocks of up to 1 MiB apart from larger ones, so that small blocks do not
@@ -59,7 +59,7 @@ pub enum Policy {
     /// Requests share segments, and freed memory waits for the next request.
     #[default]
     Caching,
-    /// Each request is passed to the layer below, and freed there. This is slow, but the layer
+    /// Each request and each free is passed to the layer below. This is slow, but the layer
     /// below sees every tensor. It corresponds to PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
     Direct,
 }

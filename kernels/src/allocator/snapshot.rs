@@ -30,7 +30,7 @@ pub struct SegmentInfo {
     pub private_pool: Option<PoolId>,
     /// The total bytes of the blocks that are handed out.
     pub allocated_size: u64,
-    /// The same, plus the blocks that another stream still uses.
+    /// The same, plus the freed blocks that another stream still uses.
     pub active_size: u64,
     /// The total requested bytes of the active blocks.
     pub requested_size: u64,

@@ -81,7 +81,7 @@ impl Node {
         &self.edges
     }
 
-    /// Returns the rule itself, or with `keep` a duplicate of it.
+    /// Returns the rule itself or, with `keep`, a duplicate of it.
     pub(super) fn rule(&self, keep: bool) -> Result<Box<dyn Rule>> {
         let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
         let found = if keep {
