@@ -46,7 +46,7 @@ pub(crate) enum Binary {
 /// The operations on each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
-    /// A vector that is added to each row; contiguous, with as many elements as a row.
+    /// A contiguous vector that is added to each row. It has as many elements as a row.
     pub(crate) bias: Option<Operand<'a>>,
     /// Whether negative results become 0.
     pub(crate) relu: bool,

@@ -77,7 +77,7 @@ impl fmt::Debug for Dims {
     }
 }
 
-/// A shape and where its elements lie in a storage; offset and strides count elements.
+/// A shape, and where its elements lie in a storage. Offset and strides count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Dims,

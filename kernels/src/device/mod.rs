@@ -22,7 +22,8 @@ use crate::stream::StreamId;
 /// A GPU, or the embedded device that replaces one. Clones refer to the same device.
 ///
 /// Each call to [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
-/// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
+/// Tensors keep the device alive. When its last holder is dropped, everything is returned to the
+/// driver.
 #[derive(Clone)]
 pub struct Device(Handle);
 

@@ -40,8 +40,8 @@ impl TransferKernels for Cuda {
         }
         self.context().bind_to_thread()?;
         let address = from.address() + offset as u64;
-        // SAFETY: the range lies in the storage, and `into` stays borrowed until the stream has
-        // finished, for which the code below waits.
+        // SAFETY: the range lies in the storage, and `into` stays borrowed until the code below has
+        // waited for the stream.
         let copied = unsafe { result::memcpy_dtoh_async(into, address, self.stream().cu_stream()) };
         // Wait even if the copy was refused, because nothing may write to `into` later.
         let done = self.stream().synchronize();
