@@ -1,12 +1,12 @@
-//! Two tests of a small network: one frees everything, one keeps something.
+//! Two tests of a small network. One frees everything, and the other keeps a tensor.
 //!
 //! ```text
 //! cargo test -p gpu-leak-examples --test 01_first_check [-- --device cuda:0]
 //! ```
 //!
-//! The tests are written as in any project. The only difference is that the `main` of this program
-//! runs them, so that the report of the second is a lesson and not a failure.
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+//! The tests are written as in any project. The only difference is that this program's own `main`
+//! runs them, so that the leak in the second test is shown without failing `cargo test`.
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::sync::{Mutex, OnceLock};
@@ -35,7 +35,7 @@ fn keeps_its_scores_for_later() -> Result<()> {
     let model = TinyModel::new(device())?;
     let batch = Tensor::randn([BATCH, TinyModel::INPUTS], device())?;
     let scores = predict(&model, &batch)?;
-    // Meant for a plot at the end, but never taken out again.
+    // These scores are meant for a plot at the end, but nothing ever removes them.
     HISTORY.lock().expect("nobody panics here").push(scores);
     Ok(())
 }
@@ -57,7 +57,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     let name = option("--device")?.unwrap_or_else(|| "embedded".to_owned());
     let device = device_named(&name)?;
     println!("Two tests of TinyModel on {device}, each under #[gpu_leak_check].");
-    // What a device creates once for all its users, such as kernels, belongs to no test.
+    // What a device creates once for all its users, such as kernels, belongs to no single test.
     predict(
         &TinyModel::new(&device)?,
         &Tensor::randn([BATCH, TinyModel::INPUTS], &device)?,

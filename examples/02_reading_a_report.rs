@@ -4,15 +4,15 @@
 //! cargo test -p gpu-leak-examples --test 02_reading_a_report [-- --device cuda:0]
 //! ```
 //!
-//! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt are
-//!    the numbers of allocations and frees of that line, its callers, and whether a second run left
-//!    the same again.
+//! 1. The headline counts the leaks and names the line that allocated them. Below the excerpt, the
+//! report shows that line's numbers of allocations and frees, its callers, and whether a second run
+//! left the same allocations again.
 //! 2. A leak that a second run does not repeat is `first-use`: one-time set-up, which is reported
 //!    but is not a failure.
 //! 3. Memory that a tolerance covers is not a finding. The table and a note still show it.
 //! 4. If a test fails for another reason, that remains its outcome, and the leak is reported as
 //!    well.
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::mem::forget;
@@ -56,7 +56,7 @@ fn keeps_no_more_than_it_may() -> Result<()> {
 #[test]
 fn fails_by_itself_and_leaks() -> Result<()> {
     forget(Tensor::zeros([1024], device())?);
-    // 256 numbers do not make 2 rows of 100.
+    // This fails, because 2 rows of 100 numbers are not 256 numbers.
     Tensor::zeros([256], device())?.reshape([2, 100])?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Runs the checked tests of a lesson, including those that fail, and prints the result of each.
 
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 use std::error::Error;
 use std::panic::catch_unwind;
@@ -14,7 +14,7 @@ use gpu_leak_check::report::{Sink, run_file};
 /// The result of one test.
 #[derive(Debug)]
 pub struct Checked {
-    /// Whether `cargo test` would call it failed.
+    /// Whether `cargo test` would report the test as failed.
     pub failed: bool,
     /// The report of its check.
     pub report: Report,
@@ -49,7 +49,7 @@ pub fn run_tests() -> Result<Vec<Checked>, Box<dyn Error>> {
         .collect()
 }
 
-/// Returns what the last check wrote into the file of this process.
+/// Returns the report that the last check wrote to the run file of this process.
 fn last_report() -> Result<Report, Box<dyn Error>> {
     let path = Sink::global()
         .path()

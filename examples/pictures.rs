@@ -4,8 +4,8 @@
 //! scripts/pictures
 //! ```
 //!
-//! Writes `report-light.svg` and `report-dark.svg` into the given directory, and beside them the
-//! recorded checks as a run file, for `cargo gpu-leak report`.
+//! Writes `report-light.svg` and `report-dark.svg` into the given directory, together with a run
+//! file of the recorded checks for `cargo gpu-leak report`.
 
 use std::env;
 use std::error::Error;
@@ -22,11 +22,11 @@ use gpu_leak_check::report::{Sources, Style, headline};
 
 /// The check whose report is shown.
 const SHOWN: &str = "h200-candle_forgets_a_tensor";
-/// The directory of its sources.
+/// The directory with the sources of that check's test.
 const SOURCES: &str = "clients/candle";
 /// The width of the terminal.
 const COLUMNS: usize = 110;
-/// Checks that the page also shows.
+/// The other checks in the run file.
 const OTHERS: [&str; 6] = [
     "h200-keeps_a_tensor",
     "h200-keeps_an_allocation",
@@ -115,8 +115,8 @@ impl Theme {
     }
 }
 
-/// Returns the report with only its first finding, and the number of others, because the picture is
-/// the first thing that a reader sees. The headline and the table include all findings.
+/// Returns the report's text with only the first finding and the number of others, because readers
+/// see the picture before anything else. The headline and the table include all findings.
 fn shortened(report: &Report, how: &Rendering) -> String {
     let mut first = report.clone();
     first.findings.truncate(1);
@@ -162,8 +162,8 @@ fn as_printed(report: &Report, sources: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Breaks a line between words where a terminal with [`COLUMNS`] columns would break it. Escape codes
-/// have no width.
+/// Breaks a line between words where a terminal with [`COLUMNS`] columns would break it. Escape
+/// codes have no width.
 fn broken(line: &str) -> String {
     let (mut shown, mut column, mut in_code) = (String::new(), 0, false);
     // The last space of the line, and the column after it.
@@ -188,7 +188,7 @@ fn broken(line: &str) -> String {
     shown
 }
 
-/// Returns the file as a process would have written it.
+/// Returns a run file with these reports, in the form in which a process would have written it.
 fn run_file(reports: &[Report]) -> Result<String, Box<dyn Error>> {
     let header = Record::Header(Header {
         schema: SCHEMA,

@@ -1,5 +1,5 @@
-//! A model is used, everything is dropped, and a few megabytes are still in use. What holds them?
-//! This program shows it.
+//! A program uses a model and drops everything, but a few megabytes are still in use. This example
+//! shows what holds them.
 //!
 //! ```text
 //! cargo run --example where_the_bytes_go -- [--device embedded|cuda:0]

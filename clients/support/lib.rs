@@ -1,5 +1,5 @@
-//! Code that the tests of the clients share. It runs a checked test in a separate process and reads
-//! its report.
+//! Code shared by the clients' tests. It runs a checked test in a separate process and reads its
+//! report.
 
 use std::hint;
 use std::path::{Path, PathBuf};
@@ -20,8 +20,8 @@ pub struct Checked {
 }
 
 impl Checked {
-    /// Returns the findings of a test that failed because it leaks, without those that are only
-    /// first use.
+    /// Returns the leaks among the findings, without those that are only first uses. Fails unless
+    /// the test failed because of a leak.
     #[track_caller]
     pub fn leaks(&self) -> Vec<&Finding> {
         assert!(!self.passed, "a leak fails its test\n{}", self.story);
@@ -43,7 +43,7 @@ pub fn run(test: &str) -> Checked {
     run_with(test, &[])
 }
 
-/// Like [`run`], with environment variables.
+/// Like [`run`], but sets environment variables.
 pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     let (passed, mut reports, story) = run_all_with(test, variables);
     assert_eq!(reports.len(), 1, "one check, one report\n{story}");
@@ -54,8 +54,8 @@ pub fn run_with(test: &str, variables: &[(&str, &str)]) -> Checked {
     }
 }
 
-/// Runs a test that runs several checked tests in a separate process. Returns whether it passed, the
-/// reports of all checks, and everything that the process printed.
+/// Runs, in a separate process, a test that itself runs several checked tests. Returns whether it
+/// passed, the reports of all checks, and everything that the process printed.
 pub fn run_all(test: &str) -> (bool, Vec<Report>, String) {
     run_all_with(test, &[])
 }
@@ -67,8 +67,8 @@ fn run_all_with(test: &str, variables: &[(&str, &str)]) -> (bool, Vec<Report>, S
     let output = Command::new(program)
         .args(["--exact", test, "--include-ignored", "--nocapture"])
         .arg("--test-threads=1")
-        // With these variables, a check that cannot measure would fail its test. Its report is the
-        // same.
+        // These variables could make a check that cannot measure fail its test. Its report would be
+        // the same.
         .env_remove("CI")
         .env_remove("GPU_LEAK_CHECK")
         .env("GPU_LEAK_CHECK_OUTPUT", &directory)

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The pool, in `pool.rs`, hands out pages from slabs of host memory, so that the lesson needs no
-//! GPU. A pool of device memory differs only in where slabs come from.
-#![expect(clippy::print_stdout, reason = "a lesson is printed")]
+//! GPU. A pool of device memory would differ only in where its slabs come from.
+#![expect(clippy::print_stdout, reason = "the output is the lesson's purpose")]
 
 mod pool;
 

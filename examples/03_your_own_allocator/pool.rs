@@ -33,16 +33,16 @@ impl Slab {
     }
 }
 
-/// The pool: slabs by address.
+/// The slabs of the pool, by address.
 pub(crate) struct Pool(Mutex<BTreeMap<u64, Slab>>);
 
 pub(crate) static POOL: Pool = Pool(Mutex::new(BTreeMap::new()));
 
-/// First half: the pool reports each page, under the pool's own name. Reports skip this file, so
-/// that they point at the line that uses the pool.
+/// The first half of the integration: the pool reports each page under the pool's own name. Reports
+/// skip the frames of this file, so that they point at the line that uses the pool.
 static SOURCE: Source = Source::new("slabs", &["03_your_own_allocator/pool.rs"]);
 
-/// Where the pages are. This pool simulates its own device; on a GPU it is `Place::cuda(0)`.
+/// The place of the pages. This pool simulates its own device; on a GPU, use `Place::cuda(0)`.
 fn place() -> Place {
     Place::named("npu:0")
 }
@@ -74,7 +74,7 @@ impl Pool {
         slab.used[((address - start) / PAGE) as usize] = false;
     }
 
-    /// Allocates a slab in advance, which stays allocated.
+    /// Allocates a slab in advance. It stays allocated when the pool is emptied.
     pub(crate) fn warm_up(&self) {
         let slab = Slab::new(true);
         self.slabs().insert(slab.address(), slab);
@@ -85,7 +85,7 @@ impl Pool {
     }
 }
 
-/// Second half: the figures that only the pool knows.
+/// The second half of the integration: the figures that only the pool knows.
 impl Probe for Pool {
     fn name(&self) -> &'static str {
         "slabs"

@@ -1,8 +1,8 @@
-//! The command is a program, so it cannot be linked to: the files that this target needs are compiled
-//! again.
+//! The command is a program and cannot be linked to, so the files that this target needs are
+//! compiled here again.
 
 #![no_main]
-#![expect(dead_code, reason = "only a part of the command")]
+#![expect(dead_code, reason = "only a part of the command is used")]
 
 #[path = "../../cli/src/exit.rs"]
 mod exit;

@@ -1,4 +1,4 @@
-//! The cost of a request that the cache can serve, and of its free. Needs no GPU.
+//! Measures the cost of a request that the cache can serve, and of its free. Needs no GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench allocator
@@ -49,7 +49,7 @@ fn take_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     bencher.bench_local(|| drop(take(&device, 80_000)));
 }
 
-/// The sizes of a training step of `TinyModel`, all held before any is dropped.
+/// Buffers of the sizes in a training step of `TinyModel`. All are allocated before any is dropped.
 #[divan::bench(args = [0, 10, 1000])]
 fn take_twelve_and_drop(bencher: Bencher<'_, '_>, holes: usize) {
     let device = Device::embedded().expect("a device");

@@ -1,4 +1,4 @@
-"""PyTorch's side of tiny_model.rs: reads `WORKLOAD ROUNDS` a line, answers microseconds a round."""
+"""PyTorch's side of tiny_model.rs: reads lines `WORKLOAD ROUNDS`, and answers each with the microseconds per round."""
 
 import sys
 import time
@@ -42,7 +42,7 @@ def training(optimizer):
 
 
 def replayed_training():
-    """The step of `training` with SGD as one graph, warmed up as PyTorch's notes on graphs have it."""
+    """The step of `training` with SGD as one graph, warmed up as in PyTorch's notes on graphs."""
     model = TinyModel().cuda()
     inputs, targets = torch.rand(64, 100, device="cuda"), torch.rand(64, 10, device="cuda")
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

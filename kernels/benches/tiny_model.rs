@@ -1,4 +1,4 @@
-//! The time that the small network takes, compared with PyTorch on the same GPU.
+//! Measures the time that the small network takes, compared with PyTorch on the same GPU.
 //!
 //! ```text
 //! cargo bench -p gpu-leak-kernels --bench tiny_model -- [--device cuda:0] [--pytorch python3]
@@ -191,7 +191,7 @@ impl Pytorch {
 
 impl Drop for Pytorch {
     fn drop(&mut self) {
-        // It would exit by itself when its input ends, but nothing would wait for that.
+        // The process would exit by itself when its input ends, but nothing would wait for it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-// What every family of kernels shares. It is prepended to each source before compilation.
+// Code that all kernels share. It is prepended to each source before compilation.
 //
 // Counts and offsets are 64 bits wide: a tensor may have more than 2^32 elements.
 
@@ -7,11 +7,12 @@ typedef unsigned int u32;
 
 #define MAX_RANK 6
 
-// The standard headers that define them are not there at run time.
+// The standard headers that define these are not available at run time.
 #define INFINITY __int_as_float(0x7f800000)
 #define NAN __int_as_float(0x7fc00000)
 
-// A shape with the strides of up to two operands, in elements. Offsets are already in the pointers.
+// A shape with the strides of up to two operands, in elements. The pointers already include the
+// offsets.
 struct Strided {
     u64 sizes[MAX_RANK];
     u64 first[MAX_RANK];
@@ -51,7 +52,8 @@ __device__ inline float warp_max(float value) {
     return value;
 }
 
-// The sum over a block of whole warps, returned to every thread. May be called again at once.
+// The sum over a block of whole warps, returned to every thread. The function may be called again
+// at once.
 __device__ inline float block_sum(float value) {
     __shared__ float parts[32];
     value = warp_sum(value);

@@ -5,7 +5,8 @@ __device__ inline float squared_difference(const float *a, const float *b, u64 i
     return difference * difference;
 }
 
-// One part per block. A single block's part is the mean itself: then scale is 1 / count, else 1.
+// Computes one part per block. With a single block, the part is the mean itself, because scale is
+// then 1 / count. Otherwise scale is 1.
 extern "C" __global__ void mse_parts(const float *input, const float *target, u64 count,
                                      float scale, float *parts) {
     float sum = 0.0f;

@@ -1,4 +1,4 @@
-// Products of small matrices in any layout, and what follows a product.
+// Products of small matrices in any layout, and the operations that follow a product.
 //
 // A block of 16 × 16 threads computes a tile of 16 × 16 results. It walks the shared dimension in
 // steps of 64, so that every thread has eight loads in flight at once, and loads the next step

@@ -1,5 +1,5 @@
 // Optimiser steps for many parameters in one launch. The table of parameters is an argument of the
-// kernel, so it takes no device memory; its size is limited to that of an argument (4 KiB).
+// kernel, so it takes no device memory. Its size is limited to that of an argument (4 KiB).
 
 #define MAX_PARAMETERS 48
 #define CHUNK 1024
@@ -27,7 +27,7 @@ struct AdamTable {
     u32 parameters;
 };
 
-// Which parameter this block's chunk belongs to.
+// Returns the parameter that this block's chunk belongs to.
 __device__ inline u32 parameter_of_block(const u32 *chunks_before, u32 parameters) {
     u32 parameter = parameters - 1;
     while (parameter > 0 && chunks_before[parameter] > blockIdx.x)

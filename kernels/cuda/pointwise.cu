@@ -1,7 +1,7 @@
 // Operations on each element or pair of elements. The operation is the same for a whole launch, so
 // the switch on it costs no divergence.
 
-// The order of the variants of `Unary` in Rust.
+// The cases are in the order of the variants of `Unary` in Rust.
 __device__ inline float unary_of(u32 op, float value, float x) {
     switch (op) {
     case 0: return sinf(x);
@@ -11,7 +11,7 @@ __device__ inline float unary_of(u32 op, float value, float x) {
     }
 }
 
-// The order of the variants of `Binary` in Rust.
+// The cases are in the order of the variants of `Binary` in Rust.
 __device__ inline float binary_of(u32 op, float a, float b) {
     switch (op) {
     case 0: return a + b;

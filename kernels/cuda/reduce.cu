@@ -1,4 +1,4 @@
-// Sums over the middle of outer × size × inner.
+// Sums over the middle dimension of outer × size × inner.
 
 // One block per line of adjacent elements; inner is 1.
 extern "C" __global__ void sum_lines(const float *in, u64 outer, u64 size, float scale,
@@ -12,7 +12,8 @@ extern "C" __global__ void sum_lines(const float *in, u64 outer, u64 size, float
     }
 }
 
-// 32 neighbouring columns per block of 32 × 32 threads; each warp sums every 32nd row of them.
+// Each block of 32 × 32 threads sums 32 neighbouring columns. Each warp sums every 32nd row of
+// them.
 extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64 inner,
                                        float scale, float *out) {
     __shared__ float parts[32][33];
@@ -34,7 +35,7 @@ extern "C" __global__ void sum_columns(const float *in, u64 outer, u64 size, u64
     }
 }
 
-// One part per block; a second launch adds them up.
+// Computes one part per block. A second launch adds up the parts.
 extern "C" __global__ void sum_parts(const float *in, u64 count, float *parts) {
     float sum = 0.0f;
     for (u64 i = first_index(); i < count; i += index_step())

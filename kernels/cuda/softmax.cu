@@ -1,5 +1,5 @@
-// Softmax (kind 0) and its logarithm (kind 1) over the middle of outer × size × inner, one block
-// per line.
+// Softmax (kind 0) and its logarithm (kind 1) over the middle dimension of outer × size × inner,
+// with one block per line.
 
 extern "C" __global__ void softmax(u32 kind, const float *in, u64 lines, u64 size, u64 inner,
                                    float *out) {

@@ -4,7 +4,8 @@ use std::fmt;
 
 const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
 
-/// Shows a count as `512 B`, `88.0 KiB`, `2.00 MiB`: with three digits from 1 KiB upwards.
+/// Shows a count in a form such as `512 B`, `88.0 KiB` or `2.00 MiB`, with three digits from 1 KiB
+/// upwards.
 pub(crate) struct Bytes(pub(crate) u64);
 
 impl fmt::Display for Bytes {
@@ -14,7 +15,7 @@ impl fmt::Display for Bytes {
         }
         let mut value = self.0 as f64 / 1024.0;
         let mut unit = 0;
-        // 1023.95 KiB would be shown as 1024 KiB.
+        // From 999.5 on, rounding to three digits would give 1000.
         while value >= 999.5 && unit + 1 < UNITS.len() {
             value /= 1024.0;
             unit += 1;

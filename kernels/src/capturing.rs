@@ -1,5 +1,6 @@
-//! Whether this thread captures a graph. Everything below the graphs has to know this: memory then
-//! comes from the graph's own pool, and operations that cannot be recorded are rejected.
+//! Whether this thread captures a graph. Everything below the graphs needs to know, because in a
+//! capture, memory comes from the graph's own pool, and operations that cannot be recorded are
+//! rejected.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,7 +9,8 @@ use crate::device_id::DeviceId;
 use crate::error::{Error, Result};
 
 thread_local! {
-    /// The capture of this thread. A thread that captures nothing only pays for reading this.
+    /// The capture of this thread. A thread that captures nothing only pays for reading this
+    /// variable.
     static CAPTURE: Cell<Option<ThreadCapture>> = const { Cell::new(None) };
     /// The first error in that capture, even if the captured closure ignored it.
     static FAILURE: RefCell<Option<Error>> = const { RefCell::new(None) };
@@ -32,7 +34,6 @@ pub(crate) fn end() -> Option<Error> {
     FAILURE.take()
 }
 
-/// Whether this thread is in a capture.
 pub(crate) fn is_capturing() -> bool {
     CAPTURE.get().is_some()
 }

@@ -22,19 +22,21 @@
 //!     loss.backward()?;
 //!     optimizer.step()?;
 //! }
-//! // Parameters, gradients and two moments each; the two batches.
+//! // Parameters, gradients and two moments of 90,112 bytes each, and the two batches.
 //! assert_eq!(memory::allocated(&device), 4 * 90_112 + 28_160);
 //! # Ok::<(), gpu_leak_kernels::Error>(())
 //! ```
-//! Deliberate differences from PyTorch: sums on the embedded device are accumulated in `f64`; a
-//! layer and the rectifier behind it may be one operation, which lowers peaks and nothing else; the
-//! mean of a cross entropy checks its classes by becoming NaN instead of aborting; gradients of
-//! gradients are not offered.
+//! There are four deliberate differences from PyTorch:
+//!
+//! - Sums on the embedded device are accumulated in `f64`.
+//! - A layer and the rectifier behind it may be one operation, which lowers peaks and nothing else.
+//! - A cross entropy becomes NaN, instead of aborting, if a class does not exist.
+//! - Gradients of gradients are not supported.
 //!
 //! # Floors
 //!
-//! Modules have PyTorch's names where PyTorch has the same concept, so that its documentation helps. Each floor
-//! imports only from floors below it; `tests/structure.rs` checks this.
+//! Modules have PyTorch's names where PyTorch has the same concept, so that its documentation
+//! helps. Each floor imports only from floors below it; `tests/structure.rs` checks this.
 //!
 //! ```text
 //! planted programs training lib  planted leaks; whole programs with the known bytes of each step; a training

@@ -7,8 +7,10 @@ const SHARE: usize = 1 << 18;
 
 /// Calls `work` with each piece of `out` and the index at which the piece begins, which is a
 /// multiple of `unit`.
-/// The threads end before it returns: an idle pool would outlive the operation, and a pool that
-/// uses a waiting thread for other work could run a second operation inside this one.
+///
+/// The threads end before this function returns. An idle pool of threads would outlive the
+/// operation, and a pool that gives a waiting thread other work could run a second operation inside
+/// this one.
 pub(crate) fn share_out<T: Send>(
     out: &mut [T],
     unit: usize,

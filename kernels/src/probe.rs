@@ -73,7 +73,8 @@ impl Probe for Allocators {
 
     fn empty_cache(&self, place: Place) {
         for allocator in self.at(place) {
-            // Memory left by a failed free is still counted as reserved.
+            // An error can be ignored, because memory left by a failed free is still counted as
+            // reserved.
             let _ = allocator.lock().empty();
         }
     }

@@ -30,7 +30,8 @@ pub fn manual_seed(seed: u64) {
     STATE.set(seed);
 }
 
-/// Returns a new seed for each draw: `SplitMix64`, <https://prng.di.unimi.it/splitmix64.c>.
+/// Returns a new seed for each draw, as `SplitMix64` does
+/// (<https://prng.di.unimi.it/splitmix64.c>).
 pub(crate) fn next_seed() -> u64 {
     let state = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
     STATE.set(state);
@@ -40,10 +41,11 @@ pub(crate) fn next_seed() -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// The elements of one generator stream: fixed, so that the thread count changes no number.
+/// The number of elements that one generator stream fills. It is fixed, so that the results do not
+/// depend on the number of threads.
 const STREAM: usize = 1 << 16;
 
-/// Fills a slice on the host.
+/// Fills a slice with random numbers on the host.
 pub(crate) fn fill(distribution: Distribution, seed: u64, out: &mut [f32]) {
     share_out(out, STREAM, |start, piece| {
         let first = (start / STREAM) as u64;

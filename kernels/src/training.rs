@@ -28,10 +28,10 @@ use crate::tensor::Tensor;
 /// # Ok::<(), gpu_leak_kernels::Error>(())
 /// ```
 ///
-/// The results equal those of the same steps without a graph, bit for bit on the same device. The
-/// one exception: if a [workspace](crate::BlasWorkspace) was lent to cuBLAS, large products may be
-/// rounded differently, because a graph's products do not use it. The gradients that a step leaves
-/// in its parameters occupy its pool until [`zero_grad`](Optimizer::zero_grad) drops them.
+/// The results equal those of the same steps without a graph, bit for bit on the same device. There
+/// is one exception: if a [workspace](crate::BlasWorkspace) was lent to cuBLAS, large products may
+/// be rounded differently, because a graph's products do not use it. The gradients that a step
+/// leaves in its parameters occupy its pool until [`zero_grad`](Optimizer::zero_grad) drops them.
 #[derive(Debug)]
 pub struct TrainingStep {
     graph: ExecGraph,
@@ -41,10 +41,10 @@ pub struct TrainingStep {
 }
 
 impl TrainingStep {
-    /// Performs one step as usual, which loads the kernels and allocates the optimiser's state,
+    /// Performs one step as usual, which loads the kernels and allocates the optimiser's state, and
     /// then captures the next step.
     ///
-    /// `loss` computes a scalar from the two tensors, whose shapes are fixed; [`Self::step`]
+    /// `loss` computes a scalar from the two tensors. Their shapes are fixed, but [`Self::step`]
     /// changes their content. Learning rate, momentum and weight decay keep their current values.
     ///
     /// # Errors
@@ -97,7 +97,7 @@ impl TrainingStep {
         self.replay()
     }
 
-    /// The loss of the last replay, a scalar: it was computed before the parameters changed.
+    /// The loss of the last replay, a scalar. It was computed before the parameters changed.
     #[must_use]
     pub fn loss(&self) -> &Tensor {
         &self.loss

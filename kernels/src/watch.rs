@@ -1,8 +1,9 @@
 //! Reports this library's allocations and frees to the harness.
 //!
-//! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one
-//! by one; the [probe](crate::probe) claims the segments that contain them. The memory of embedded
-//! devices is the layer `allocator:embedded`, below it, as the CUDA driver is on a GPU.
+//! The caching allocator is the layer `allocator:gpu-leak-kernels`. Its blocks are reported one by
+//! one, and the [probe](crate::probe) claims the segments that contain them. The memory of embedded
+//! devices is the layer `allocator:embedded`. It lies below the caching allocator, as the CUDA
+//! driver does on a GPU.
 
 use gpu_leak_check::Place;
 use gpu_leak_check::observe::Source;
@@ -11,7 +12,7 @@ use gpu_leak_check::observe::Source;
 pub(crate) const NAME: &str = "gpu-leak-kernels";
 
 /// The library's own source files, which a report never names as the line that allocated memory.
-/// Excludes `programs` and `planted`, which are users of the library.
+/// `programs` and `planted` are not among them, because they are users of the library.
 const OWN_SOURCES: &[&str] = &[
     "kernels/src/allocator/",
     "kernels/src/array/",

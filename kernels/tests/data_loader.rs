@@ -89,7 +89,7 @@ fn an_epoch_dropped_early_stops_its_thread() -> Result<()> {
     assert_eq!(epoch.len(), 1000);
     assert_eq!(epoch.next().transpose()?, Some(0));
     drop(epoch);
-    // The thread has ended: only the loader and this test still hold it.
+    // The thread has ended, so only the loader and this test still hold the counter.
     let after = made.load(Ordering::SeqCst);
     assert!(after <= 4, "{after} batches for one asked for");
     drop(loader);

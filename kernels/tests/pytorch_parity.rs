@@ -9,7 +9,8 @@ use gpu_leak_kernels::programs::{PROGRAMS, Program, Row};
 use gpu_leak_kernels::{Device, Result};
 use serde_json::Value;
 
-/// The programs that fit an embedded device of the default size and are fast enough for a test.
+/// Programs with at most this size fit an embedded device of the default size, and are fast enough
+/// for a test.
 const SMALL: u64 = 64 << 20;
 
 fn reference() -> Value {
@@ -30,7 +31,7 @@ fn compare(rows: &[Row]) {
             known["step"].as_str().expect("a step"),
         );
         let Some(row) = rows.get(&key) else {
-            // This program was not run. A step that is missing fails the other test.
+            // This program was not run. The other test fails if a step is missing.
             continue;
         };
         for (name, ours) in [
@@ -94,8 +95,8 @@ fn every_program_reads_at_the_steps_at_which_pytorch_was_read() -> Result<()> {
     Ok(())
 }
 
-/// These figures follow from what each operation keeps, because the reference does not contain
-/// PyTorch's own figures.
+/// The reference does not contain PyTorch's figures for these programs. The expected figures follow
+/// from what each operation keeps.
 #[test]
 fn the_remaining_programs_hold_what_their_operations_keep() -> Result<()> {
     let device = Device::embedded()?;

@@ -165,7 +165,7 @@ fn every_operation_of_a_graph_computes_what_it_computes_outside() -> Result<()> 
     Ok(())
 }
 
-/// Large enough for cuBLAS.
+/// The products are large enough for cuBLAS.
 #[test]
 #[serial]
 fn large_products_are_recorded_once_the_library_is_loaded() -> Result<()> {
@@ -280,7 +280,7 @@ const REFUSED: &[Refused] = &[
     ("the capture is one of", |_, _| {
         Tensor::zeros([3], &Device::embedded()?).map(drop)
     }),
-    // The cache has enough for this, but the driver must not be asked to empty it.
+    // Emptying the cache would make room for this, but a capture must not do so.
     ("a capture cannot empty the cache", |device, _| {
         let room = memory::device_memory(device)?.free;
         Buffer::new(device, room + 1).map(drop)
@@ -294,7 +294,7 @@ fn an_operation_that_cannot_be_captured_is_refused_and_leaves_nothing() -> Resul
         let input = Tensor::full([3], 1.0, &device)?;
         input.add_scalar(1.0)?.sum()?;
         for (what, act) in REFUSED {
-            // The closure may return early or continue.
+            // The closure either returns the error or continues.
             for go_on in [false, true] {
                 let captured = Graph::capture(&device, || {
                     let kept = input.add_scalar(1.0)?;
@@ -308,7 +308,7 @@ fn an_operation_that_cannot_be_captured_is_refused_and_leaves_nothing() -> Resul
                 assert!(matches!(error, Error::Capture { .. }), "{text}");
                 assert!(text.contains(&what.to_lowercase()), "{what}: {text}");
             }
-            // No capture is active, because these would be refused in one.
+            // No capture is active any more, because these calls would be refused in one.
             device.synchronize()?;
             empty_cache(&device)?;
             assert_eq!(allocated(&device), 512, "{what}");
@@ -383,7 +383,7 @@ fn captures_of_several_threads_do_not_interfere() -> Result<()> {
             for _ in 0..25 {
                 let (graph, out) = Graph::capture(&device, || input.sin())?;
                 graph.instantiate()?.replay()?;
-                // Runs while the other threads capture.
+                // This runs while the other threads capture.
                 assert_eq!(out.to_vec::<f32>()?, input.sin()?.to_vec::<f32>()?);
             }
             Ok(())

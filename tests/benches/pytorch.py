@@ -1,6 +1,6 @@
-"""What PyTorch's own ways of finding leaks cost, beside the benchmark `cost` on the same GPU.
+"""Measures what PyTorch's own ways of finding leaks cost, for comparison with the benchmark `cost` on the same GPU.
 
-Prints Markdown: medians of 30 blocks, the ways taken in turn.
+Prints Markdown with the medians of 30 blocks. The ways take turns.
 """
 
 import statistics
@@ -22,7 +22,7 @@ def microseconds(body, rounds):
 
 
 def medians(ways):
-    """`ways`: a name, what makes it ready, its body and how many times that runs in a block."""
+    """Each way has a name, a function that prepares it, its body, and how many times the body runs in a block."""
     times = {name: [] for name, *_ in ways}
     for block in range(BLOCKS + 1):
         for name, ready, body, rounds in ways:

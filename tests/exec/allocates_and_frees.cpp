@@ -1,5 +1,5 @@
 // Allocates memory, launches a kernel in it and frees it, 2,500 times, to show what a checker
-// costs. Prints the loop's seconds.
+// costs. Prints how many seconds the loop takes.
 #include <chrono>
 #include <cstdio>
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-"""Inference with a small model, after which everything is dropped: what stays is what never comes back."""
+"""Inference with a small model, after which everything is dropped. What remains is never freed."""
 
 import gc
 

@@ -2,7 +2,7 @@
 (which runs on a thread of PyTorch's own) and in a Python thread.
 
 What it keeps is larger than the segments that PyTorch's allocator shares among small tensors, so
-each has one of its own, and the line that took the segment is the line that keeps it.
+each tensor has a segment of its own, and the line that took the segment is the line that keeps it.
 """
 
 import threading

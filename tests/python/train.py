@@ -23,7 +23,7 @@ class Trainer:
     def batches(self):
         while True:
             yield (
-                # The line of a report is the one below.
+                # A report names the line below.
                 zeros(1 << 21)
             )
 

@@ -1,4 +1,4 @@
-/* A library that keeps what it makes, under the name and the function that its test gives it. */
+/* A library that never frees what it creates. The test chooses the names of the library and of its function. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* A CUDA program that knows nothing of gpu-leak-check, in a language that is not Rust. What it does
-   is its first argument; what it leaves is known to the tests by line. */
+/* A CUDA program that knows nothing of gpu-leak-check, in a language that is not Rust. Its first
+   argument says what it does. The tests know by line what it leaves behind. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -78,7 +78,7 @@ static void hundred_rounds(void)
 
 static ptr kept;
 
-/* As the destructor of a static does: whether the driver is still there, it does not know. */
+/* Like the destructor of a static, this does not know whether the driver is still there. */
 static void at_the_end(void)
 {
     ((int (*)(ptr))function("cuMemFree_v2"))(kept);
@@ -89,7 +89,7 @@ static void context_of_this_thread(void **context)
     CALL(cuCtxGetCurrent, (void **), context);
 }
 
-/* A kernel fails; what comes after it ignores the errors, as many programs do. */
+/* A kernel fails, and the code after it ignores the errors, as many programs do. */
 static void breaks_its_context(int resets)
 {
     ptr address = take(4096), other = take(8192), refused;
@@ -104,7 +104,7 @@ static void breaks_its_context(int resets)
     if (resets) ((int (*)(int))function("cuDevicePrimaryCtxReset_v2"))(0);
 }
 
-/* Calls of different depth are different call sites, also where only CUDA's libraries differ. */
+/* Calls of different depth are different call sites, even if only frames of CUDA's libraries differ. */
 static int nested(int depth, int (*keeps)(void *))
 {
     return depth ? nested(depth - 1, keeps) : keeps(library);

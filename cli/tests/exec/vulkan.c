@@ -1,4 +1,4 @@
-/* Leaves a fence, its device and its instance. With -DLINKED it is linked to Vulkan's loader, else it opens it. */
+/* Leaves a fence, its device and its instance. With -DLINKED it is linked to Vulkan's loader, otherwise it opens it. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// Leaves a fence, an event, its device and its instance. With -DVOLK it loads Vulkan's functions with volk, else it is
-// linked to Vulkan's loader.
+// Leaves a fence, an event, its device and its instance. With -DVOLK it loads Vulkan's functions with volk, otherwise
+// it is linked to Vulkan's loader.
 #ifdef VOLK
 #define VOLK_IMPLEMENTATION
 #include <volk.h>
@@ -27,7 +27,7 @@ int main() {
     of_device.pQueueCreateInfos = &queue;
     VkDevice device;
     if (vkCreateDevice(physical, &of_device, nullptr, &device) != VK_SUCCESS) return 9;
-    // The loader's function, which finds the device's.
+    // This is the loader's function, which finds the device's own.
     VkFenceCreateInfo of_fence = {VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     VkFence fence, other;
     vkCreateFence(device, &of_fence, nullptr, &fence); /* left here */
@@ -35,7 +35,7 @@ int main() {
 #ifdef VOLK
     volkLoadDevice(device);
 #endif
-    // The device's own with volk, also for what the loader's has created.
+    // With volk, the device's own function, even for an object of the loader's function.
     vkDestroyFence(device, other, nullptr);
     VkEventCreateInfo of_event = {VK_STRUCTURE_TYPE_EVENT_CREATE_INFO};
     VkEvent event, destroyed;

@@ -1,4 +1,4 @@
-//! A small project that uses burn on a GPU, like any other project: nothing here depends on the
+//! A small project that uses burn on a GPU. As in any other project, nothing here depends on the
 //! checks.
 
 use burn::backend::Autodiff;
@@ -19,7 +19,7 @@ pub type Gpu = burn::backend::Vulkan<f32, i32>;
 /// A device of this backend. The default is the first device.
 pub type Device = <Gpu as BackendTypes>::Device;
 
-/// Two layers.
+/// A model with two layers.
 #[derive(Module, Debug)]
 struct Model<B: Backend> {
     first: Linear<B>,
@@ -42,7 +42,7 @@ impl<B: Backend> Model<B> {
     }
 }
 
-/// Trains a model on a task with random numbers. Returns the losses of `steps` steps.
+/// Trains a model on random data. Returns the loss of each of the `steps` steps.
 pub fn train(device: &Device, steps: usize) -> Vec<f32> {
     let mut model = Model::<Autodiff<Gpu>>::new(device);
     let mut optimizer = AdamConfig::new().init();

@@ -1,4 +1,4 @@
-//! Without a probe, it is unknown which parts of cubecl's pages are in use, and the check says so.
+//! Without a probe, a check cannot know which parts of cubecl's pages are in use, and says so.
 
 use burn::tensor::{Tensor, backend::Backend};
 use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
@@ -7,8 +7,8 @@ use gpu_leak_check::report::check_report::CheckStatus;
 use gpu_leak_client_burn::{Device, Gpu};
 use gpu_leak_client_support as support;
 
-/// cubecl creates and keeps a stream for each thread that uses it. Each run of a test has its own
-/// thread, so each run would leave one more stream, which would be a leak.
+/// By default, cubecl creates and keeps a stream for each thread that uses it. Each run of a test
+/// has its own thread, so each run would leak one more stream.
 #[gpu_leak_check::warmup]
 fn share_one_stream() {
     let mut config = CubeClRuntimeConfig::default();
@@ -23,7 +23,7 @@ fn a_forgotten_tensor() {
     let device = Device::default();
     let scores = Tensor::<Gpu, 2>::empty([256, 1024], &device);
     std::mem::forget(scores);
-    // cubecl does its work only on request, and there is no probe to request it.
+    // cubecl defers its work until it is requested, and no probe requests it here.
     Gpu::sync(&device).expect("nothing went wrong on the device");
 }
 

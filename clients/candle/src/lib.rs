@@ -1,4 +1,4 @@
-//! A small project that uses candle on a GPU, like any other project: nothing here depends on the
+//! A small project that uses candle on a GPU. As in any other project, nothing here depends on the
 //! checks.
 
 use candle_core::{DType, Device, Result, Tensor};
@@ -6,14 +6,14 @@ use candle_nn::{
     Activation, AdamW, Linear, Module, Optimizer, Sequential, VarBuilder, VarMap, linear, loss, seq,
 };
 
-/// Two layers.
+/// Creates a model with two layers.
 fn model(builder: VarBuilder) -> Result<Sequential> {
     let first: Linear = linear(32, 64, builder.pp("first"))?;
     let second = linear(64, 8, builder.pp("second"))?;
     Ok(seq().add(first).add(Activation::Relu).add(second))
 }
 
-/// A model and its optimiser, for a task with random numbers.
+/// A model, its optimiser, and random data to train on.
 pub struct Training {
     model: Sequential,
     optimizer: AdamW,
@@ -22,7 +22,7 @@ pub struct Training {
 }
 
 impl Training {
-    /// Creates the model, its optimiser and the task on `device`.
+    /// Creates the model, its optimiser and the data on `device`.
     pub fn new(device: &Device) -> Result<Self> {
         let variables = VarMap::new();
         let builder = VarBuilder::from_varmap(&variables, DType::F32, device);
@@ -34,8 +34,8 @@ impl Training {
         })
     }
 
-    /// Forward pass, backward pass and update. The returned loss is still on the device, together
-    /// with everything it was computed from.
+    /// Runs the forward pass, the backward pass and the update. The returned loss is still on the
+    /// device, and keeps everything that it was computed from.
     pub fn step(&mut self) -> Result<Tensor> {
         let output = self.model.forward(&self.input)?;
         let loss = loss::mse(&output, &self.target)?; // leak: loss
@@ -44,7 +44,7 @@ impl Training {
     }
 }
 
-/// Returns the losses of `steps` steps.
+/// Trains a new model. Returns the loss of each of the `steps` steps.
 pub fn train(device: &Device, steps: usize) -> Result<Vec<f32>> {
     let mut training = Training::new(device)?;
     (0..steps).map(|_| training.step()?.to_scalar()).collect()

@@ -15,7 +15,7 @@ fn training_frees_everything() -> candle_core::Result<()> {
     Ok(())
 }
 
-/// Leaks, each of which a test below runs in a separate process.
+/// Tests that leak. Each is run in a separate process by a test below.
 mod planted {
     use std::sync::{Mutex, OnceLock};
 
@@ -23,8 +23,8 @@ mod planted {
 
     use super::{DType, Device, Tensor, gpu_leak_check};
 
-    /// One device is kept for the whole process. A tensor holds its device, so a leaked tensor with
-    /// its own device would also leak that device, including cuBLAS.
+    /// All tests share one device. A tensor holds its device, so a leaked tensor with its own
+    /// device would also leak that device, including its cuBLAS handle.
     fn device() -> &'static Device {
         static DEVICE: OnceLock<Device> = OnceLock::new();
         DEVICE.get_or_init(|| Device::new_cuda(0).expect("a CUDA device"))
@@ -53,8 +53,8 @@ mod planted {
     }
 }
 
-/// Asserts that the only leak of memory is of `count` allocations with `bytes` in total, and that
-/// its call site is the only one of all leaks.
+/// Asserts that the only leaked memory is `count` allocations of `bytes` bytes in total, and that
+/// every leak has the same call site, at `line`.
 #[track_caller]
 fn assert_found(test: &str, (count, bytes): (u64, u64), line: (&str, u32)) {
     let checked = support::run(&format!("planted::{test}"));

@@ -1,10 +1,10 @@
-//! Tests what a report says about the peaks of programs written with candle. The lines add up to
-//! the peak to the byte, the largest line is the program's own, and the allocations that could
+//! Tests what a report says about the peaks of programs written with candle: the lines add up to
+//! the peak exactly, the largest line belongs to the program itself, and allocations that could
 //! share a buffer according to the report can do so.
 //!
-//! To show this, each program is compared with a twin that reuses the buffer and computes the same.
-//! The twin must make fewer allocations, by the number that the report said. If the report only
-//! shows the peak, the twin's peak must be lower by the bytes that the report shows.
+//! To test the last point, each program is compared with a twin that computes the same result but
+//! reuses the buffer. The twin must make as many fewer allocations as the report predicted. If the
+//! report only shows the peak, the twin's peak must be lower by the bytes that the report shows.
 
 use std::io::Write as _;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -18,11 +18,11 @@ use gpu_leak_check::{Check, Place};
 const F16: u64 = 2;
 const F32: u64 = 4;
 
-/// A training step keeps the input and the output of each activation until the step ends, and the
-/// backward pass holds more memory than that.
+/// A training step keeps the input and the output of each activation until the step ends. The
+/// backward pass holds at least as much memory again.
 #[test]
 fn activations_of_a_training_step() {
-    // Each layer has a different size, so that no buffer could serve two of them.
+    // Each layer has a different size, so that no two layers could share a buffer.
     const BATCH: usize = 8192;
     const WIDTHS: [usize; 7] = [1024, 960, 896, 832, 768, 704, 640];
     let Some(device) = device() else { return };
@@ -92,7 +92,7 @@ fn softmax_of_attention_scores() {
     assert_eq!(mended.reusable, []);
 }
 
-/// Concatenates the parts of each batch, and the twin copies them into one batch.
+/// The program concatenates the parts of each batch. Its twin copies them into one batch tensor.
 #[test]
 fn batches_that_are_concatenated() {
     const ROWS: usize = 4096;
@@ -136,9 +136,9 @@ fn batches_that_are_concatenated() {
     assert_reused(&peak, &mended);
 }
 
-/// Weights of 32 bits are converted to 16 bits. If all are loaded first, the peak is three times
-/// the memory that stays. If they are loaded one after another, the peak is one 32-bit weight more
-/// than what stays, and one buffer would be enough for all of these.
+/// Weights of 32 bits are converted to 16 bits. If all weights are loaded first, the peak is three
+/// times the memory that stays. If each weight is converted before the next is loaded, the peak
+/// exceeds that memory by one 32-bit weight, and one buffer could serve all 32-bit weights.
 /// <https://github.com/huggingface/candle/issues/2070>
 #[test]
 fn weights_that_are_converted_while_loading() {
@@ -187,7 +187,7 @@ fn weights_that_are_converted_while_loading() {
     singly.assert_holds(stays + F32 * weight);
     singly.assert_largest("converted singly", stays);
     assert_eq!(singly.line("loaded singly"), (1, F32 * weight));
-    // The only difference is the amount that the report shows for the line that loads.
+    // The peaks differ only in the bytes of the line that loads the weights.
     assert_eq!(peak.own() - singly.own(), 2 * stays - F32 * weight);
     singly.assert_reusable("loaded singly", F32 * weight, LAYERS);
 
@@ -196,8 +196,8 @@ fn weights_that_are_converted_while_loading() {
     assert_reused(&singly, &mended);
 }
 
-/// Pads sequences of different lengths in a new tensor for each batch. The twin uses one tensor,
-/// which it fills with zeros again for each batch.
+/// The program pads sequences of different lengths in a new tensor for each batch. Its twin uses
+/// one tensor, which it fills with zeros before each batch.
 #[test]
 fn batches_that_are_padded() {
     const ROWS: usize = 48;
@@ -269,9 +269,9 @@ fn row_sum(tensor: &Tensor, row: usize) -> Result<f32> {
     row.to_dtype(DType::F32)?.sum_all()?.to_scalar()
 }
 
-/// Returns the first GPU, which is kept for the whole process, so that the memory that cuBLAS
-/// allocates once is allocated before every check. Without a GPU, prints that nothing is tested,
-/// unless the checks are required to measure.
+/// Returns the first GPU. It is kept for the whole process, so that the memory that cuBLAS
+/// allocates once is allocated before every check. Without a GPU, prints that the test is skipped,
+/// or panics if the checks are required to measure.
 fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Result<Device>> = OnceLock::new();
     let device = DEVICE.get_or_init(|| Device::new_cuda(0)).as_ref();
@@ -285,8 +285,8 @@ fn device() -> Option<&'static Device> {
     Some(device.expect("a CUDA device"))
 }
 
-/// The peak of the driver's memory on the GPU, the memory in use before the run, and the number of
-/// all allocations of the run.
+/// The peak of the driver's layer on the GPU, the bytes in use before the run, and the total number
+/// of allocations in the run.
 struct Measured {
     peak: Peak,
     before: u64,
@@ -301,12 +301,12 @@ impl std::ops::Deref for Measured {
     }
 }
 
-/// Runs the program in a check, after a run that loads its kernels. Fails unless the lines of every
-/// peak add up to it.
+/// Runs the program in a check, after a warm-up run that loads its kernels. Fails unless the lines
+/// of each peak add up to that peak.
 #[track_caller]
 fn measure<T>(name: &str, program: impl Fn() -> Result<T>) -> (T, Measured) {
-    // A checked block does not wait for other blocks, and memory that they hold at its peak would
-    // be listed.
+    // A checked block does not wait for other blocks, so the report would also list the memory that
+    // other blocks hold at its peak.
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let check = Check::new(name).peaks(true).warmup(1);
@@ -330,8 +330,8 @@ fn measure<T>(name: &str, program: impl Fn() -> Result<T>) -> (T, Measured) {
     (value.expect(name), measured)
 }
 
-/// Returns the curve of the allocated bytes of the peak's layer and device, in the run that had the
-/// peak.
+/// Returns the curve of the bytes allocated in the peak's layer on its device, during the run in
+/// which the peak occurred.
 fn curve<'a>(report: &'a Report, peak: &Peak) -> &'a Course {
     let timeline = report.timeline.as_ref().expect("a timeline");
     let mut curves = timeline.runs[peak.run as usize - 1].curves.iter();
@@ -394,8 +394,8 @@ impl Measured {
     }
 }
 
-/// Fails unless the twin saves exactly the allocations that the report said one buffer could serve.
-/// Such allocations are not live at the same time, so the peak stays the same.
+/// Fails unless the twin makes exactly as many fewer allocations as the report predicted.
+/// Allocations that can share a buffer are not live at the same time, so both have the same peak.
 #[track_caller]
 fn assert_reused(program: &Measured, twin: &Measured) {
     let saved: u64 = program.reusable.iter().map(Reusable::saved).sum();

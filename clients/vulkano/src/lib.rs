@@ -1,4 +1,4 @@
-//! A small project that uses vulkano, like any other project: nothing here depends on the checks.
+//! A small project that uses vulkano. As in any other project, nothing here depends on the checks.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use vulkano::pipeline::{
 use vulkano::shader::{ShaderModule, ShaderModuleCreateInfo};
 use vulkano::sync::{self, GpuFuture as _};
 
-/// A result with any error that may occur here.
+/// The result type of this project, for any kind of error.
 pub type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
 /// A device with its queue, its allocators and a pipeline.
@@ -33,16 +33,16 @@ pub struct Gpu {
     pub queue: Arc<Queue>,
     /// Allocates blocks of memory, and hands out parts of them.
     pub memory: Arc<StandardMemoryAllocator>,
-    /// Keeps command pools for each thread.
+    /// Allocates command buffers from pools that it keeps for each thread.
     pub commands: Arc<StandardCommandBufferAllocator>,
-    /// Keeps descriptor pools for each thread and each layout.
+    /// Allocates descriptor sets from pools that it keeps for each thread and each layout.
     pub sets: Arc<StandardDescriptorSetAllocator>,
     /// The pipeline that adds one to each number.
     pub add_one: Arc<ComputePipeline>,
 }
 
 impl Gpu {
-    /// Opens the first device that computes.
+    /// Opens the first device that supports compute.
     pub fn open() -> Result<Self> {
         let instance = Instance::new(VulkanLibrary::new()?, InstanceCreateInfo::default())?;
         let mut devices = instance.enumerate_physical_devices()?;
@@ -90,7 +90,7 @@ const SHADER: &str = "
 }
 ";
 
-/// Returns the shader as words of SPIR-V.
+/// Compiles the shader to SPIR-V.
 fn compile() -> Result<Vec<u32>> {
     use naga::back::spv;
     use naga::valid::{Capabilities, ValidationFlags, Validator};
@@ -108,7 +108,7 @@ fn compile() -> Result<Vec<u32>> {
 /// Creates a pipeline that adds one to each number.
 pub fn pipeline(device: &Arc<Device>) -> Result<Arc<ComputePipeline>> {
     let words = compile()?;
-    // SAFETY: the words are what naga has written.
+    // SAFETY: the words are SPIR-V that naga generated.
     let module = unsafe { ShaderModule::new(device.clone(), ShaderModuleCreateInfo::new(&words)) }?;
     let entry = module.entry_point("main").ok_or("it has a main")?;
     let stage = PipelineShaderStageCreateInfo::new(entry);
@@ -157,7 +157,7 @@ pub fn add_one_with(
     )?;
     commands.bind_pipeline_compute(pipeline.clone())?;
     commands.bind_descriptor_sets(PipelineBindPoint::Compute, layout.clone(), 0, set)?;
-    // SAFETY: the shader reads and writes one number for each group.
+    // SAFETY: each workgroup of the shader reads and writes one number.
     unsafe { commands.dispatch([numbers.len() as u32, 1, 1]) }?;
     let work = sync::now(gpu.device.clone())
         .then_execute(gpu.queue.clone(), commands.build()?)?

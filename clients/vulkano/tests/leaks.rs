@@ -18,7 +18,7 @@ fn shared() -> &'static Gpu {
     GPU.get_or_init(|| Gpu::open().expect("a Vulkan device"))
 }
 
-/// Checks that pass, each a hundred times.
+/// Tests that pass. Each is run a hundred times.
 mod works {
     use super::*;
 
@@ -57,7 +57,7 @@ mod works {
     }
 }
 
-/// Leaks, each of which a test below runs in a separate process.
+/// Tests that leak. Each is run in a separate process by a test below.
 mod planted {
     use super::*;
 
@@ -110,7 +110,7 @@ fn work_is_clean_a_hundred_times_beside_busy_threads() {
     let (passed, reports, story) = support::run_all("planted::a_hundred_times_beside_busy_threads");
     assert!(passed, "{story}");
     assert_eq!(reports.len(), 400, "{story}");
-    // Only the first use of something that all tests share may be reported.
+    // The only findings allowed are first uses of something that all tests share.
     let of_first_use = CheckStatus::Found(FindingKind::FirstUse);
     let may_be = [CheckStatus::Clean, of_first_use];
     let other = reports
@@ -133,7 +133,7 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
     }
 }
 
-/// vulkano's allocator keeps a pool of sets for a layout, and with it the layout.
+/// vulkano's allocator keeps a pool of descriptor sets for each layout, and thereby the layout.
 #[test]
 fn the_layout_of_a_pipeline_that_is_gone_is_found() {
     let checked = support::run("planted::a_pipeline_of_its_own_without_clearing");

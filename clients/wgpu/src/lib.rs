@@ -1,4 +1,4 @@
-//! A small project that uses wgpu on Vulkan, like any other project: nothing here depends on the
+//! A small project that uses wgpu on Vulkan. As in any other project, nothing here depends on the
 //! checks.
 
 use wgpu::util::DeviceExt as _;
@@ -13,12 +13,12 @@ pub struct Gpu {
 }
 
 impl Gpu {
-    /// Opens the first Vulkan device; `None` if there is none.
+    /// Opens the first Vulkan device. Returns `None` if there is none.
     pub fn open() -> Option<Self> {
         Self::with(wgpu::Backends::VULKAN)
     }
 
-    /// Opens the first device of these backends.
+    /// Opens the first device of one of these backends. Returns `None` if there is none.
     pub fn with(backends: wgpu::Backends) -> Option<Self> {
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
         descriptor.backends = backends;
@@ -29,7 +29,7 @@ impl Gpu {
         Some(Self { device, queue })
     }
 
-    /// Waits until the device has done its work.
+    /// Waits until the device has finished its work.
     pub fn wait(&self) {
         let polled = self.device.poll(wgpu::PollType::wait_indefinitely());
         polled.expect("the device works");

@@ -26,7 +26,7 @@ fn buffer(gpu: &Gpu) -> wgpu::Buffer {
     })
 }
 
-/// Checks that pass, each a hundred times.
+/// Tests that pass. Each is run a hundred times.
 mod works {
     use super::*;
 
@@ -43,8 +43,8 @@ mod works {
         assert_eq!(add_one(shared(), &[1, 2, 3]), [2, 3, 4]);
     }
 
-    /// Resources that the queue has used are freed when the device is polled, here by the next run
-    /// or test.
+    /// Resources that the queue has used are freed when the device is polled next, which happens
+    /// here in the next run or test.
     #[gpu_leak_check]
     #[test]
     pub fn without_waiting() {
@@ -75,7 +75,7 @@ fn write() {
     gpu.queue.submit([]);
 }
 
-/// Checked tests, each of which a test below runs in a separate process.
+/// Checked tests. Each is run in a separate process by a test below.
 mod planted {
     use super::*;
 
@@ -145,8 +145,8 @@ fn work_is_clean_a_hundred_times_beside_busy_threads() {
     println!("{statuses:#?}");
     let clean = BTreeMap::from([(CheckStatus::Clean, 100)]);
     assert_eq!(statuses["works::with_its_own_device"], clean, "{story}");
-    // Resources that the queue of a shared device has not freed yet are deferred, and those that it
-    // recycles are allowed.
+    // On a shared device, resources that the queue has not freed yet are `deferred`, and those that
+    // it recycles are `allowed`. Neither fails a test.
     let fails = reports.iter().find(|report| report.status.is_failure());
     assert!(fails.is_none(), "{story}");
     let settled = &statuses["works::that_the_check_waits_for"];
@@ -175,7 +175,7 @@ fn a_forgotten_buffer_is_one_finding_with_its_line() {
 
 #[test]
 fn the_noop_backend_is_not_measured() {
-    // If there is a CUDA device, this test would be clean, like a test that uses no GPU at all.
+    // With a CUDA device, this test would be `clean`, as is any test that does not use the GPU.
     let without_cuda = [("CUDA_VISIBLE_DEVICES", "")];
     let checked = support::run_with("planted::another_backend", &without_cuda);
     assert_eq!(checked.report.status, CheckStatus::NotMeasured);

@@ -10,7 +10,7 @@ use gpu_leak_client_wgpu::Gpu;
 
 const SOURCE: &str = include_str!("lesson.rs");
 
-/// The frames that were shown, for a replay.
+/// The frames that have been shown, kept for a replay.
 static HISTORY: Mutex<Vec<wgpu::Buffer>> = Mutex::new(Vec::new());
 
 fn show(gpu: &Gpu, frame: &[u8]) {

@@ -1,4 +1,4 @@
-//! The table of blocks. A block is a piece of a segment; the table never shrinks.
+//! The table of blocks, which never shrinks. A block is a part of a segment.
 
 use std::num::NonZeroU32;
 
@@ -58,7 +58,7 @@ pub(crate) struct Users(pub(crate) Vec<Stream>);
 const _: () = assert!(size_of::<Block>() == 64);
 
 impl Block {
-    /// A block that is a whole new segment.
+    /// Creates the block that fills a new segment.
     #[inline]
     pub(crate) fn segment(address: u64, size: usize, pool: PoolIndex) -> Self {
         Self {
@@ -74,7 +74,8 @@ impl Block {
         }
     }
 
-    /// The number and bytes of cached parts of segments in this block: zero for a whole segment.
+    /// The number and the bytes of cached parts of segments that this block accounts for: nothing
+    /// if it is a whole segment.
     #[inline]
     pub(crate) fn split_part(&self) -> (usize, usize) {
         if self.is_split() {
@@ -91,12 +92,12 @@ impl Block {
     }
 }
 
-/// All blocks of an allocator. The slots of removed blocks are used again, so that no host memory
-/// is allocated in the steady state.
+/// All blocks of an allocator. The slots of removed blocks are reused, so that no host memory is
+/// allocated in the steady state.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
     slots: Vec<Block>,
-    /// The first vacant slot: its block has no bytes, and refers to the next vacant slot.
+    /// The first vacant slot. Its block has no bytes and refers to the next vacant slot.
     vacant: Option<BlockId>,
 }
 
@@ -108,7 +109,7 @@ impl Blocks {
         id
     }
 
-    /// Returns the slot in which the caller stores a new block.
+    /// Returns a vacant slot, in which the caller must store a new block.
     #[inline]
     pub(crate) fn take_vacant(&mut self) -> BlockId {
         let id = self.vacant.unwrap_or_else(|| self.grow());

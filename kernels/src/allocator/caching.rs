@@ -26,7 +26,7 @@ pub(crate) struct Caching {
     pending: PendingFrees,
     tallies: Tallies,
     limit: Option<usize>,
-    /// The first error of a free, which itself cannot return one.
+    /// The first error of a free, kept because `free` itself cannot return it.
     parked: Option<Error>,
 }
 
@@ -51,9 +51,9 @@ impl Caching {
         }
     }
 
-    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`. While a
-    /// graph is captured, the block comes from its private pool. During a capture the driver can
-    /// neither query events nor free a segment.
+    /// Hands out a block of at least `bytes`, which must not be 0, for work on `stream`. During a
+    /// capture, the block comes from the graph's private pool, and pending frees are left alone,
+    /// because the driver can neither query events nor free a segment then.
     #[inline]
     pub(crate) fn allocate(
         &mut self,
@@ -81,8 +81,8 @@ impl Caching {
         Ok(self.hand_out(place, block, size, bytes))
     }
 
-    /// Allocates a new segment and caches it as one block. If memory is short, the cache is emptied
-    /// and the segment requested again.
+    /// Allocates a new segment and caches it as one block. If there is not enough memory, empties
+    /// the cache and requests the segment again.
     #[cold]
     fn grow(&mut self, size: usize, pool: PoolIndex) -> Result<(Place, BlockId), SegmentError> {
         let bytes = self.policy.segment(size);
@@ -141,8 +141,8 @@ impl Caching {
         }
     }
 
-    /// Records that work on `stream` uses a block, which then outlives its free until that work is
-    /// done.
+    /// Records that work on `stream` uses a block. If the block is freed before that work is done,
+    /// it is not reused until then.
     pub(crate) fn record_stream(&mut self, allocation: &Allocation, stream: &Stream) {
         let block = &mut self.blocks[allocation.block];
         let id = stream.id();
@@ -156,7 +156,6 @@ impl Caching {
         }
     }
 
-    /// Frees a block.
     #[inline]
     pub(crate) fn free(&mut self, allocation: &Allocation) {
         let id = allocation.block;
@@ -196,7 +195,7 @@ impl Caching {
         }
     }
 
-    /// Frees the blocks that other streams no longer use.
+    /// Retires the freed blocks that other streams no longer use.
     #[cold]
     fn reclaim(&mut self) -> Result<()> {
         while let Some(id) = self.pending.next_done()? {
@@ -213,13 +212,12 @@ impl Caching {
         }
     }
 
-    /// The bytes of a block that is handed out.
+    /// The size of a block in bytes, which may be larger than requested.
     #[inline]
     pub(crate) fn size(&self, allocation: &Allocation) -> usize {
         self.blocks[allocation.block].size
     }
 
-    /// Whether any block is handed out.
     #[inline]
     pub(crate) fn has_handed_out(&self) -> bool {
         self.tallies.current(StatFamily::Allocation) > 0
@@ -239,7 +237,7 @@ impl Caching {
         }
         self.tallies.retired(kind, size, requested);
 
-        // The place of a cached neighbour, which the merged block replaces.
+        // The place of a cached neighbour, which the merged block takes over.
         let mut place = None;
         let mut joined = (0, 0);
         if let Some(next) = self.blocks.inactive(next) {
@@ -289,7 +287,7 @@ impl Caching {
         outcome
     }
 
-    /// Returns one wholly inactive segment.
+    /// Returns one segment, which is a single inactive block, to the layer below.
     fn release(&mut self, id: BlockId) -> Result<()> {
         let block = &self.blocks[id];
         let size = block.size;
@@ -348,7 +346,7 @@ impl Caching {
         self.limit = limit;
     }
 
-    /// The first error of a free since the last call.
+    /// Returns the first error of a free since the last call.
     pub(crate) fn take_parked(&mut self) -> Result<()> {
         self.parked.take().map_or(Ok(()), Err)
     }

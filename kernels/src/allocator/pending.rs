@@ -31,8 +31,8 @@ impl PendingFrees {
         }
     }
 
-    /// Removes a block one of whose events has been reached; it may still wait for other events.
-    /// Returns `None` if every stream is still busy.
+    /// Finds an event that has been reached, removes it, and returns its block, which may still
+    /// wait for other events. Returns `None` if no stream has reached its next event.
     pub(crate) fn next_done(&mut self) -> Result<Option<BlockId>> {
         for index in 0..self.queues.len() {
             if let Some(free) = self.queues[index].1.front()
@@ -44,7 +44,7 @@ impl PendingFrees {
         Ok(None)
     }
 
-    /// Waits for an event and removes its block. Returns `None` if there is no event.
+    /// Waits for an event, removes it, and returns its block. Returns `None` if there is no event.
     pub(crate) fn wait_next(&mut self) -> Result<Option<BlockId>> {
         let Some(free) = self.queues.first().and_then(|(_, queue)| queue.front()) else {
             return Ok(None);

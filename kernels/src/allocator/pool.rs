@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Blocks of one octave of sizes share a bin.
+/// All sizes from one power of two up to the next share a bin.
 #[inline]
 fn bin_of(size: usize) -> usize {
     size.ilog2() as usize
@@ -87,7 +87,6 @@ impl Pool {
         Some((place, self.bins[place.bin][place.index].block))
     }
 
-    /// Returns the place of a cached block.
     #[inline]
     pub(crate) fn find(&self, block: &Block) -> Place {
         self.place(block.size, block.address)
@@ -122,8 +121,8 @@ impl Pool {
         }
     }
 
-    /// Removes one block and inserts another, which often gets the same place: the rest of a block
-    /// that was split, or a block that was merged.
+    /// Replaces a block by the rest after a split, or by the result of a merge. The new block often
+    /// gets the same place.
     #[inline]
     pub(crate) fn replace(&mut self, place: Place, id: BlockId, block: &Block) {
         let bin = &mut self.bins[place.bin];
@@ -139,7 +138,6 @@ impl Pool {
         }
     }
 
-    /// All cached blocks of the pool.
     pub(crate) fn ids(&self) -> impl Iterator<Item = BlockId> {
         self.bins.iter().flatten().map(|entry| entry.block)
     }

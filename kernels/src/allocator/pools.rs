@@ -9,7 +9,7 @@ use crate::stream::StreamId;
 /// Every pool of an allocator.
 #[derive(Debug, Default)]
 pub(crate) struct Pools {
-    /// The entries of a forgotten private pool are reused.
+    /// The entries of a private pool that was forgotten are reused.
     all: Vec<Pool>,
     private: Vec<PrivatePool>,
     /// The private pool that was opened last.
@@ -20,7 +20,7 @@ pub(crate) struct Pools {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PoolIndex(usize);
 
-/// Blocks reserved for one capture, because its graph reads and writes them at every replay,
+/// Blocks reserved for the graph of one capture, which reads and writes them at every replay,
 /// whether or not they are handed out at that moment.
 ///
 /// While the graph lives, its segments stay. Afterwards, `empty_cache` also returns them; PyTorch

@@ -17,9 +17,9 @@ pub(crate) struct Allocator {
     policy: Policy,
     /// `None` without a cache: the layer below then reports every allocation.
     reporter: Option<Reporter>,
-    /// This lock spins before it sleeps: a cache hit holds it for less time than a thread takes to
-    /// sleep and be woken, as it would with the lock of `std`. It spins for a long time, because a
-    /// hit changes so many cache lines that moving them to another processor takes longer than the
+    /// A lock that spins before it sleeps: a cache hit holds it for less time than a thread takes
+    /// to sleep and be woken, as it would with the lock of `std`. It spins for a long time, because
+    /// a hit changes many cache lines, and moving them to another processor takes longer than the
     /// hit.
     caching: Lock<Caching, 256>,
 }
@@ -43,16 +43,16 @@ impl Allocator {
         self.policy
     }
 
-    /// Locks the state for as long as the guard lives. A panic cannot leave it half changed,
+    /// Locks the state until the guard is dropped. A panic cannot leave the state half changed,
     /// because code that changes it panics only if the state is already inconsistent.
     #[inline]
     pub(crate) fn lock(&self) -> LockGuard<'_, Caching> {
         self.caching.lock()
     }
 
-    /// Allocates a block; see [`Caching::allocate`]. It is reported with the lock held, as every
-    /// free is, so that a reader of the allocator's sum finds each block either counted and
-    /// reported, or neither.
+    /// Allocates a block; see [`Caching::allocate`]. The lock is held while the block is reported,
+    /// as for every free, so that whoever reads the allocator's sum never finds a block counted but
+    /// not reported, or reported but not counted.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Allocator {
         Ok(allocation)
     }
 
-    /// Frees a block, with the lock held.
+    /// Frees a block. The caller holds the lock.
     #[inline]
     pub(crate) fn free(&self, caching: &mut Caching, allocation: &Allocation) {
         if let Some(reporter) = &self.reporter {

@@ -16,11 +16,11 @@ const LARGE_SEGMENT: usize = 20 << 20;
 /// The size of a segment with a single block is a multiple of this.
 const OWN_SEGMENT_GRANULE: usize = 2 << 20;
 
-/// The largest request that this arithmetic supports. No device has as much memory.
+/// The largest request that this arithmetic supports. No device has that much memory.
 pub(crate) const REQUEST_LIMIT: usize = isize::MAX as usize;
 
-/// Blocks of up to 1 MiB and larger ones are kept apart, so that small blocks do not fragment the
-/// large segments.
+/// The pools keep blocks of up to 1 MiB apart from larger ones, so that small blocks do not
+/// fragment the large segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PoolKind {
     /// Blocks of up to 1 MiB, from segments of 2 MiB.
@@ -42,7 +42,8 @@ impl PoolKind {
 
     /// Whether a block is split when `rest` bytes of it are not needed.
     ///
-    /// A large block keeps up to 1 MiB more than requested: its pool could not use the rest.
+    /// A large block keeps up to 1 MiB more than requested, because its pool could not use the
+    /// rest.
     #[inline]
     pub(crate) fn splits_off(self, rest: usize) -> bool {
         match self {
@@ -58,7 +59,7 @@ pub enum Policy {
     /// Requests share segments, and freed memory waits for the next request.
     #[default]
     Caching,
-    /// Each request is passed to the layer below, and freed there. This is slow, but the layer
+    /// Each request and each free is passed to the layer below. This is slow, but the layer
     /// below sees every tensor. It corresponds to PyTorch's `PYTORCH_NO_CUDA_MEMORY_CACHING=1`.
     Direct,
 }

@@ -30,7 +30,7 @@ pub struct SegmentInfo {
     pub private_pool: Option<PoolId>,
     /// The total bytes of the blocks that are handed out.
     pub allocated_size: u64,
-    /// The same, plus the blocks that another stream still uses.
+    /// The same, plus the freed blocks that another stream still uses.
     pub active_size: u64,
     /// The total requested bytes of the active blocks.
     pub requested_size: u64,
@@ -61,7 +61,7 @@ impl Blocks {
         Snapshot { segments }
     }
 
-    /// The blocks of a segment, beginning with its first one.
+    /// The blocks of a segment, beginning with its first block, `head`.
     pub(crate) fn chain(&self, head: BlockId) -> impl Iterator<Item = &Block> {
         std::iter::successors(Some(&self[head]), |block| Some(&self[block.next?]))
     }

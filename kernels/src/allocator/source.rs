@@ -5,7 +5,7 @@ use std::fmt;
 use crate::error::{Error, Result};
 use crate::stream::{Event, Stream};
 
-/// Memory in whole segments, and the order of a device's work.
+/// Provides memory in whole segments, and the events that show how far a device's work is.
 pub(crate) trait SegmentSource: fmt::Debug + Send + Sync {
     /// Allocates a segment and returns its address.
     fn allocate(&self, bytes: usize) -> Result<u64, SegmentError>;

@@ -3,8 +3,8 @@
 use super::block::{Block, BlockId, BlockState, Blocks};
 
 impl Blocks {
-    /// Splits the first `size` bytes off an inactive block. The front part keeps the identity; the
-    /// rest is returned.
+    /// Splits the first `size` bytes off an inactive block. The front part keeps its identity.
+    /// Returns the identity of the rest.
     #[inline]
     pub(crate) fn split(&mut self, front: BlockId, size: usize) -> BlockId {
         let rest = self.take_vacant();

@@ -6,7 +6,8 @@
 pub struct Stat {
     /// The current value.
     pub current: u64,
-    /// The peak since the device was created or [`reset_peak`](crate::memory::reset_peak).
+    /// The peak since the device was created, or since the last
+    /// [`reset_peak`](crate::memory::reset_peak).
     pub peak: u64,
     /// The sum of all increases.
     pub allocated: u64,

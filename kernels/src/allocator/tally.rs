@@ -32,9 +32,9 @@ struct StatRow([u64; FAMILIES]);
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     current: StatRow,
-    /// All that was added since the totals began.
+    /// The sum of all increases since the totals were reset.
     added: StatRow,
-    /// The figures when the totals began.
+    /// The figures when the totals were reset.
     start: StatRow,
     peak: StatRow,
 }
@@ -78,7 +78,7 @@ impl Part {
 }
 
 impl Tallies {
-    /// After a block was handed out.
+    /// Counts a block that was handed out.
     #[inline]
     pub(crate) fn handed_out(&mut self, kind: PoolKind, size: usize, requested: usize) {
         self.increase(kind, StatFamily::Allocation, 1);
@@ -90,14 +90,15 @@ impl Tallies {
         }
     }
 
-    /// After a block was freed.
+    /// Counts a block that was freed.
     #[inline]
     pub(crate) fn freed(&mut self, kind: PoolKind, size: usize) {
         self.decrease(kind, StatFamily::Allocation, 1);
         self.decrease(kind, StatFamily::AllocatedBytes, size);
     }
 
-    /// After a freed block became unused: at its free, or when other streams no longer use it.
+    /// Counts a freed block that became unused, either at its free or when other streams no longer
+    /// use it.
     #[inline]
     pub(crate) fn retired(&mut self, kind: PoolKind, size: usize, requested: usize) {
         self.decrease(kind, StatFamily::RequestedBytes, requested);
@@ -119,8 +120,8 @@ impl Tallies {
         }
     }
 
-    /// After cached parts of segments were joined, split, or handed out: their number and bytes
-    /// before and afterwards, without a peak in between.
+    /// Counts cached parts of segments that were joined, split, or handed out, given their number
+    /// and bytes before and afterwards. The states in between do not affect the peak.
     #[inline]
     pub(crate) fn split_changed(
         &mut self,
@@ -132,21 +133,21 @@ impl Tallies {
         self.change(kind, StatFamily::InactiveSplitBytes, before.1, after.1);
     }
 
-    /// After a segment was allocated from the layer below.
+    /// Counts a segment that was allocated from the layer below.
     pub(crate) fn segment_taken(&mut self, kind: PoolKind, bytes: usize) {
         self.increase(kind, StatFamily::Segment, 1);
         self.increase(kind, StatFamily::ReservedBytes, bytes);
         self.num_device_alloc += 1;
     }
 
-    /// After a segment was freed.
+    /// Counts a segment that was freed.
     pub(crate) fn segment_returned(&mut self, kind: PoolKind, bytes: usize) {
         self.decrease(kind, StatFamily::Segment, 1);
         self.decrease(kind, StatFamily::ReservedBytes, bytes);
         self.num_device_free += 1;
     }
 
-    /// The value now, of both pools.
+    /// The current value for both pools together.
     #[inline]
     pub(crate) fn current(&self, family: StatFamily) -> u64 {
         self.parts[0].current[family] + self.parts[1].current[family]
@@ -157,7 +158,7 @@ impl Tallies {
         let part = &mut self.parts[kind as usize];
         part.current[family] += amount as u64;
         part.added[family] += amount as u64;
-        // Peaks are written only when they rise, so that their cache lines stay where they are.
+        // Peaks are written only when they rise, so that their cache lines can stay where they are.
         if part.current[family] > part.peak[family] {
             part.peak[family] = part.current[family];
         }

@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::random::{Distribution, next_seed};
 
 impl Array {
-    /// Creates an array of zeros.
     pub(crate) fn zeros(dtype: DType, shape: &[usize], device: &Device) -> Result<Self> {
         let layout = Layout::contiguous("zeros", shape)?;
         let out = Self::empty(device, layout, dtype)?;

@@ -18,7 +18,7 @@ impl Array {
         let layout = other
             .layout()
             .broadcast_to(operation, self.layout().shape)?;
-        // A kernel's output shares its storage with no input.
+        // A kernel's output must not share its storage with an input.
         let copy = if self.shares_storage(other) {
             Some(other.view(layout).copied()?)
         } else {
@@ -51,7 +51,7 @@ impl Array {
                 ),
             });
         }
-        // A kernel's output shares its storage with no input.
+        // A kernel's output must not share its storage with an input.
         let copy = self.shares_storage(other).then(|| other.copied());
         let source = copy.transpose()?;
         kernels_of(self.device()).copy(
@@ -63,7 +63,6 @@ impl Array {
         Ok(())
     }
 
-    /// Sets every element to 0.
     pub(crate) fn set_to_zero(&self) -> Result<()> {
         if self.numel() * self.dtype().bytes() != self.storage().bytes() {
             return Err(Error::Argument {

@@ -18,8 +18,8 @@ pub(crate) struct CrossEntropy {
 impl Array {
     /// The mean squared difference from a target of the same shape, a scalar.
     ///
-    /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
-    /// differences first. So a kept loss keeps that much memory.
+    /// As in PyTorch, the scalar is in a storage of its input's size, which first held the squared
+    /// differences. So a kept loss keeps that much memory.
     pub(crate) fn mse_loss(&self, target: &Self) -> Result<Self> {
         let operation = "mse_loss";
         for operand in [self, target] {

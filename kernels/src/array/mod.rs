@@ -1,7 +1,7 @@
 //! Arrays: numbers of one type and shape on one device, and the operations on them.
 //!
-//! An [`Array`] knows nothing of gradients. A [`Tensor`](crate::Tensor) is an array and its place
-//! in a graph; the rules of the graphs compute with arrays. Every operation takes exactly the
+//! An [`Array`] knows nothing of gradients. A [`Tensor`](crate::Tensor) is an array with its place
+//! in a graph, and the rules of graphs compute with arrays. Every operation allocates exactly the
 //! storages that PyTorch's eager operation leaves behind.
 
 mod create;
@@ -31,7 +31,6 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// Creates an array over a storage.
     pub(crate) fn over(storage: Arc<Storage>, layout: Layout, dtype: DType) -> Self {
         Self {
             storage,
@@ -50,7 +49,6 @@ impl Array {
         &self.layout.shape
     }
 
-    /// The number of elements.
     pub(crate) fn numel(&self) -> usize {
         self.layout.count()
     }
@@ -82,7 +80,7 @@ impl Array {
         }
     }
 
-    /// Whether no tensor, view or saved copy besides this array can see its content.
+    /// Whether no other tensor, view or saved copy can see this array's content.
     pub(crate) fn is_sole_owner(&self) -> bool {
         Arc::strong_count(&self.storage) == 1
     }

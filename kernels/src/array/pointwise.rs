@@ -6,7 +6,7 @@ use crate::dispatch::kernels_of;
 use crate::error::Result;
 
 impl Array {
-    /// A function of each element.
+    /// Applies a function to each element.
     pub(crate) fn unary(&self, operation: &'static str, op: Unary) -> Result<Self> {
         self.expect_dtype(operation, DType::F32)?;
         let layout = Layout::dense(self.layout().shape);
@@ -15,7 +15,7 @@ impl Array {
         Ok(out)
     }
 
-    /// A function of each pair of elements; shapes broadcast.
+    /// Applies a function to each pair of elements. Shapes broadcast.
     pub(crate) fn binary(&self, operation: &'static str, op: Binary, other: &Self) -> Result<Self> {
         for operand in [self, other] {
             operand.expect_dtype(operation, DType::F32)?;

@@ -19,7 +19,7 @@ impl Array {
         self.view(self.layout().transposed(first, second))
     }
 
-    /// A view that repeats dimensions of size 1 and adds leading ones, without a copy.
+    /// A view that repeats dimensions of size 1 and adds leading dimensions, without a copy.
     pub(crate) fn broadcast_to(&self, operation: &'static str, shape: Dims) -> Result<Self> {
         Ok(self.view(self.layout().broadcast_to(operation, shape)?))
     }

@@ -1,12 +1,12 @@
-//! Leaves: the places where backward passes leave gradients.
+//! Leaves: the tensors for which backward passes store gradients.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::array::Array;
 use crate::error::Result;
 
-/// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, which lives as long
-/// as some graph refers to it, and the gradient that backward passes have left for it.
+/// A leaf of graphs, like PyTorch's `AccumulateGrad`: the content of a tensor, and the gradient
+/// that backward passes have accumulated for it. A graph that refers to a leaf keeps it alive.
 #[derive(Debug)]
 pub(crate) struct Leaf {
     content: Array,

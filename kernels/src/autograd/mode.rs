@@ -15,7 +15,7 @@ thread_local! {
 
 /// Runs a closure in which this thread's operations record no graph.
 pub fn no_grad<T>(body: impl FnOnce() -> T) -> T {
-    // Inside inference mode, `no_grad` does not end it.
+    // `no_grad` inside inference mode does not end that mode.
     let mode = if is_inference() {
         Mode::Inference
     } else {

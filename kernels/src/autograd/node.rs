@@ -17,7 +17,7 @@ pub(crate) type Needs = [bool; MAX_OPERANDS];
 /// For each operand in order, its gradient; `None` if it needs none.
 pub(crate) type OperandGradients = [Option<Array>; MAX_OPERANDS];
 
-/// Returns the gradient of an operation with one operand.
+/// Returns the operand gradients of an operation with only one operand.
 pub(crate) fn only(gradient: Array) -> OperandGradients {
     [Some(gradient), None, None]
 }
@@ -33,7 +33,7 @@ pub(crate) trait Rule: Duplicate + Send + Sync {
 
 /// Clones a rule behind a `Box`.
 pub(crate) trait Duplicate {
-    /// Returns a copy, so that the graph can keep the rule itself.
+    /// Returns a copy, so that the graph can keep the original.
     fn duplicate(&self) -> Box<dyn Rule>;
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Edge {
 /// One recorded operation.
 pub(crate) struct Node {
     name: &'static str,
-    /// Grows with each node: an operation always has a larger number than those it depends on.
+    /// Increases with each node, so an operation has a larger number than those it depends on.
     sequence: u64,
     rule: Mutex<Option<Box<dyn Rule>>>,
     edges: [Edge; MAX_OPERANDS],
@@ -81,7 +81,7 @@ impl Node {
         &self.edges
     }
 
-    /// Returns the rule itself, or with `keep` a duplicate of it.
+    /// Returns the rule itself or, with `keep`, a duplicate of it.
     pub(super) fn rule(&self, keep: bool) -> Result<Box<dyn Rule>> {
         let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
         let found = if keep {
@@ -99,7 +99,7 @@ impl Node {
     }
 }
 
-/// Drops a graph without recursion: it may be deeper than the stack allows.
+/// Drops a graph without recursion, because it may be deeper than the stack allows.
 impl Drop for Node {
     fn drop(&mut self) {
         let mut pending = Vec::new();

@@ -11,7 +11,7 @@ pub(crate) struct Saved {
 }
 
 impl Saved {
-    /// Keeps an array's storage.
+    /// Saves an array and keeps its storage alive.
     pub(crate) fn of(content: &Array) -> Self {
         Self {
             content: content.clone(),
@@ -23,7 +23,7 @@ impl Saved {
     ///
     /// # Errors
     ///
-    /// Returns an error if the content has been changed in place since.
+    /// Returns an error if the content has been changed in place since then.
     pub(crate) fn unpack(self) -> Result<Array> {
         let now = self.content.storage().version();
         if now == self.version {

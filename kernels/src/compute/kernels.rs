@@ -46,7 +46,7 @@ pub(crate) enum Binary {
 /// The operations on each element of a product before it is stored.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epilogue<'a> {
-    /// A vector that is added to each row; contiguous, with as many elements as a row.
+    /// A contiguous vector that is added to each row. It has as many elements as a row.
     pub(crate) bias: Option<Operand<'a>>,
     /// Whether negative results become 0.
     pub(crate) relu: bool,
@@ -59,7 +59,7 @@ pub(crate) enum SoftmaxKind {
     LogSoftmax,
 }
 
-/// One parameter of an optimiser step. All operands are contiguous and have the same length.
+/// One parameter of an SGD step. All operands are contiguous and have the same length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SgdParameter<'a> {
     pub(crate) value: Operand<'a>,
@@ -129,10 +129,11 @@ impl<T> Kernels for T where
 
 /// Moves bytes to, from and within a device.
 pub(crate) trait TransferKernels {
-    /// Copies host bytes to the start of a storage. When it returns, the caller may overwrite them.
+    /// Copies host bytes to the start of a storage. Once this returns, the caller may overwrite the
+    /// host bytes.
     fn upload(&self, bytes: &[u8], to: &Storage) -> Result<()>;
 
-    /// Copies bytes of a storage, from `offset` on, to the host, and waits until they are there.
+    /// Copies the bytes of a storage, starting at `offset`, to the host, and waits for the copy.
     fn download(&self, from: &Storage, offset: usize, into: &mut [u8]) -> Result<()>;
 
     /// Sets all bytes to 0.
@@ -145,13 +146,11 @@ pub(crate) trait TransferKernels {
     fn copy(&self, dtype: DType, from: Operand<'_>, to: Operand<'_>) -> Result<()>;
 }
 
-/// Draws random numbers.
 pub(crate) trait RandomKernels {
-    /// Draws every element of a contiguous `f32` output.
+    /// Fills a contiguous `f32` output with random numbers.
     fn random(&self, distribution: Distribution, seed: u64, out: Operand<'_>) -> Result<()>;
 }
 
-/// Element-wise operations.
 pub(crate) trait PointwiseKernels {
     /// Applies a function to an input of any layout; the output is contiguous and has its shape.
     fn unary(&self, op: Unary, input: Operand<'_>, out: Operand<'_>) -> Result<()>;
@@ -169,9 +168,8 @@ pub(crate) trait PointwiseKernels {
     fn add_assign(&self, target: Operand<'_>, other: Operand<'_>) -> Result<()>;
 }
 
-/// Multiplies matrices.
 pub(crate) trait MatmulKernels {
-    /// Multiplies `(m × k) · (k × n)`, of any two-dimensional layouts; the output is contiguous.
+    /// Computes `(m × k) · (k × n)` for any two-dimensional layouts. The output is contiguous.
     fn matmul(
         &self,
         lhs: Operand<'_>,
@@ -183,13 +181,14 @@ pub(crate) trait MatmulKernels {
 
 /// Combines the elements along one dimension.
 pub(crate) trait ReduceKernels {
-    /// Sums over the middle of `outer × size × inner` times a factor; input and output contiguous.
+    /// Sums over the middle dimension of `outer × size × inner`, and multiplies by a factor. Input
+    /// and output are contiguous.
     fn sum(&self, input: Operand<'_>, around: Around, scale: f32, out: Operand<'_>) -> Result<()>;
 }
 
 /// Computes softmax and its logarithm along one dimension.
 pub(crate) trait SoftmaxKernels {
-    /// Works along the middle of `outer × size × inner`; input and output are contiguous.
+    /// Works along the middle dimension of `outer × size × inner`. Input and output are contiguous.
     fn softmax(
         &self,
         kind: SoftmaxKind,
@@ -210,13 +209,12 @@ pub(crate) trait SoftmaxKernels {
     ) -> Result<()>;
 }
 
-/// Computes losses and their gradients.
 pub(crate) trait LossKernels {
-    /// The mean of the squared differences of two contiguous inputs to the first element of a
-    /// storage of their size, whose rest may be used as scratch space.
+    /// Writes the mean of the squared differences of two contiguous inputs to the first element of
+    /// a storage of their size. The rest of the storage may be used as scratch space.
     fn mse(&self, input: Operand<'_>, target: Operand<'_>, out: &Arc<Storage>) -> Result<()>;
 
-    /// `gradient · 2 (input − target) / count`, with a gradient of one element.
+    /// Computes `gradient · 2 (input − target) / count`, with a gradient of one element.
     fn mse_backward(
         &self,
         gradient: Operand<'_>,
@@ -225,8 +223,8 @@ pub(crate) trait LossKernels {
         out: Operand<'_>,
     ) -> Result<()>;
 
-    /// The mean negative log-likelihood of one class per row, and the number of rows as a float.
-    /// A class that does not exist gives NaN.
+    /// Computes the mean negative log-likelihood of one class per row, and the number of rows as a
+    /// float. A class that does not exist gives NaN.
     fn nll(
         &self,
         log_probabilities: Operand<'_>,
@@ -235,7 +233,7 @@ pub(crate) trait LossKernels {
         weight: Operand<'_>,
     ) -> Result<()>;
 
-    /// The gradient of a mean negative log-likelihood through the log-softmax before it:
+    /// Computes the gradient of a mean negative log-likelihood through the log-softmax before it:
     /// `gradient · (exp(log p) − one-hot) / weight`.
     fn cross_entropy_backward(
         &self,
@@ -247,7 +245,6 @@ pub(crate) trait LossKernels {
     ) -> Result<()>;
 }
 
-/// Updates parameters.
 pub(crate) trait OptimizerKernels {
     /// Performs one step for all parameters.
     fn sgd(&self, step: SgdStep, parameters: &[SgdParameter<'_>]) -> Result<()>;

@@ -4,7 +4,8 @@ use std::{fmt, iter};
 
 use crate::error::{Error, Result};
 
-/// The maximum number of dimensions of a tensor. Kernels take shapes by value, so it is bounded.
+/// The maximum number of dimensions of a tensor. It is bounded because kernels take shapes by
+/// value.
 pub const MAX_RANK: usize = 6;
 
 /// Up to [`MAX_RANK`] numbers, one for each dimension.
@@ -76,7 +77,7 @@ impl fmt::Debug for Dims {
     }
 }
 
-/// A shape and where its elements lie in a storage; offset and strides count elements.
+/// A shape, and where its elements lie in a storage. Offset and strides count elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) shape: Dims,
@@ -144,7 +145,7 @@ impl Layout {
         self
     }
 
-    /// Selects `length` indices of one dimension, from `start`; the caller has checked the range.
+    /// Selects `length` indices of one dimension, from `start`. The caller has checked the range.
     pub(crate) fn narrowed(mut self, dim: usize, start: usize, length: usize) -> Self {
         // An empty range keeps its offset, which could otherwise be past the end of the storage.
         if length != 0 {
@@ -154,7 +155,7 @@ impl Layout {
         self
     }
 
-    /// The same elements seen in another shape of equal count; only for contiguous layouts.
+    /// Shows the same elements in another shape with equal count. Only for contiguous layouts.
     pub(crate) fn reshaped(&self, shape: Dims) -> Self {
         Self {
             offset: self.offset,
@@ -162,7 +163,7 @@ impl Layout {
         }
     }
 
-    /// Repeats dimensions of size 1, and adds leading ones, until the shape is reached.
+    /// Repeats dimensions of size 1, and adds leading dimensions, until the shape is reached.
     pub(crate) fn broadcast_to(&self, operation: &'static str, shape: Dims) -> Result<Self> {
         let refuse = || Error::Shape {
             operation,

@@ -10,8 +10,8 @@ use crate::memory::{Buffer, PoolId};
 
 /// A buffer that all its views share.
 ///
-/// The lock guards the host's view of the bytes: operations of an embedded device read and write
-/// through it. A CUDA device orders its work by its stream and needs only the address.
+/// The lock guards the host's view of the bytes, through which operations of an embedded device
+/// read and write. A CUDA device orders its work by its stream and needs only the address.
 #[derive(Debug)]
 pub(crate) struct Storage {
     buffer: RwLock<Buffer>,
@@ -74,7 +74,8 @@ impl Storage {
         self.version.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A panic in an operation may leave numbers half written, but never breaks an invariant.
+    /// Ignores poisoning, because a panic in an operation may leave numbers half written, but never
+    /// breaks an invariant.
     pub(crate) fn read(&self) -> RwLockReadGuard<'_, Buffer> {
         self.buffer.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,9 +13,8 @@ use crate::error::Result;
 
 /// A cuBLAS handle on a device's stream.
 ///
-/// Creating it allocates 64 MiB or more from the driver, outside the caching allocator: cuBLAS's
-/// own pool, which is freed with the handle. A workspace is additional, for as long as one is lent
-/// to it.
+/// Creating a handle allocates 64 MiB or more from the driver, outside the caching allocator. This
+/// is cuBLAS's own pool, which is freed with the handle. A lent workspace is additional memory.
 #[derive(Debug)]
 pub(crate) struct Blas {
     handle: sys::cublasHandle_t,
@@ -23,8 +22,8 @@ pub(crate) struct Blas {
     workspace: Workspace,
 }
 
-// SAFETY: cuBLAS lets any thread use a handle as long as only one does at a time; its slot is a
-// mutex.
+// SAFETY: any thread may use a cuBLAS handle as long as only one thread uses it at a time, which
+// the mutex of its slot ensures.
 unsafe impl Send for Blas {}
 
 /// Device memory that is lent to a cuBLAS handle.
@@ -45,7 +44,7 @@ pub(crate) struct BlasMatrix {
 
 impl Blas {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
-        // SAFETY: it only tries to open the library, whose initialisers are safe to run.
+        // SAFETY: the call only tries to open the library, whose initialisers are safe to run.
         let is_present = unsafe { sys::is_culib_present() };
         expect_library("libcublas", is_present, stream.context())?;
         stream.context().bind_to_thread()?;
@@ -55,7 +54,7 @@ impl Blas {
             workspace: Workspace::default(),
         };
         blas.work_on(stream.cu_stream())?;
-        // Full f32 arithmetic: the default mode uses no TF32.
+        // The default mode has full `f32` arithmetic, without TF32.
         // SAFETY: the handle is alive.
         unsafe { sys::cublasSetMathMode(blas.handle, sys::cublasMath_t::CUBLAS_DEFAULT_MATH) }
             .result()?;
@@ -63,13 +62,13 @@ impl Blas {
         Ok(blas)
     }
 
-    /// Directs all work from now on to a stream. cuBLAS then forgets its workspace.
+    /// Directs all later work to a stream. This makes cuBLAS forget its workspace.
     ///
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetstream>
     fn work_on(&mut self, stream: CUstream) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive; the stream is `self.stream`, or that of a capture, which outlives
-        // the call to `captured`.
+        // SAFETY: the handle is alive. The stream is `self.stream`, or that of a capture, which
+        // outlives the call to `captured`.
         Ok(unsafe { result::set_stream(self.handle, stream.cast()) }?)
     }
 
@@ -94,9 +93,9 @@ impl Blas {
     /// <https://docs.nvidia.com/cuda/cublas/index.html#cublassetworkspace>
     pub(crate) fn lend(&mut self, workspace: Workspace) -> Result<()> {
         self.stream.context().bind_to_thread()?;
-        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. The lender of any
-        // other takes it back before the memory is freed, and the stream finishes work that uses
-        // it before later work that gets the same memory.
+        // SAFETY: the handle is alive. A workspace of 0 bytes is never touched. Any other workspace
+        // is taken back by its lender before the memory is freed, and the stream finishes work that
+        // uses the workspace before later work that gets the same memory.
         unsafe {
             let start = pointer(workspace.address).cast();
             sys::cublasSetWorkspace_v2(self.handle, start, workspace.bytes)
@@ -106,7 +105,7 @@ impl Blas {
         Ok(())
     }
 
-    /// Takes a workspace back, if the handle still has this one.
+    /// Takes back the workspace at this address, if the handle still uses it.
     pub(crate) fn take_back(&mut self, address: u64) -> Result<()> {
         if self.workspace.address == address {
             self.lend(Workspace::default())?;
@@ -114,12 +113,12 @@ impl Blas {
         Ok(())
     }
 
-    /// Computes `out = a · b` by columns: `rows × depth` times `depth × columns`.
+    /// Computes `out = a · b` in column-major order: `rows × depth` times `depth × columns`.
     ///
     /// # Safety
     ///
-    /// The addresses are on this device, and the matrices, as given by sizes and leading
-    /// dimensions, stay valid until the stream has finished the product.
+    /// The addresses must be on this device, and the matrices, as given by sizes and leading
+    /// dimensions, must stay valid until the stream has finished the product.
     pub(crate) unsafe fn product(
         &self,
         [rows, columns, depth]: [c_int; 3],
@@ -136,8 +135,8 @@ impl Blas {
                 sys::cublasOperation_t::CUBLAS_OP_N
             }
         };
-        // SAFETY: the handle is alive, the scalars live through the call (they are host memory in
-        // the handle's default pointer mode); the caller guarantees the matrices.
+        // SAFETY: the handle is alive, and the scalars outlive the call, which reads them from host
+        // memory in the handle's default pointer mode. The caller guarantees the matrices.
         let made = unsafe {
             result::sgemm(
                 self.handle,
@@ -164,8 +163,8 @@ impl Drop for Blas {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
-        // reported, at the next call to the context.
+        // SAFETY: the handle was created in `new` and is destroyed only here. An error can be
+        // ignored, because it occurs again, and is reported, at the next call to the context.
         let _ = unsafe { result::destroy_handle(self.handle) };
     }
 }

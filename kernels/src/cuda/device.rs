@@ -52,7 +52,7 @@ impl Cuda {
         })
     }
 
-    /// The context.
+    /// The device's primary context.
     #[must_use]
     pub fn context(&self) -> &Arc<CudaContext> {
         &self.context
@@ -70,8 +70,8 @@ impl Cuda {
         Box::new(DriverMemory::new(Arc::clone(&self.context)))
     }
 
-    /// The stream for this thread's work: the capture's own stream during a capture, because the
-    /// device's own stream cannot be captured; otherwise the device's own.
+    /// The stream for this thread's work. During a capture, this is the capture's own stream,
+    /// because the device's stream cannot be captured. Otherwise it is the device's stream.
     pub(crate) fn queue(&self) -> CUstream {
         graph::redirected().unwrap_or_else(|| self.stream.cu_stream())
     }
@@ -81,7 +81,7 @@ impl Cuda {
         self.engines.modules.function(kernel, &self.context)
     }
 
-    /// Calls cuBLAS, for work on [`Self::queue`].
+    /// Calls cuBLAS for work on [`Self::queue`].
     pub(crate) fn with_blas<R>(&self, act: impl FnOnce(&mut Blas) -> Result<R>) -> Result<R> {
         let make = || {
             graph::expect_warm("a cuBLAS handle, made at the first large product,")?;
@@ -94,7 +94,7 @@ impl Cuda {
         })
     }
 
-    /// Calls cuRAND, for numbers drawn on the device's own stream.
+    /// Calls cuRAND for numbers that are drawn on the device's own stream.
     pub(crate) fn with_generator<R>(
         &self,
         act: impl FnOnce(&mut Generator) -> Result<R>,
@@ -118,8 +118,8 @@ impl Cuda {
     }
 }
 
-#[expect(unsafe_code, reason = "cudarc marks the look for the library unsafe")]
+#[expect(unsafe_code, reason = "cudarc marks this search as unsafe")]
 fn driver_is_present() -> bool {
-    // SAFETY: it only tries to open libcuda, whose initialisers are safe to run at any time.
+    // SAFETY: the call only tries to open libcuda, whose initialisers are safe to run at any time.
     unsafe { cudarc::driver::sys::is_culib_present() }
 }

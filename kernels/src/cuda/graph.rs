@@ -17,11 +17,11 @@ use crate::error::{Error, Result};
 const MODE: CUstreamCaptureMode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
 
 thread_local! {
-    /// The stream for this thread's work: null is the legacy default stream.
+    /// The stream for this thread's work. Null is the legacy default stream.
     static QUEUE: Cell<sys::CUstream> = const { Cell::new(ptr::null_mut()) };
 }
 
-/// The stream of the capture to which this thread's work is redirected, if it is.
+/// The stream of the capture to which this thread's work is redirected, if any.
 pub(super) fn redirected() -> Option<sys::CUstream> {
     let queue = QUEUE.get();
     (!queue.is_null()).then_some(queue)
@@ -41,16 +41,17 @@ pub(super) fn expect_warm(what: &str) -> Result<()> {
     })
 }
 
-/// A capture in progress on a separate stream. The stream is destroyed with the last clone of this.
+/// A capture in progress on a separate stream, which is destroyed with the last clone of this
+/// value.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamCapture(Arc<DriverHandle<sys::CUstream>>);
 
 impl StreamCapture {
     pub(crate) fn begin(context: &Arc<CudaContext>) -> Result<Self> {
         context.bind_to_thread()?;
-        // Not a stream of cudarc: cudarc waits for the context when it creates the second stream,
-        // which would break a capture of another thread. This one does not synchronise with the
-        // default stream.
+        // This is not a stream of cudarc, because cudarc waits for the context when it creates the
+        // second stream, which would break another thread's capture. The stream created here does
+        // not synchronise with the default stream.
         let stream = DriverHandle {
             handle: result::stream::create(StreamKind::NonBlocking)?,
             destroy: result::stream::destroy,
@@ -61,7 +62,7 @@ impl StreamCapture {
         Ok(Self(Arc::new(stream)))
     }
 
-    /// Redirects into the graph the work that `act` launches.
+    /// Calls `act`, and redirects the work that it launches into the graph.
     pub(crate) fn redirect<T>(&self, act: impl FnOnce() -> T) -> T {
         /// Restores the queue when dropped, even if the stack unwinds.
         struct RestoreQueue(sys::CUstream);
@@ -106,8 +107,9 @@ struct DriverHandle<H: Copy> {
     context: Arc<CudaContext>,
 }
 
-// SAFETY: made only in this file, for streams and graphs. Any thread may use a stream at any time,
-// and a graph as long as only one does at a time: nothing here uses one by a shared reference.
+// SAFETY: handles are created only in this file, for streams and graphs. Any thread may use a
+// stream at any time. Any thread may use a graph as long as only one thread does so at a time, and
+// nothing here uses a graph through a shared reference.
 unsafe impl<H: Copy> Send for DriverHandle<H> {}
 
 // SAFETY: as above.
@@ -116,15 +118,14 @@ unsafe impl<H: Copy> Sync for DriverHandle<H> {}
 impl<H: Copy> Drop for DriverHandle<H> {
     fn drop(&mut self) {
         self.context.record_err(self.context.bind_to_thread());
-        // SAFETY: `destroy` is that of the handle's kind, and called only here. An executable graph
-        // does not need the graph that it was made from, and the driver lets a launch in progress
-        // finish before it destroys one.
+        // SAFETY: `destroy` is the function for the handle's kind, and is called only here. An
+        // executable graph does not need the graph that it was created from, and the driver lets a
+        // launch in progress finish before it destroys an executable graph.
         let destroyed = unsafe { (self.destroy)(self.handle) };
         self.context.record_err(destroyed);
     }
 }
 
-/// A captured graph.
 #[derive(Debug)]
 pub(crate) struct CapturedGraph(DriverHandle<sys::CUgraph>);
 
@@ -176,7 +177,7 @@ impl Drop for RelaxedMode {
 }
 
 fn exchange(mut mode: CUstreamCaptureMode) -> Result<CUstreamCaptureMode, DriverError> {
-    // SAFETY: `mode` lives through the call, and the driver puts a mode into it.
+    // SAFETY: `mode` outlives the call, and the driver writes a mode to it.
     unsafe { sys::cuThreadExchangeStreamCaptureMode(&raw mut mode) }.result()?;
     Ok(mode)
 }

@@ -31,8 +31,8 @@ impl SegmentSource for DriverMemory {
         let taken = self
             .context
             .bind_to_thread()
-            // SAFETY: a context is current. The memory is not initialised, but on a device only
-            // kernels and copies read it, and any bytes are values of the element types.
+            // SAFETY: a context is current. The memory is not initialised, but only kernels and
+            // copies on the device read it, and any bytes are valid values of the element types.
             .and_then(|()| unsafe { result::malloc_sync(bytes) });
         taken.map_err(|error| match error {
             DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY) => SegmentError::OutOfMemory,
@@ -43,7 +43,7 @@ impl SegmentSource for DriverMemory {
     /// The driver waits for the device's work, which may still use the segment.
     fn free(&self, address: u64, _bytes: usize) -> Result<()> {
         self.context.bind_to_thread()?;
-        // SAFETY: the address came from `allocate`, and the allocator gives a segment back once,
+        // SAFETY: the address came from `allocate`, and the allocator returns each segment once,
         // when no block in it is handed out.
         Ok(unsafe { result::free_sync(address) }?)
     }
@@ -69,7 +69,7 @@ impl SegmentSource for DriverMemory {
     }
 }
 
-/// In a capture, the allocator's own calls are not part of the graph. If the mode cannot be
+/// Keeps the allocator's own calls out of a graph that is being captured. If the mode cannot be
 /// changed, the call that follows fails with its own error.
 fn relaxed() -> Option<Result<RelaxedMode, DriverError>> {
     is_capturing().then(RelaxedMode::enter)

@@ -1,8 +1,8 @@
 //! The kernels' sources, compiled at first use.
 //!
-//! A family of kernels is compiled once per process and architecture, by NVRTC and straight to
-//! machine code, so that the driver need not compile again. Each device loads the code once; it is
-//! unloaded with the device.
+//! NVRTC compiles each source file once per process and architecture, straight to machine code, so
+//! that the driver need not compile it again. Each device loads the code once, and unloads it when
+//! the device is destroyed.
 #![expect(unsafe_code, reason = "NVRTC's machine code has no safe wrapper")]
 
 use std::collections::HashMap;
@@ -37,7 +37,6 @@ macro_rules! families {
             ),
         }),+];
 
-        /// Every kernel.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Kernel {
             $($($kernel),+),+
@@ -150,7 +149,8 @@ fn compile(family: &Family, (major, minor): (i32, i32)) -> Result<Vec<u8>> {
         source: family.file,
         log,
     };
-    // SAFETY: it only tries to open the library, whose initialisers are safe to run at any time.
+    // SAFETY: the call only tries to open the library, whose initialisers are safe to run at any
+    // time.
     if !unsafe { sys::is_culib_present() } {
         return Err(failed(
             "libnvrtc was not found; install it or add its directory to LD_LIBRARY_PATH".into(),
@@ -181,7 +181,7 @@ impl NvrtcProgram {
     }
 
     fn compile(&self, options: &[String]) -> Result<(), result::NvrtcError> {
-        // SAFETY: the program was made in `new` and is destroyed only in `drop`.
+        // SAFETY: the program was created in `new` and is destroyed only in `drop`.
         unsafe { result::compile_program(self.0, options) }
     }
 
@@ -196,10 +196,10 @@ impl NvrtcProgram {
     /// <https://docs.nvidia.com/cuda/nvrtc/index.html#_CPPv412nvrtcGetCUBIN12nvrtcProgramPc>
     fn machine_code(&self) -> Result<Vec<u8>, result::NvrtcError> {
         let mut size = 0;
-        // SAFETY: the program is alive as in `compile`, and `size` lives through the call.
+        // SAFETY: the program is alive as in `compile`, and `size` outlives the call.
         unsafe { sys::nvrtcGetCUBINSize(self.0, &raw mut size) }.result()?;
         let mut code = vec![0_u8; size];
-        // SAFETY: as above; the code is as long as the call before said, and `code` has that room.
+        // SAFETY: as above; `code` has the size that the previous call returned.
         unsafe { sys::nvrtcGetCUBIN(self.0, code.as_mut_ptr().cast()) }.result()?;
         Ok(code)
     }
@@ -207,8 +207,8 @@ impl NvrtcProgram {
 
 impl Drop for NvrtcProgram {
     fn drop(&mut self) {
-        // SAFETY: created in `new`, and not used after this. An error here is ignored: it leaks a
-        // few kilobytes of host memory.
+        // SAFETY: the program was created in `new` and is not used after this. An error can be
+        // ignored, because it only leaks a few kilobytes of host memory.
         let _ = unsafe { result::destroy_program(self.0) };
     }
 }

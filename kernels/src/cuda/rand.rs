@@ -10,21 +10,21 @@ use super::engines::expect_library;
 use crate::error::Result;
 use crate::random::Distribution;
 
-/// A Philox generator on a device's stream. At the first draw, cuRAND allocates its state from the
-/// driver, outside the caching allocator.
+/// A Philox generator on a device's stream. At the first draw, cuRAND allocates the generator's
+/// state from the driver, outside the caching allocator.
 #[derive(Debug)]
 pub(crate) struct Generator {
     handle: sys::curandGenerator_t,
     stream: Arc<CudaStream>,
 }
 
-// SAFETY: cuRAND lets any thread use a generator as long as only one does at a time; its slot is
-// a mutex.
+// SAFETY: any thread may use a cuRAND generator as long as only one thread uses it at a time, which
+// the mutex of its slot ensures.
 unsafe impl Send for Generator {}
 
 impl Generator {
     pub(super) fn new(stream: &Arc<CudaStream>) -> Result<Self> {
-        // SAFETY: it only tries to open the library, whose initialisers are safe to run.
+        // SAFETY: the call only tries to open the library, whose initialisers are safe to run.
         let is_present = unsafe { sys::is_culib_present() };
         expect_library("libcurand", is_present, stream.context())?;
         stream.context().bind_to_thread()?;
@@ -38,13 +38,13 @@ impl Generator {
         Ok(generator)
     }
 
-    /// Draws `count` numbers; for a normal distribution, `count` is even. Uniform draws lie in (0,
-    /// 1].
+    /// Draws `count` numbers, which must be an even count for a normal distribution. Uniform draws
+    /// lie in (0, 1].
     ///
     /// # Safety
     ///
-    /// `address` is on this device and has room for `count` numbers until the stream has finished
-    /// drawing them.
+    /// `address` must be on this device and have room for `count` numbers until the stream has
+    /// finished drawing them.
     pub(crate) unsafe fn draw(
         &self,
         distribution: Distribution,
@@ -56,7 +56,7 @@ impl Generator {
         let out = std::ptr::with_exposed_provenance_mut(
             usize::try_from(address).expect("device addresses have the host's width"),
         );
-        // SAFETY: the generator is alive; the caller guarantees the address.
+        // SAFETY: the generator is alive, and the caller guarantees the address.
         unsafe {
             result::set_seed(self.handle, seed)?;
             result::set_offset(self.handle, 0)?;
@@ -75,8 +75,8 @@ impl Drop for Generator {
     fn drop(&mut self) {
         let context = self.stream.context();
         context.record_err(context.bind_to_thread());
-        // SAFETY: made in `new` and destroyed only here. An error here occurs again, and is
-        // reported, at the next call to the context.
+        // SAFETY: the generator was created in `new` and is destroyed only here. An error can be
+        // ignored, because it occurs again, and is reported, at the next call to the context.
         let _ = unsafe { result::destroy_generator(self.handle) };
     }
 }

@@ -36,7 +36,8 @@ pub struct DataLoader<B> {
 }
 
 impl<B> DataLoader<B> {
-    /// Keeps the order, makes the last batch smaller if necessary, and makes each batch on request.
+    /// Creates a loader that keeps the order, makes the last batch smaller if necessary, and makes
+    /// each batch on request.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl<B> DataLoader<B> {
         B: Send + 'static,
     {
         let order = match self.shuffle {
-            // The seeds are spread out, so that seeds 1, 2 and 3 share no orders.
+            // The seed is rotated, so that small seeds such as 1 and 2 never give the same order in
+            // different epochs.
             Some(seed) => permutation(seed.rotate_left(32) ^ number, self.dataset.len()),
             None => (0..self.dataset.len()).collect(),
         };

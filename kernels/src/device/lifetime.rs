@@ -1,11 +1,12 @@
 //! The lifetime of a device: it ends when there is no handle to the device and no block of its
 //! memory is handed out.
 //!
-//! Handles are counted here. Blocks are counted by the allocator anyway, under its lock: if each
-//! also had a handle, counting it would cost as much as the lock, and more with several threads.
+//! Handles are counted here. Blocks need no counted handle, because the allocator counts them
+//! anyway, under its lock. Counting a handle for each block as well would cost as much as the lock,
+//! and more with several threads.
 #![expect(
     unsafe_code,
-    reason = "shares a value between two kinds of owners, of which it counts one"
+    reason = "shares a value between two kinds of owners and counts only one kind"
 )]
 
 use std::mem::ManuallyDrop;
@@ -19,9 +20,9 @@ use crate::stream::{Stream, StreamId};
 
 /// A handle to a device, like an [`Arc`](std::sync::Arc) of its state.
 ///
-/// Its count becomes 0 only under the allocator's lock, and so does the allocator's count of
-/// blocks. The thread that finds both at 0 under the lock has given up the last claim to the state,
-/// and destroys it.
+/// The count of handles becomes 0 only under the allocator's lock, and so does the allocator's
+/// count of blocks. The thread that finds both at 0 under the lock has given up the last claim to
+/// the state, and destroys the state.
 pub(super) struct Handle(NonNull<Counted>);
 
 struct Counted {
@@ -37,8 +38,8 @@ pub(crate) struct OwnedBlock {
     device: ManuallyDrop<Device>,
 }
 
-// SAFETY: like an `Arc`, it gives shared access to the state from any thread, and any thread may
-// destroy the state.
+// SAFETY: like an `Arc`, a handle gives shared access to the state from any thread, and any thread
+// may destroy the state.
 unsafe impl Send for Handle where DeviceState: Send + Sync {}
 // SAFETY: as above.
 unsafe impl Sync for Handle where DeviceState: Send + Sync {}
@@ -59,8 +60,8 @@ impl Handle {
 
     #[inline]
     fn counted(&self) -> &Counted {
-        // SAFETY: a handle is counted, or belongs to a block that is handed out; the state is
-        // destroyed only when there is neither.
+        // SAFETY: this handle is counted, or belongs to a block that is handed out. The state is
+        // destroyed only when there is neither a counted handle nor such a block.
         unsafe { self.0.as_ref() }
     }
 
@@ -80,8 +81,8 @@ impl Handle {
         // If it was not the last claim, another thread may destroy the state from here on.
         drop(caching);
         if last {
-            // SAFETY: no claim is left, and a new one can only be derived from another, so nothing
-            // refers to the state and no other thread gets here.
+            // SAFETY: no claim is left, and a new claim can only be derived from an existing one.
+            // So nothing refers to the state, and no other thread gets here.
             unsafe { self.destroy() };
         }
     }
@@ -100,7 +101,8 @@ impl Handle {
 impl Clone for Handle {
     #[inline]
     fn clone(&self) -> Self {
-        // Cannot overflow in practice. Relaxed is enough, as in `Arc`: there is a claim already.
+        // The count cannot overflow in practice. Relaxed is enough, as in `Arc`, because this
+        // handle is already a claim.
         self.counted().handles.fetch_add(1, Ordering::Relaxed);
         Self(self.0)
     }

@@ -19,10 +19,11 @@ use crate::error::Result;
 use crate::probe;
 use crate::stream::StreamId;
 
-/// A GPU, or the embedded device that replaces one. Clones are the same device.
+/// A GPU, or the embedded device that replaces one. Clones refer to the same device.
 ///
 /// Each call to [`Device::cuda`] or [`Device::embedded`] creates a device with its own allocator.
-/// Tensors keep it alive; when the last holder is dropped, everything is returned to the driver.
+/// Tensors keep the device alive. When its last holder is dropped, everything is returned to the
+/// driver.
 #[derive(Clone)]
 pub struct Device(Handle);
 
@@ -162,8 +163,9 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// Returns the error of the work itself, or the first error of a free since the last call,
-    /// which could not be returned there. Also fails in a capture of the device, which cannot wait.
+    /// Returns an error if the work itself has failed, or if a free has failed since the last call,
+    /// because a free cannot return an error. Also fails in a capture of the device, which cannot
+    /// wait.
     pub fn synchronize(&self) -> Result<()> {
         capturing::forbid(
             self.id(),

@@ -137,7 +137,7 @@ fn a_buffer_without_memory_of_its_own_keeps_its_device() {
     drop(device);
     let owner = take(empty.device(), 1000);
     drop(empty);
-    #[expect(unsafe_code, reason = "an alias promises what cannot be checked")]
+    #[expect(unsafe_code, reason = "the contract of an alias cannot be checked")]
     // SAFETY: nothing reads or writes the bytes.
     let alias = unsafe { owner.alias() };
     drop(owner);
@@ -155,7 +155,8 @@ fn a_failed_request_keeps_nothing_alive() {
     below.assert_destroyed();
 }
 
-/// The destruction of a device waits for its work, so the block need not be returned before.
+/// When a device is destroyed, it waits for all its work, so such a block need not be returned
+/// first.
 #[test]
 fn a_freed_block_that_another_stream_still_uses_keeps_nothing_alive() {
     let (device, below) = device(Policy::Caching);

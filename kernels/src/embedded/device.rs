@@ -19,7 +19,7 @@ pub struct Embedded {
     memory: Arc<EmbeddedMemory>,
     /// The number of the stream that was created last. 0 is the default stream.
     streams: AtomicU64,
-    /// Locked by the running operation: operations run one at a time, as on a stream.
+    /// Locked by the running operation, because operations run one at a time, as on a stream.
     order: Mutex<()>,
 }
 
@@ -52,7 +52,6 @@ impl Embedded {
         EmbeddedStream::new(StreamId(number), self.id)
     }
 
-    /// A lock that each operation holds while it runs.
     pub(crate) fn order(&self) -> &Mutex<()> {
         &self.order
     }

@@ -1,9 +1,9 @@
-//! Failures that are requested by tests.
+//! Failures that tests request.
 
-/// A request that one call fails.
+/// A request to make one call fail.
 #[derive(Debug, Default)]
 pub(crate) struct Fault {
-    /// The number of calls up to and including the failing one; 0 if none is to fail.
+    /// The number of calls up to and including the one that fails; 0 if no call is to fail.
     remaining: u64,
 }
 

@@ -86,7 +86,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
         let Some(size) = pages(bytes).filter(|size| *size <= room) else {
             return Err(SegmentError::OutOfMemory);
         };
-        // Without a reservation the host commits no page before it is touched.
+        // Without a reservation, the host commits no page before it is touched.
         let mapped = MmapOptions::new().len(bytes).no_reserve_swap().map_anon();
         let Ok(mut mapping) = mapped else {
             return Err(SegmentError::OutOfMemory);
@@ -104,7 +104,7 @@ impl SegmentSource for Arc<EmbeddedMemory> {
         if state.faults.free.strikes() {
             return Err(Error::Fault { call: "free" });
         }
-        // Reported before the host can map the address again.
+        // Report the free before the host can map the address again.
         self.reporter.freed(address);
         let mapping = state.mappings.remove(&address);
         debug_assert!(mapping.is_some_and(|mapping| mapping.len() == bytes));

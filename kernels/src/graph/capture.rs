@@ -112,7 +112,8 @@ impl Drop for CaptureSession {
         if let (Some(capture), _) = take()
             && let Recording::Cuda(stream) = capture.recording
         {
-            // The recorded work is dropped; the panic that led here is reported anyway.
+            // The recorded work is dropped. An error can be ignored, because the panic that led
+            // here is reported anyway.
             drop(stream.end());
         }
     }

@@ -22,20 +22,26 @@
 //! **Addresses are fixed.** A replay reads and writes the memory of the capture. Inputs must
 //! therefore be copied into the captured tensors ([`Tensor::copy_`](crate::Tensor::copy_)), and
 //! outputs are the tensors that the closure returned: each replay overwrites them. Memory that the
-//! closure allocates comes from a *private pool*, which serves no other requests; the graph keeps
-//! alive any other memory that it uses. When the graph is dropped, its pool becomes ordinary cached
-//! memory, which [`empty_cache`](crate::memory::empty_cache) returns, except for segments that a
-//! tensor of the capture still pins: a kept output, or the gradients that a captured backward pass
-//! left in its parameters.
+//! closure allocates comes from a *private pool*, which serves no other requests. The graph keeps
+//! any other memory that it uses alive. When the graph is dropped, its pool becomes ordinary cached
+//! memory, which [`empty_cache`](crate::memory::empty_cache) returns. The exception is a segment
+//! that a tensor of the capture still pins, such as a kept output or a gradient that a captured
+//! backward pass left in a parameter.
 //!
-//! **Figures** are PyTorch's: `reserved` counts a private pool from its first segment on,
-//! `allocated` only the blocks currently handed out from it. Memory that the closure has dropped
-//! can serve its later requests, but no requests after the capture. **Operations that cannot be
-//! recorded** are rejected and end the capture, with an error that names them: anything that waits
-//! for the device, copies from or to the host, random numbers (they would be the same at each
-//! replay), Adam (its correction is computed on the host at each step), memory for another stream,
-//! work on another device. Only work of the capturing thread is recorded. Constants are recorded
-//! with their current values: a later change of the learning rate has no effect.
+//! **Figures** are PyTorch's: `reserved` includes the segments of a private pool, and `allocated`
+//! includes only the blocks currently handed out from it. Memory that the closure has dropped can
+//! serve later requests of the closure, but none after the capture.
+//!
+//! **Operations that cannot be recorded** are rejected and end the capture with an error that names
+//! them:
+//!
+//! - Anything that waits for the device, or copies from or to the host.
+//! - Random numbers, which would be the same at each replay.
+//! - Adam, whose correction is computed on the host at each step.
+//! - Memory for another stream, and work on another device.
+//!
+//! Only work of the capturing thread is recorded. Constants are recorded with their current values,
+//! so a later change of the learning rate has no effect.
 
 mod capture;
 mod exec;

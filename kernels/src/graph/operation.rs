@@ -32,9 +32,9 @@ impl KeptOperand {
     /// Tensors in the graph's own pool may be dropped, because the pool keeps their memory.
     fn of(operand: &Operand<'_>, pool: PoolId) -> Self {
         let storage = if operand.storage.pool() == Some(pool) {
-            // SAFETY: the operation that it becomes part of is dropped before the graph's pool
-            // closes, and operations are all that reach its bytes: on an embedded device they take
-            // turns.
+            // SAFETY: the operation that will contain the alias is dropped before the graph's pool
+            // closes. Only operations access the alias's bytes, and on an embedded device they run
+            // one at a time.
             Arc::new(unsafe { operand.storage.alias() })
         } else {
             Arc::clone(operand.storage)

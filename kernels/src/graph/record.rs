@@ -32,7 +32,8 @@ fn record(
             None
         }
     });
-    // Done after unlocking the recording, because an operation may allocate temporary memory.
+    // This runs after the recording is unlocked, because an operation may allocate temporary
+    // memory.
     note(
         outcome.and_then(|(device, asked)| match (asked, device.backend()) {
             (Some((stream, compute)), Backend::Cuda(cuda)) => {

@@ -146,7 +146,7 @@ impl Buffer {
         self.pool().is_none().then(|| self.host_bytes()).flatten()
     }
 
-    /// The bytes themselves, to write; `None` where [`Self::as_bytes`] returns `None`.
+    /// The bytes themselves, for writing; `None` where [`Self::as_bytes`] returns `None`.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let own = self.pool().is_none();
@@ -156,13 +156,13 @@ impl Buffer {
     /// The bytes for operations. On an embedded device, operations run one at a time.
     pub(crate) fn host_bytes(&self) -> Option<&[u8]> {
         let host = self.host_pointer()?;
-        // SAFETY: the range belongs to this buffer alone until it is dropped (the creator of an
-        // alias has promised this), is initialised (fresh memory of an embedded device is zeroed),
-        // and nobody can write to it while the buffer is borrowed shared.
+        // SAFETY: until the buffer is dropped, the range belongs to it alone, as the creator of an
+        // alias has promised. The range is initialised, because fresh memory of an embedded device
+        // is zeroed. Nobody can write to it while the buffer is borrowed immutably.
         Some(unsafe { std::slice::from_raw_parts(host, self.bytes) })
     }
 
-    /// The bytes for operations, to write.
+    /// The bytes for operations, for writing.
     pub(crate) fn host_bytes_mut(&mut self) -> Option<&mut [u8]> {
         let host = self.host_pointer()?;
         // SAFETY: as in `host_bytes`, and the buffer is borrowed exclusively.

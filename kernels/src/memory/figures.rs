@@ -18,13 +18,14 @@ pub fn reserved(device: &Device) -> u64 {
     device.allocator().lock().reserved()
 }
 
-/// The peak of bytes handed out since the device was created or [`reset_peak`].
+/// The peak of bytes handed out since the device was created, or since the last [`reset_peak`].
 #[must_use]
 pub fn max_allocated(device: &Device) -> u64 {
     stats(device).allocated_bytes.all.peak
 }
 
-/// The peak of bytes held from the driver since the device was created or [`reset_peak`].
+/// The peak of bytes held from the driver since the device was created, or since the last
+/// [`reset_peak`].
 #[must_use]
 pub fn max_reserved(device: &Device) -> u64 {
     stats(device).reserved_bytes.all.peak
@@ -57,9 +58,9 @@ pub fn snapshot(device: &Device) -> Snapshot {
 ///
 /// # Errors
 ///
-/// Returns an error if the driver refused to free a segment, now or at an earlier free; the others
-/// have been freed anyway. Also returns an error in a capture of the device, where nothing is
-/// freed.
+/// Returns an error if the driver refused to free a segment, now or at an earlier free. All other
+/// segments have been freed anyway. Also returns an error in a capture of the device, where nothing
+/// is freed.
 pub fn empty_cache(device: &Device) -> Result<()> {
     capturing::forbid(device.id(), "emptying the cache", "do it before or after")?;
     device.allocator().lock().empty()

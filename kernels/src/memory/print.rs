@@ -1,10 +1,10 @@
-//! Prints the two figures that people look at first.
+//! Prints the two most important figures of an allocator.
 
 use super::release::Held;
 use crate::device::Device;
 
 /// Prints the allocated and reserved memory of the device's allocator, in MiB.
-#[expect(clippy::print_stdout, reason = "printing is what it is for")]
+#[expect(clippy::print_stdout, reason = "printing is the function's purpose")]
 pub fn print_memory(device: &Device) {
     const MIB: f64 = 1024.0 * 1024.0;
     let Held {

@@ -15,8 +15,8 @@ pub struct Released {
     pub before: Held,
     /// Its usage after the release.
     pub after: Held,
-    /// The segments that stay. Each is pinned by the blocks in it that are not inactive; the rest
-    /// of it serves later requests, but not other processes or libraries.
+    /// The segments that stay. Each is pinned by those of its blocks that are not inactive. The
+    /// rest of the segment can serve later requests, but not other processes or libraries.
     pub pinned: Vec<SegmentInfo>,
 }
 
@@ -42,9 +42,9 @@ impl Held {
 }
 
 /// Drops `values` and returns everything cached to the driver.
-///
-/// It takes the values, so that the caller cannot still hold them. A value that shares its memory
-/// with a live one frees nothing; the result then lists the segments that stay.
+/// The function takes ownership of the values, so that the caller cannot still hold them. If a
+/// value shares its memory with a live one, dropping it frees nothing, and the result lists the
+/// segments that stay.
 ///
 /// ```
 /// use gpu_leak_kernels::memory::{self, Buffer};

@@ -17,8 +17,8 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Draws weight and bias uniformly from within `±1/√inputs`, as PyTorch does
-    /// (<https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html>).
+    /// Creates a layer whose weight and bias are drawn uniformly from within `±1/√inputs`, as in
+    /// PyTorch (<https://docs.pytorch.org/docs/stable/generated/torch.nn.Linear.html>).
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Linear {
         })
     }
 
-    /// Like [`Module::forward`] with a rectifier after it, in one step.
+    /// Like [`Module::forward`] followed by a rectifier, in one operation.
     ///
     /// # Errors
     ///

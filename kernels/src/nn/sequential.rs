@@ -14,7 +14,7 @@ pub struct Sequential {
 }
 
 impl Sequential {
-    /// Creates a sequence without modules: its result is its input.
+    /// Creates a sequence without modules, whose result is its input.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,4 @@
-//! A small network, which stands for larger ones.
+//! A small network that stands in for larger ones.
 
 use crate::device::Device;
 use crate::error::Result;
@@ -8,10 +8,10 @@ use super::activation::Softmax;
 use super::linear::Linear;
 use super::module::Module;
 
-/// 100 inputs, 200 rectified units, 10 outputs and a softmax over the batch.
+/// A network with 100 inputs, 200 rectified units, 10 outputs and a softmax over the batch.
 ///
-/// The network of PyTorch's introduction, "Building models with PyTorch"
-/// (<https://docs.pytorch.org/tutorials/beginner/introyt/modelsyt_tutorial.html>); there, too, the
+/// It is the network of PyTorch's introduction, "Building models with PyTorch"
+/// (<https://docs.pytorch.org/tutorials/beginner/introyt/modelsyt_tutorial.html>). There, too, the
 /// softmax runs over dimension 0.
 #[derive(Clone, Debug)]
 pub struct TinyModel {
@@ -26,7 +26,7 @@ impl TinyModel {
     /// The number of outputs per row.
     pub const OUTPUTS: usize = 10;
 
-    /// Draws the parameters from the thread's seed; see [`crate::manual_seed`].
+    /// Creates a network with parameters drawn from the thread's seed; see [`crate::manual_seed`].
     ///
     /// # Errors
     ///

@@ -10,7 +10,8 @@ use crate::tensor::Tensor;
 /// Adam (Kingma and Ba, <https://arxiv.org/abs/1412.6980>), in PyTorch's formulation
 /// (<https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html>).
 ///
-/// It keeps two arrays per parameter, allocated at the first step; the host counts the steps.
+/// It keeps two arrays per parameter, which are allocated at the first step. The host counts the
+/// steps.
 #[derive(Debug)]
 pub struct Adam {
     parameters: Vec<Tensor>,
@@ -29,7 +30,8 @@ struct Moments {
 }
 
 impl Adam {
-    /// Uses PyTorch's defaults: betas of 0.9 and 0.999, an epsilon of 1e-8, no weight decay.
+    /// Creates an optimiser with PyTorch's defaults: betas of 0.9 and 0.999, an epsilon of 1e-8,
+    /// and no weight decay.
     ///
     /// # Errors
     ///
@@ -46,21 +48,21 @@ impl Adam {
         })
     }
 
-    /// The decay rates of the running means of the gradients and of their squares.
+    /// Sets the decay rates of the running means of the gradients and of their squares.
     #[must_use]
     pub fn betas(mut self, mean: f32, square: f32) -> Self {
         self.betas = (mean, square);
         self
     }
 
-    /// The number that is added to the denominator, so that it is never 0.
+    /// Sets the number that is added to the denominator, so that it is never 0.
     #[must_use]
     pub fn epsilon(mut self, epsilon: f32) -> Self {
         self.epsilon = epsilon;
         self
     }
 
-    /// The fraction of each parameter that is added to its gradient.
+    /// Sets the fraction of each parameter that is added to its gradient.
     #[must_use]
     pub fn weight_decay(mut self, weight_decay: f32) -> Self {
         self.weight_decay = weight_decay;
@@ -92,7 +94,7 @@ impl Optimizer for Adam {
             let Some(moments) = &self.moments[*place] else {
                 continue;
             };
-            // In f64, because the rounding of f32 is too coarse for 1 − beta2.
+            // This is computed in `f64`, because the rounding of `f32` is too coarse for 1 − beta2.
             let correction = |beta: f32| 1.0 - f64::from(beta).powi(moments.steps + 1);
             parameters.push(AdamParameter {
                 value: parameter.operand(),

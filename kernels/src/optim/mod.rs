@@ -56,7 +56,7 @@ fn with_gradients<'a>(
             parameters[0]
                 .array()
                 .expect_same_device(operation, parameter)?;
-            // Kernels need contiguous gradients in a different storage from the one they write.
+            // Kernels need contiguous gradients in a storage other than the one that they write.
             let gradient = if gradient.shares_storage(parameter) {
                 gradient.copied()?
             } else {
@@ -68,12 +68,13 @@ fn with_gradients<'a>(
     Ok(found)
 }
 
-/// Allocates memory for an optimiser's state of one parameter; the first step writes it.
+/// Allocates memory for an optimiser's state of one parameter. The first step writes it.
 fn state_like(parameter: &Array) -> Result<Array> {
     Array::empty(parameter.device(), *parameter.layout(), parameter.dtype())
 }
 
-/// Checks that the parameters are contiguous, because a step goes over their storage in order.
+/// Checks that the parameters are leaves that require gradients. They must also be contiguous,
+/// because a step goes over their storage in order.
 fn checked(operation: &'static str, parameters: Vec<Tensor>) -> Result<Vec<Tensor>> {
     for parameter in &parameters {
         if !parameter.is_leaf() || !parameter.requires_grad() || !parameter.is_contiguous() {

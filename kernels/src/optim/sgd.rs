@@ -21,7 +21,7 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// Uses neither momentum nor weight decay.
+    /// Creates an optimiser without momentum or weight decay.
     ///
     /// # Errors
     ///
@@ -37,14 +37,14 @@ impl Sgd {
         })
     }
 
-    /// The fraction of the previous change that is added to the next one.
+    /// Sets the fraction of the previous change that is added to the next one.
     #[must_use]
     pub fn momentum(mut self, momentum: f32) -> Self {
         self.momentum = momentum;
         self
     }
 
-    /// The fraction of each parameter that is added to its gradient.
+    /// Sets the fraction of each parameter that is added to its gradient.
     #[must_use]
     pub fn weight_decay(mut self, weight_decay: f32) -> Self {
         self.weight_decay = weight_decay;

@@ -25,7 +25,7 @@ fn run(device: &Device) -> Result<()> {
         weight,
         after_forward: RefCell::new(None),
     });
-    // `Rc::downgrade` would have avoided the cycle.
+    // `Rc::downgrade` would avoid the cycle.
     let itself = Rc::clone(&layer);
     let hook = move || itself.weight.shape().to_vec();
     *layer.after_forward.borrow_mut() = Some(Box::new(hook));

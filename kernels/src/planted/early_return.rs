@@ -1,4 +1,4 @@
-//! Memory that is freed manually, which an early return on an error skips.
+//! Memory that is freed manually, unless an error causes an early return.
 
 use std::mem::ManuallyDrop;
 

@@ -17,7 +17,7 @@ static RESULTS: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {
     let input = Tensor::full([32, 32], 0.5, device)?;
-    // Loads the kernel.
+    // This loads the kernel, which a capture cannot do.
     input.sin()?;
     let (graph, output) = Graph::capture(device, || {
         let scaled = input.sin()?;

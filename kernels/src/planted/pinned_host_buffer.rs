@@ -1,5 +1,5 @@
-//! A page-locked buffer in host memory, never unlocked.
-#![expect(unsafe_code, reason = "page-locked memory is the driver's own call")]
+//! Page-locked host memory that is never freed.
+#![expect(unsafe_code, reason = "page-locked memory needs a call to the driver")]
 
 use cudarc::driver::result;
 
@@ -17,7 +17,7 @@ fn run(device: &Device) -> Result<()> {
         detail: "only a CUDA device has page-locked memory".into(),
     })?;
     cuda.context().bind_to_thread()?;
-    // SAFETY: a context is current; the memory is never used.
+    // SAFETY: a context is current, and the memory is never used.
     let _staging = unsafe { result::malloc_host(1 << 20, 0) }?; // leak: pinned
     Ok(())
 }

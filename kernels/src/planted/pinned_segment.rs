@@ -1,4 +1,4 @@
-//! A tensor that is meant to stay, in a segment that was made large for other tensors.
+//! A tensor that is meant to stay, in a large segment that was allocated for other tensors.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -16,7 +16,7 @@ super::leak::planted! {
 static LOSSES: Mutex<Vec<Tensor>> = Mutex::new(Vec::new());
 
 fn run(device: &Device) -> Result<()> {
-    // The graph holds its leaf, and the leaf its gradient.
+    // The graph holds its leaf, and the leaf holds its gradient.
     let weight = Tensor::full([32, 32], 0.5, device)?; // leak: weight
     let weight = weight.requires_grad_(true)?;
     let hidden = weight.sin()?; // leak: hidden

@@ -7,7 +7,7 @@ use super::event::{Event, StreamId};
 use crate::device_id::DeviceId;
 use crate::error::Result;
 
-/// A stream whose work is done immediately, unless it is paused. Clones are the same stream.
+/// A stream whose work is done immediately, unless it is paused. Clones refer to the same stream.
 #[derive(Clone)]
 pub struct EmbeddedStream {
     id: StreamId,
@@ -54,7 +54,7 @@ impl EmbeddedStream {
         self.device
     }
 
-    /// Pauses the stream: from now on no work on it is finished.
+    /// Pauses the stream. No work on it is finished until it is resumed.
     pub fn hold_up(&self) {
         self.queue.lock().held_up = true;
     }
@@ -67,7 +67,7 @@ impl EmbeddedStream {
         self.queue.resumed.notify_all();
     }
 
-    /// Marks the end of the work that the stream has been given so far.
+    /// Marks the end of the work that has been submitted to the stream so far.
     pub(crate) fn record(&self) -> EmbeddedEvent {
         let progress = self.queue.lock();
         EmbeddedEvent {
@@ -83,7 +83,6 @@ impl fmt::Debug for EmbeddedStream {
     }
 }
 
-/// An event in a simulated stream.
 pub(crate) struct EmbeddedEvent {
     queue: Arc<SimulatedQueue>,
     /// The event is done when the stream has been resumed this many times.

@@ -9,7 +9,7 @@ use crate::error::Result;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamId(pub u64);
 
-/// An event in a stream: the end of all work that the stream had been given before it.
+/// An event in a stream: the end of all work that was submitted to the stream before the event.
 pub(crate) trait Event: fmt::Debug + Send {
     /// Whether the work before the event is done.
     fn is_done(&self) -> Result<bool>;

@@ -14,8 +14,8 @@ pub use event::StreamId;
 /// A queue of work on a device. Memory that is freed on a stream can be used immediately by the
 /// next request on the same stream, whose work runs later; other streams have to wait.
 ///
-/// Drop the last holder of a stream after its work is done: a new stream may get its handle, and
-/// with it its cached memory.
+/// Drop the last holder of a stream only after the stream's work is done, because a new stream may
+/// get the same handle, and with it the memory cached for that handle.
 #[derive(Clone, Debug)]
 pub enum Stream {
     /// A stream of the CUDA driver.

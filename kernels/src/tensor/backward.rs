@@ -19,7 +19,7 @@ impl Tensor {
         !self.gradients().is_recorded()
     }
 
-    /// Sets whether [`Self::backward`] leaves a gradient here.
+    /// Sets whether [`Self::backward`] stores a gradient for this tensor.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Tensor {
         backward(&self.gradients().edge(), start, keep)
     }
 
-    /// The gradient that backward passes have left in this tensor.
+    /// The gradient that backward passes have accumulated for this tensor.
     #[must_use]
     pub fn grad(&self) -> Option<Self> {
         self.gradient_array().map(Self::new)

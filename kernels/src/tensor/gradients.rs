@@ -12,7 +12,7 @@ pub(super) struct Gradients(Mutex<GradientState>);
 
 #[derive(Default)]
 struct GradientState {
-    /// Whether the user wants a gradient; only for tensors that no recorded operation made.
+    /// Whether the user wants a gradient. Only for tensors that no recorded operation made.
     wanted: bool,
     /// The operation that made the tensor.
     node: Option<Arc<Node>>,

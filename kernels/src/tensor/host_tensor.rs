@@ -9,7 +9,8 @@ use crate::random::{self, Distribution};
 
 /// Numbers on the host: the content of data sets and the initial values of layers.
 ///
-/// It belongs to no device's allocator, as PyTorch's CPU tensors belong to none of the GPU's.
+/// Its memory comes from no device's allocator, just as PyTorch's CPU tensors use none of the GPU's
+/// memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostTensor {
     shape: Dims,

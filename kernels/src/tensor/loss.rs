@@ -9,8 +9,8 @@ use crate::error::Result;
 impl Tensor {
     /// The mean squared difference from a target of the same shape, a scalar.
     ///
-    /// As in PyTorch, the scalar is in a storage of its input's size, which held the squared
-    /// differences first. So a kept loss keeps that much memory.
+    /// As in PyTorch, the scalar is in a storage of its input's size, which first held the squared
+    /// differences. So a kept loss keeps that much memory.
     ///
     /// # Errors
     ///

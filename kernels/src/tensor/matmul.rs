@@ -23,7 +23,7 @@ impl Tensor {
 
     /// `self · weightᵀ + bias`: `[rows, in]` and a weight of `[out, in]` give `[rows, out]`.
     ///
-    /// It allocates only the result: the bias is added before the product is stored.
+    /// Only the result is allocated, because the bias is added before the product is stored.
     ///
     /// # Errors
     ///

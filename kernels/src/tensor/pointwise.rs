@@ -7,7 +7,7 @@ use crate::compute::{Binary, Unary};
 use crate::error::Result;
 
 impl Tensor {
-    /// Element by element; shapes broadcast.
+    /// Adds two tensors element by element. Shapes broadcast.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ impl Tensor {
         })
     }
 
-    /// Element by element; shapes broadcast.
+    /// Subtracts another tensor element by element. Shapes broadcast.
     ///
     /// # Errors
     ///
@@ -37,7 +37,7 @@ impl Tensor {
         })
     }
 
-    /// Element by element; shapes broadcast.
+    /// Multiplies two tensors element by element. Shapes broadcast.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl Tensor {
         })
     }
 
-    /// Each element, with negative elements replaced by 0.
+    /// Replaces negative elements by 0.
     ///
     /// # Errors
     ///

@@ -6,11 +6,11 @@ use crate::array::Array;
 use crate::autograd::{Edge, MAX_OPERANDS, Node, Rule, Saved, is_recording};
 use crate::error::{Error, Result};
 
-/// Makes a tensor from an operation's result. It is in the graph if this thread records and an
-/// operand requires gradients.
+/// Makes a tensor from an operation's result. The tensor is part of the graph if this thread
+/// records and an operand requires gradients.
 ///
-/// `rule` is given the result and which operands need a gradient, so that it saves only the
-/// tensors that it needs.
+/// `rule` gets the result, and which operands need a gradient, so that it can save only the tensors
+/// that it needs.
 pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
     result: Array,
     operands: [&Tensor; OPERANDS],
@@ -37,7 +37,7 @@ pub(super) fn record<const OPERANDS: usize, R: Rule + 'static>(
 }
 
 impl Tensor {
-    /// The content, for an operation's rule.
+    /// Saves the content for an operation's rule.
     ///
     /// # Errors
     ///

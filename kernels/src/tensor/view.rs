@@ -86,7 +86,7 @@ impl Tensor {
         })
     }
 
-    /// A view that repeats dimensions of size 1 and adds leading ones, without a copy.
+    /// A view that repeats dimensions of size 1 and adds leading dimensions, without a copy.
     ///
     /// # Errors
     ///

@@ -23,7 +23,7 @@ macro_rules! clean {
     };
 }
 
-/// The device belongs to the test: its loaded kernels and library handles end with it.
+/// Each test creates its own device, whose loaded kernels and library handles end with it.
 macro_rules! clean_on_cuda {
     ($($program:ident),+ $(,)?) => {
         mod on_cuda {
@@ -44,9 +44,9 @@ macro_rules! clean_on_cuda {
     };
 }
 
-/// The remains of a step after everything is dropped, however often it was replayed. On
-/// CUDA it runs in a separate process, because synchronising a whole context there ends the
-/// captures of all others.
+/// Tests that a training step leaves nothing behind when everything is dropped, however often it
+/// was replayed. On CUDA, these tests run in separate processes, because synchronising a whole
+/// context ends the captures of all other threads.
 mod replayed {
     use gpu_leak_kernels::nn::Module;
     use gpu_leak_kernels::optim::Sgd;
@@ -80,7 +80,6 @@ mod replayed {
         train(&device, 100)
     }
 
-    /// The device whose cache is emptied after each round.
     #[gpu_leak_check(rounds = 5)]
     #[test]
     fn captured_anew_in_each_round_on_the_embedded_device() -> Result<()> {
@@ -98,7 +97,7 @@ mod replayed {
     }
 }
 
-// Excludes those that need a GPU because of their memory or time.
+// This list excludes the programs that need a GPU because of their memory or time.
 clean!(
     tiny_model_inference,
     tiny_model_training_adam,

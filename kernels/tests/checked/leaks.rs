@@ -13,7 +13,7 @@ use gpu_leak_kernels::planted::{CATALOGUE, Layer, Planted};
 const DEVICE: &str = "GPU_LEAK_KERNELS_DEVICE";
 
 /// The only device of a child process. If each run created its own device, the device would leak
-/// together with its allocations. With one device, whatever it loads at first use is `first-use`.
+/// together with its allocations. Whatever the shared device loads at first use is `first-use`.
 fn device() -> &'static Device {
     static OWN: OnceLock<Device> = OnceLock::new();
     OWN.get_or_init(|| {
@@ -27,7 +27,7 @@ fn device() -> &'static Device {
 
 macro_rules! leaks {
     ($($name:ident),+ $(,)?) => {
-        /// Bodies that the tests below run in separate processes.
+        /// Test bodies that the tests below run in separate processes.
         mod planted {
             use gpu_leak_check::gpu_leak_check;
             use gpu_leak_kernels::Result;

@@ -61,7 +61,7 @@ fn tensors_without_elements_are_tensors() -> Result<()> {
 
 #[test]
 fn random_numbers_follow_their_distribution_and_seed() -> Result<()> {
-    // An odd number, and more than one stream of the generator fills.
+    // An odd number that is larger than what one stream of the generator fills.
     const COUNT: usize = 300_001;
     for device in devices() {
         manual_seed(5);
@@ -75,7 +75,7 @@ fn random_numbers_follow_their_distribution_and_seed() -> Result<()> {
             let found = numbers.iter().map(|x| f64::from(*x)).sum::<f64>() / count;
             let squares = numbers.iter().map(|x| (f64::from(*x) - found).powi(2));
             let spread = (squares.sum::<f64>() / count).sqrt();
-            // Six standard errors: of the mean, and generously of the deviation.
+            // The bounds are six standard errors of the mean, which is generous for the deviation.
             assert!(
                 (found - mean).abs() < 6.0 * deviation / count.sqrt(),
                 "{device}: {found}"

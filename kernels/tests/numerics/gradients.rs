@@ -6,7 +6,7 @@ use super::array::Array;
 use super::operations::{CASES, Case};
 use super::{assert_close, devices};
 
-/// Inputs that differ from 0, where the rectifier has no derivative.
+/// Returns inputs other than 0, because the rectifier has no derivative at 0.
 fn inputs(case: &Case, device: &Device) -> Result<Vec<Tensor>> {
     case.shapes
         .iter()

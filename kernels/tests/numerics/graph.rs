@@ -87,7 +87,7 @@ fn a_detached_tensor_ends_the_graph_and_shares_the_storage() -> Result<()> {
     let apart = hidden.detach();
     assert!(!apart.requires_grad());
     hidden.mul(&apart)?.sum()?.backward()?;
-    // Only one of the factors counts: 2x · x².
+    // Only one of the factors is differentiated: 2x · x².
     assert_eq!(x.grad().expect("a gradient").to_vec::<f32>()?, [16.0]);
     let again = x.mul(&x)?;
     again.detach_();

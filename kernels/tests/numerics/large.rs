@@ -5,7 +5,7 @@ use gpu_leak_kernels::{HostTensor, Result, Tensor, manual_seed};
 use super::array::Array;
 use super::{assert_close, devices};
 
-/// The product with a matrix of the same size is larger than what a small kernel handles.
+/// A product of matrices with these sizes is too large for our own kernel.
 const SIZES: [usize; 3] = [190, 170, 180];
 
 #[test]

@@ -1,7 +1,8 @@
 //! Tests every operation and gradient against a reference in `f64`, on every device of the machine.
 //!
-//! Results agree to a relative 1e-5 (1e-4 behind long sums). Gradients agree with central
-//! differences of the reference to a relative 1e-4. Both are relative to the largest magnitude.
+//! Results must agree to a relative 1e-5, or to 1e-4 after long sums. Gradients must agree with
+//! central differences of the reference to a relative 1e-4. Both bounds are relative to the largest
+//! magnitude.
 
 mod array;
 mod creation;
@@ -27,7 +28,7 @@ fn assert_close(what: &str, found: &[f32], reference: &[f64], bound: f64) {
     let largest = reference.iter().fold(1.0_f64, |most, x| most.max(x.abs()));
     for (place, (found, reference)) in found.iter().zip(reference).enumerate() {
         let error = (f64::from(*found) - reference).abs();
-        // Not `>`: NaN must fail.
+        // The comparison is not written with `>`, because NaN must fail.
         assert!(
             error <= bound * largest,
             "{what}: {found} for {reference} at {place}"

@@ -22,7 +22,7 @@ struct Reference {
     second: Vec<f64>,
 }
 
-/// Takes three steps with random gradients; `formula` does to a number what the step should do.
+/// Takes three steps with random gradients. `formula` computes what a step should do to one number.
 fn check<O: Optimizer>(
     device: &Device,
     make: impl Fn(Vec<Tensor>) -> Result<O>,

@@ -128,8 +128,8 @@ impl<R: Runtime> Probe for Pools<R> {
     fn empty_cache(&self, _: Place) {
         if let Some((_, client)) = self.client() {
             client.memory_cleanup();
-            // This only requests a clean-up. If something cannot be freed, the figures will show
-            // it.
+            // `memory_cleanup` only requests a clean-up, and this waits for it. An error can be
+            // ignored, because the figures show what could not be freed.
             let _ = future::block_on(client.sync());
         }
     }

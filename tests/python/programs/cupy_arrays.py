@@ -65,7 +65,7 @@ def streams():
 
 
 def unpooled():
-    """Each array from the driver, as CuPy documents it, in the interpreter's globals."""
+    """Takes each array from the driver, as CuPy documents, and keeps it in the interpreter's globals."""
     cupy.cuda.set_allocator(None)
     for _ in range(3):
         kept.append(cupy.zeros(MIB, dtype=cupy.float32))  # holds[unpooled]: 3 x 4 MiB

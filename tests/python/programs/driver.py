@@ -24,7 +24,7 @@ def must(error):
 
 
 class Buffer:
-    """Device memory that is given back with its last reference, as a tensor's is."""
+    """Device memory that is freed with its last reference, like the memory of a tensor."""
 
     def __init__(self, size):
         self.address = ctypes.c_uint64()
@@ -35,7 +35,7 @@ class Buffer:
 
 
 class Slow:
-    """Takes its time when the interpreter shuts down."""
+    """An object that is slow to destroy when the interpreter shuts down."""
 
     def __del__(self, sleep=time.sleep):
         sleep(0.5)
@@ -70,7 +70,7 @@ def main(variant):
     elif variant == "list":
         kept.extend(Buffer(64 * MIB) for _ in range(3))
     elif variant == "closure":
-        # The thread waits for ever, and its closure keeps what it refers to.
+        # The thread waits forever, and its closure keeps what it refers to.
         buffer = Buffer(96 * MIB)
         threading.Thread(target=lambda: threading.Event().wait() and buffer, daemon=True).start()
     elif variant == "growth":

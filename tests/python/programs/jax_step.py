@@ -1,6 +1,6 @@
 """Repeats a jitted gradient step in JAX.
 
-Without --exact it takes the device's memory nearly whole, so no two of these run at once.
+Without --exact it takes the device's memory almost completely, so no two of these run at once.
 
 run clean: exec; exec --exact
 run list: exec --exact
@@ -66,7 +66,7 @@ def closure():
 
 
 def in_primary_context():
-    """The driver, with the context that XLA uses as this thread's."""
+    """Returns the driver, after making the context that XLA uses current on this thread."""
     cuda = ctypes.CDLL("libcuda.so.1")
     device, context = ctypes.c_int(), ctypes.c_void_p()
     assert cuda.cuDeviceGet(ctypes.byref(device), 0) == 0

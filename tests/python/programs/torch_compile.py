@@ -24,7 +24,7 @@ MIB = 1 << 20
 kept = []
 
 
-# For what its code allocates the compiler has no line but this first one of the function.
+# For allocations in the generated code, the compiler has only this first line of the function.
 @torch.compile  # holds[list]: 3 x 64 MiB; holds[closure]: 1 x 96 MiB
 def squares_of_sine(values):
     return torch.sin(values).square() + values

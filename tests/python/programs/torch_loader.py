@@ -27,7 +27,7 @@ def must(error):
 
 
 def takes_in_worker(_number):
-    """Makes a context of the worker's own, and leaves memory in it."""
+    """Creates a context of the worker's own, and leaves memory in it."""
     cuda = ctypes.CDLL("libcuda.so.1")
     device, context, address = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_uint64()
     must(cuda.cuInit(0))
@@ -67,7 +67,7 @@ def train(variant):
 
 
 def first(rows):
-    """The sample itself, and nothing."""
+    """Returns the sample itself, without a label."""
     return rows[0][0], None
 
 

@@ -77,7 +77,7 @@ def streams():
 
 
 def bindings():
-    """What PyTorch hands on without keeping it: its own bindings of the runtime."""
+    """Leaks through PyTorch's own bindings of the runtime, which pass resources on without keeping them."""
     runtime = torch.cuda.cudart()
     memory = torch.empty(16 * MIB, dtype=torch.uint8)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(memory))
@@ -87,7 +87,7 @@ def bindings():
 
 
 def growth():
-    # Larger than all that grows, and constant.
+    # This allocation is constant, and larger than everything that grows.
     model = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
     for _ in range(200):
         kept.append(torch.empty(2 * MIB, dtype=torch.uint8, device="cuda"))  # grows*[growth]: 200 x 2 MiB; grows~[growth]: 20 x 20 MiB

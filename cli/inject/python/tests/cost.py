@@ -1,6 +1,6 @@
-"""The cost of a backtrace with more and more lines of Python: python cost.py LIBRARY
+"""Measures the cost of a backtrace with more and more lines of Python: python cost.py LIBRARY
 
-To be run by hand, against the probe as `cargo build --release` makes it.
+Run this by hand, with the probe that `cargo build --release` makes.
 """
 
 import ctypes

@@ -13,9 +13,9 @@ class Trainer:
         self.held = []
 
     def step(self):
-        # What a report points at is the line, not the list.
+        # A report points at the line of the call, not at the line of the list.
         self.held.append(
-            # The call below is where the stack is taken.
+            # The stack is taken in the call below.
             probe.probe_stack(room, len(room))
         )
 

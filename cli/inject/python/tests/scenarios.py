@@ -1,8 +1,8 @@
 """Takes backtraces in many kinds of Python code and compares them with those of Python itself.
 
-`check(stack(), here())`, always on one line, takes the stack by the reader and asks Python for its
-own on that line: the file, line and function of each frame, and its column where Python knows it
-and the instruction is the same, which is that of the innermost frame only by name.
+`check(stack(), here())`, always on one line, compares the stack from the reader with Python's own
+stack on that line: the file, line and function of each frame, and the column where Python knows it.
+The column of the innermost frame is not compared, because the two calls have different columns.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ def text(function):
     return buffers.room.raw[:length].decode()
 
 
-# Called through `text`, so that both backtraces have the same frames of this file, which are left out by
-# name.
+# Called through `text`, so that both backtraces have the same frames of this file, which are left
+# out by name.
 def stack():
     rows = [line.split("\t") for line in text(probe.probe_stack).splitlines()]
     frames = [row for row in rows if row[6] == "Python"]
@@ -72,10 +72,10 @@ checked = 0
 
 def check(taken, expected):
     global checked
-    # The machinery's frames take room, and so do `text` and `stack`.
+    # The frames of the test's own functions take up room, as do `text` and `stack`.
     expected = expected[: FRAMES - 2]
     taken = taken[: FRAMES - 2]
-    # The interpreter's own beginning of a thread is no part of a site.
+    # The interpreter's own frames at the start of a thread are not part of a call site.
     while expected and is_library(expected[-1]):
         expected.pop()
     while taken and is_library(taken[-1]):
@@ -135,7 +135,7 @@ async def many():
 
 
 class Trainer:
-    """Methods, properties and comparisons that C code calls."""
+    """Has methods, properties and comparisons that C code calls."""
 
     def __init__(self):
         check(stack(), here())
@@ -216,7 +216,7 @@ def rewritten():
         del scope, source
         if round % 50 == 0:
             gc.collect()
-    # A function whose code is put in place of another's.
+    # A function whose code replaces that of another function.
     def one():
         check(stack(), here())
 

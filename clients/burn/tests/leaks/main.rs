@@ -1,7 +1,7 @@
 //! Training with burn leaves nothing on the GPU, and two planted leaks are found.
 //!
-//! cubecl does the work of all tests on one thread of its own. A check can tell whose work this is
-//! only if the tests run one at a time, as `.cargo/config.toml` requires.
+//! cubecl does the work of all tests on one thread of its own. A check can tell which test caused
+//! the work only if the tests run one at a time, as `.cargo/config.toml` requires.
 
 use gpu_leak_check::gpu_leak_check;
 use gpu_leak_check::ledger::{Kind, Layer};
@@ -20,7 +20,7 @@ fn training_frees_everything() {
     assert!(losses[99] < losses[0], "it learns: {losses:?}");
 }
 
-/// Leaks, each of which a test below runs in a separate process.
+/// Tests that leak. Each is run in a separate process by a test below.
 mod planted {
     use std::sync::Mutex;
 
@@ -50,8 +50,8 @@ mod planted {
     }
 }
 
-/// Asserts that the only leak is of `bytes` in cubecl's pools. It has no line, because cubecl
-/// allocates memory on its own thread, a page at a time.
+/// Asserts that the only leak is one of `bytes` bytes in cubecl's pools. The line is not compared,
+/// because cubecl allocates memory on its own thread, a page at a time.
 #[track_caller]
 fn assert_found(test: &str, bytes: u64) {
     let checked = support::run(&format!("planted::{test}"));

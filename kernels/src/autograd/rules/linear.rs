@@ -66,8 +66,8 @@ impl Rule for LinearBackward {
     }
 }
 
-/// Takes both arguments by value, to free them before anything else is allocated, because they are
-/// the largest arrays.
+/// Takes both arguments by value, because they are the largest arrays and must be freed before
+/// anything else is allocated.
 fn through_relu(gradient: Array, result: Saved) -> Result<Array> {
     gradient.binary("linear", Binary::ReluBackward, &result.unpack()?)
 }

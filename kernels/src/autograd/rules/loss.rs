@@ -29,7 +29,6 @@ impl Rule for MseBackward {
     }
 }
 
-/// The rule of the cross entropy.
 #[derive(Clone)]
 pub(crate) struct CrossEntropyBackward {
     pub(crate) log_probabilities: Saved,

@@ -28,7 +28,6 @@ impl Rule for SumBackward {
     }
 }
 
-/// The rule of the sums along one dimension.
 #[derive(Clone)]
 pub(crate) struct SumDimBackward {
     pub(crate) shape: Dims,

@@ -7,7 +7,6 @@ use crate::autograd::node::{Needs, OperandGradients, Rule, only};
 use crate::compute::Dims;
 use crate::error::Result;
 
-/// The rule of the swap of two dimensions.
 #[derive(Clone)]
 pub(crate) struct TransposeBackward {
     pub(crate) first: usize,
@@ -42,7 +41,6 @@ impl Rule for NarrowBackward {
     }
 }
 
-/// The rule of a change of shape.
 #[derive(Clone)]
 pub(crate) struct ReshapeBackward {
     pub(crate) shape: Dims,

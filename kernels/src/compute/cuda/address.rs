@@ -13,7 +13,6 @@ pub(super) fn floats(operand: Operand<'_>) -> u64 {
     start(operand, DType::F32)
 }
 
-/// The number of elements of an operand.
 pub(super) fn count(operand: Operand<'_>) -> u64 {
     operand.layout.count() as u64
 }

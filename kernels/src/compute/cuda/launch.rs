@@ -49,11 +49,11 @@ impl Grid {
 impl Cuda {
     /// Launches a kernel on the device's stream. With a grid of no blocks it does nothing.
     ///
-    /// There are as many arguments as the kernel has parameters, in the same order and sizes;
-    /// addresses are on this device and valid for the counts that follow them. Each caller is a
-    /// method that takes operands, whose layouts have been checked against their storages. Storages
-    /// may be dropped right after the call, because their blocks are reused only by later work in
-    /// the same stream.
+    /// The arguments must match the kernel's parameters in number, order and size. Each address
+    /// must be on this device and valid for the count that follows it. Each caller is a method that
+    /// takes operands, whose layouts have been checked against their storages. Storages may be
+    /// dropped right after the call, because their blocks are reused only by later work in the same
+    /// stream.
     pub(super) fn launch<const ARGUMENTS: usize>(
         &self,
         kernel: Kernel,
@@ -66,9 +66,10 @@ impl Cuda {
         let function = self.function(kernel)?;
         self.context().bind_to_thread()?;
         let mut pointers = arguments.map(|argument| argument.0);
-        // SAFETY: the function is loaded as long as this device lives, the context is current, and
-        // the driver copies the arguments before it returns. The callers must ensure that they fit
-        // the kernel; all callers are in this directory, each next to the kernel's parameter list.
+        // SAFETY: the function stays loaded as long as this device lives, the context is current,
+        // and the driver copies the arguments before it returns. The callers must ensure that the
+        // arguments fit the kernel; all callers are in this directory, each next to the kernel's
+        // parameter list.
         let launched = unsafe {
             result::launch_kernel(
                 function.cu_function(),

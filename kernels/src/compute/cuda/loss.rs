@@ -12,7 +12,7 @@ use super::address::{count, floats, start};
 use super::launch::Grid;
 use super::reduce::threads;
 
-/// One block computes the loss of up to this many elements.
+/// A loss over up to this many elements is computed by one block.
 const ONE_BLOCK: u64 = 1 << 14;
 
 /// The number of partial sums of a larger loss, one per block.

@@ -1,4 +1,4 @@
-//! Launches `matmul.cu`, and cuBLAS for large matrices.
+//! Launches of `matmul.cu`, and of cuBLAS for large matrices.
 #![expect(unsafe_code, reason = "hands addresses to cuBLAS")]
 
 use std::ffi::c_int;
@@ -16,8 +16,8 @@ use crate::error::{Error, Result};
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// Up to this many multiplications, our own kernel is at least as fast as cuBLAS, whose handle
-/// takes 64 MiB.
+/// Up to this many multiplications, our own kernel is at least as fast as cuBLAS, and avoids the 64
+/// MiB that a cuBLAS handle takes.
 const SMALL: u64 = 1 << 22;
 
 /// With a longer shared dimension, the few blocks of our own kernel would be slower than cuBLAS.
@@ -32,7 +32,7 @@ struct StridedMatrix {
     column_stride: u64,
 }
 
-// SAFETY: `repr(C)`, of integers only, field by field the struct in `matmul.cu`.
+// SAFETY: the struct is `repr(C)`, has only integers, and matches the struct in `matmul.cu`.
 unsafe impl DeviceRepr for StridedMatrix {}
 
 impl StridedMatrix {
@@ -126,7 +126,7 @@ impl Cuda {
         )
     }
 
-    /// cuBLAS matrices are column-major, so it sees every matrix transposed. It computes the
+    /// cuBLAS reads matrices as column-major, so it sees every matrix transposed. It computes the
     /// transposed result, `rhsᵀ · lhsᵀ`, which is the result itself in row-major order.
     fn large_product(
         &self,
@@ -145,9 +145,9 @@ impl Cuda {
             blas_size(sizes[2])?,
         ];
         self.with_blas(|blas| {
-            // SAFETY: the operands' layouts lie in their storages, and `for_blas` has turned them
-            // into the same elements by columns; a copy that it made is dropped after this call,
-            // and its memory is used again only by later work in the stream.
+            // SAFETY: the operands' layouts lie in their storages, and `for_blas` describes the
+            // same elements in column-major order. A copy that it made is dropped after this call,
+            // and its memory is reused only by later work in the stream.
             unsafe { blas.product([columns, rows, depth], right, left, floats(out)) }
         })
     }

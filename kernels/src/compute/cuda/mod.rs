@@ -1,9 +1,10 @@
-//! The operations of a CUDA device: typed launches, in files with the stems of `kernels/cuda`;
-//! those of `copy.cu` are in `transfer.rs`.
+//! The operations of a CUDA device, as typed launches. The kernels of each file in `kernels/cuda`
+//! are launched by the file with the same name here, except that `transfer.rs` launches those of
+//! `copy.cu`.
 //!
 //! All work goes to one stream, and only `TransferKernels::download` waits for it. All arithmetic
-//! is in `f32` with fused multiply-add, sines and exponentials are CUDA's accurate ones, and
-//! products use no TF32.
+//! is in `f32` with fused multiply-add. Sines and exponentials are CUDA's accurate versions, and
+//! matrix products do not use TF32.
 
 mod address;
 mod launch;

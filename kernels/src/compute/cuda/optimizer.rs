@@ -10,10 +10,10 @@ use crate::error::Result;
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// The maximum number of parameters of a launch; `MAX_PARAMETERS` in `optimizer.cu`.
+/// The maximum number of parameters of a launch. Must equal `MAX_PARAMETERS` in `optimizer.cu`.
 const TABLE: usize = 48;
 
-/// The number of elements that one block handles; `CHUNK` in `optimizer.cu`.
+/// The number of elements that one block handles. Must equal `CHUNK` in `optimizer.cu`.
 const CHUNK: u64 = 1024;
 
 const THREADS: u32 = 256;
@@ -47,10 +47,11 @@ struct AdamTable {
     parameters: u32,
 }
 
-// SAFETY: `repr(C)`, of integers only, field by field the struct in `optimizer.cu`.
+// SAFETY: the struct is `repr(C)`, has only integers, and matches the struct in `optimizer.cu`.
 unsafe impl DeviceRepr for SgdTable {}
 
-// SAFETY: `repr(C)`, of integers and floats only, field by field the struct in `optimizer.cu`.
+// SAFETY: the struct is `repr(C)`, has only integers and floats, and matches the struct in
+// `optimizer.cu`.
 unsafe impl DeviceRepr for AdamTable {}
 
 impl OptimizerKernels for Cuda {
@@ -141,7 +142,7 @@ fn chunks_of(count: u64) -> u32 {
     u32::try_from(count.div_ceil(CHUNK)).expect("fewer chunks than 2^32")
 }
 
-/// Exactly one block per chunk, because a block finds its parameter by the block's index.
+/// There is exactly one block per chunk, because a block finds its parameter by its own index.
 fn grid(chunks: u32) -> Grid {
     Grid {
         blocks: chunks,

@@ -8,7 +8,7 @@ use super::address::{count, floats};
 use super::launch::Grid;
 use super::strided::Strided;
 
-/// The number of the operation in the kernels' `switch` statements.
+/// The operation's number in the kernels' `switch` statements, and its constant.
 fn unary_code(op: Unary) -> (u32, f32) {
     match op {
         Unary::Sin => (0, 0.0),

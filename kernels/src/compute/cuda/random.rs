@@ -24,7 +24,8 @@ impl RandomKernels for Cuda {
                 )
             }
             Distribution::Normal => {
-                // cuRAND draws normal numbers in pairs; the last of an odd count is drawn alone.
+                // cuRAND draws normal numbers in pairs, so the last number of an odd count is drawn
+                // separately.
                 let paired = out.layout.count() / 2 * 2;
                 self.draw(distribution, seed, address, paired)?;
                 if paired == out.layout.count() {
@@ -40,7 +41,7 @@ impl RandomKernels for Cuda {
 }
 
 impl Cuda {
-    /// `address` belongs to an operand or storage with room for `count` numbers.
+    /// `address` must belong to an operand or a storage with room for `count` numbers.
     fn draw(
         &self,
         distribution: Distribution,
@@ -52,8 +53,8 @@ impl Cuda {
             return Ok(());
         }
         self.with_generator(|generator| {
-            // SAFETY: each call, all in `random`, takes address and count from one storage; its memory
-            // is used again only by later work in the stream.
+            // SAFETY: every caller is in `random` and takes the address and the count from one
+            // storage, whose memory is reused only by later work in the stream.
             unsafe { generator.draw(distribution, seed, address, count) }
         })
     }

@@ -10,10 +10,10 @@ use crate::error::Result;
 use super::address::{count, floats};
 use super::launch::Grid;
 
-/// One block sums a line of up to this many elements.
+/// A line of up to this many elements is summed by one block.
 const LINE: u64 = 1 << 16;
 
-/// More parts than this would not use the GPU any better.
+/// The maximum number of parts of a line. More would not use the GPU any better.
 const MAX_PARTS: u64 = 1024;
 
 impl ReduceKernels for Cuda {
@@ -70,8 +70,8 @@ impl Cuda {
         )
     }
 
-    /// Sums of equal parts of a long line. Their storage may be dropped as soon as the kernel that
-    /// reads it has been launched: the stream keeps the order.
+    /// Sums equal parts of a long line. The returned storage may be dropped as soon as the kernel
+    /// that reads it has been launched, because the stream keeps the order of its work.
     fn sum_parts(&self, input: Operand<'_>) -> Result<(Storage, u64)> {
         let (from, count) = (floats(input), count(input));
         let blocks = count.div_ceil(LINE).clamp(1, MAX_PARTS);

@@ -14,12 +14,12 @@ pub(super) struct Strided {
     rank: u32,
 }
 
-// SAFETY: `repr(C)`, of integers only, field by field the struct in `common.cuh`.
+// SAFETY: the struct is `repr(C)`, has only integers, and matches the struct in `common.cuh`.
 unsafe impl DeviceRepr for Strided {}
 
 impl Strided {
-    /// Two layouts of one shape, merged into as few dimensions as possible: each dimension costs a
-    /// division per element.
+    /// Describes two layouts of one shape in as few dimensions as possible, because each dimension
+    /// costs a division per element.
     pub(super) fn of(first: &Layout, second: &Layout) -> Self {
         let mut own = Self {
             sizes: [1; MAX_RANK],

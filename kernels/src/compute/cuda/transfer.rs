@@ -22,8 +22,8 @@ impl TransferKernels for Cuda {
             return Ok(());
         }
         self.context().bind_to_thread()?;
-        // SAFETY: the storage has room for the bytes. The host's pages are not locked, so the
-        // driver has taken the bytes over when the call returns
+        // SAFETY: the storage has room for the bytes. The host memory is pageable, so the driver
+        // has read all bytes when the call returns
         // (<https://docs.nvidia.com/cuda/cuda-driver-api/api-sync-behavior.html>).
         let copied =
             unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream().cu_stream()) };
@@ -40,8 +40,8 @@ impl TransferKernels for Cuda {
         }
         self.context().bind_to_thread()?;
         let address = from.address() + offset as u64;
-        // SAFETY: the range lies in the storage, and `into` is borrowed until the stream has been
-        // waited for below.
+        // SAFETY: the range lies in the storage, and `into` stays borrowed until the code below has
+        // waited for the stream.
         let copied = unsafe { result::memcpy_dtoh_async(into, address, self.stream().cu_stream()) };
         // Wait even if the copy was refused, because nothing may write to `into` later.
         let done = self.stream().synchronize();
@@ -54,7 +54,7 @@ impl TransferKernels for Cuda {
             return Ok(());
         }
         self.context().bind_to_thread()?;
-        // SAFETY: the range is the storage.
+        // SAFETY: the range is the whole storage.
         let set =
             unsafe { result::memset_d8_async(storage.address(), 0, storage.bytes(), self.queue()) };
         Ok(set?)
@@ -66,7 +66,7 @@ impl TransferKernels for Cuda {
         }
         self.context().bind_to_thread()?;
         let word = value.to_bits();
-        // SAFETY: the range is the operand, which is contiguous and of four-byte elements.
+        // SAFETY: the range is the operand, which is contiguous and has four-byte elements.
         let set =
             unsafe { sys::cuMemsetD32Async(floats(out), word, out.layout.count(), self.queue()) };
         Ok(set.result()?)
@@ -101,8 +101,9 @@ impl Cuda {
             return Ok(());
         }
         self.context().bind_to_thread()?;
-        // SAFETY: both ranges are operands of that many bytes in different storages, or parts of
-        // one that do not overlap, as the one caller in each of `copy` and `random` has them.
+        // SAFETY: both ranges have that many bytes and do not overlap. There are two callers:
+        // `copy` passes operands in different storages, and `random` passes parts of storages that
+        // do not overlap.
         let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, self.queue()) };
         Ok(copied?)
     }

@@ -17,7 +17,7 @@ pub struct BlasWorkspace {
 }
 
 impl BlasWorkspace {
-    /// Takes `bytes` from the device's allocator and lends them to its cuBLAS, which uses the
+    /// Allocates `bytes` from the device's allocator and lends them to its cuBLAS, which uses the
     /// workspace that was lent last.
     ///
     /// # Errors

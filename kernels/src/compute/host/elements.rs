@@ -13,7 +13,7 @@ pub(super) fn numbers<T: Element>(buffer: &Buffer) -> &[T] {
     }
 }
 
-/// The numbers of a buffer in host memory, to write.
+/// The numbers of a buffer in host memory, for writing.
 pub(super) fn numbers_mut<T: Element>(buffer: &mut Buffer) -> &mut [T] {
     match buffer
         .host_bytes_mut()
@@ -29,7 +29,7 @@ pub(super) fn dense<'a, T: Element>(buffer: &'a Buffer, operand: Operand<'_>) ->
     &numbers(buffer)[operand.layout.offset..][..operand.layout.count()]
 }
 
-/// The elements of a contiguous operand, to write.
+/// The elements of a contiguous operand, for writing.
 pub(super) fn dense_mut<'a, T: Element>(
     buffer: &'a mut Buffer,
     operand: Operand<'_>,

@@ -38,9 +38,9 @@ impl MatmulKernels for Embedded {
             }
             if depth != 0 {
                 let from = lhs.layout.offset + row * lhs.layout.strides[0];
-                // SAFETY: `check_reach` has shown that the last element which the shape and strides
-                // name lies inside each operand's slice, so all do; this piece's rows are a part of
-                // the output's, and `piece` is exactly as long as they are and borrowed alone.
+                // SAFETY: `check_reach` has verified that the last element that the shape and
+                // strides describe lies inside each operand's slice, so all elements do. `piece` is
+                // borrowed exclusively, and is exactly as long as its rows of the output.
                 unsafe {
                     matrixmultiply::sgemm(
                         rows,

@@ -11,7 +11,7 @@ impl PointwiseKernels for Embedded {
         let _turn = self.turn();
         match op {
             Unary::Sin => map(input, out, f32::sin),
-            // A comparison, not `max`: NaN stays NaN, as in PyTorch.
+            // This is a comparison instead of `max`, so that NaN stays NaN, as in PyTorch.
             Unary::Relu => map(input, out, |x| if x < 0.0 { 0.0 } else { x }),
             Unary::AddScalar(value) => map(input, out, |x| x + value),
             Unary::MulScalar(value) => map(input, out, |x| x * value),

@@ -21,7 +21,7 @@ impl SoftmaxKernels for Embedded {
             dense_mut::<f32>(&mut target, out),
         );
         for line in lines(around) {
-            // The largest is subtracted first, so that no exponential overflows.
+            // The largest element is subtracted first, so that no exponential overflows.
             let largest = places(around, line)
                 .map(|place| source[place])
                 .fold(f32::NEG_INFINITY, f32::max);
