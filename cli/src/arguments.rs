@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::exit::Exit;
 use crate::render::Format;
 
-/// The hidden subcommand by which cargo runs test programs for `--every-test`.
+/// The hidden subcommand through which cargo runs test programs for `--every-test`.
 pub(crate) const RUNNER: &str = "every-test-runner";
 
 /// Summarises the findings of gpu-leak-check.
@@ -232,7 +232,8 @@ impl AskingSignal {
     }
 }
 
-/// At least a tenth of a second, since a snapshot resolves source lines.
+/// Parses an interval. The minimum is a tenth of a second, since each snapshot resolves source
+/// lines.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds >= 0.1);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

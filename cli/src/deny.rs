@@ -27,8 +27,9 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// The denied conditions of a run that was read from `directories`. `is_part` says whether it
-    /// is only part of the suite, so that entries of the configuration file may match nothing.
+    /// The denied conditions of a run that was read from `directories`. `is_part` says whether the
+    /// run covers only part of the suite, in which case entries of the configuration file may match
+    /// nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -56,8 +57,8 @@ impl Denied {
         Ok(denied)
     }
 
-    /// The denied condition if no check measured anything. There is none unless the run requires a
-    /// GPU or denies unmeasured checks.
+    /// The denied condition of a run in which no check measured anything. It is empty unless the
+    /// run requires a GPU or denies unmeasured checks.
     pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -92,7 +93,7 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints the sentences.
+    /// Prints the denied conditions.
     pub(crate) fn say(&self) {
         for sentence in self.findings.iter().chain(&self.unmeasured) {
             say(format_args!("denied: {sentence}"));
@@ -189,7 +190,7 @@ fn aborted(overview: &Overview<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The checks with something that is created once and kept.
+/// The checks whose tests create something once and keep it.
 fn first_use(run: &Run) -> Vec<String> {
     let is_first_use = |report: &&Report| {
         let mut kinds = report.findings.iter().map(|finding| finding.kind);
@@ -256,8 +257,8 @@ fn warned(run: &Run) -> Vec<String> {
 }
 
 /// Settings without effect: entries of the configuration file that allow no finding of the run,
-/// overrides that match none of its tests, and budgets for layers that were never reported. An
-/// incomplete run cannot show this about the file.
+/// overrides that match none of its tests, and budgets for layers that were never reported. For an
+/// incomplete run, nothing is said about the file.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> {
     let run = overview.run;
     let budgets = run.reports().filter_map(|report| {

@@ -37,7 +37,7 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The configuration file, if every check of the run ended and measured, so that it is known
+/// The configuration file, if every check of the run ended and measured. Otherwise it is not known
 /// whether an entry is needed.
 pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
     let is_complete = !overview.is_blind() && overview.aborted.is_empty();

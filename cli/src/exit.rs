@@ -5,7 +5,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use crate::output::say;
 
-/// The command's exit codes; part of its interface.
+/// The command's exit codes, which are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// There are no findings.
@@ -65,7 +65,8 @@ impl Failure {
         }
     }
 
-    /// An error while generating `what`, a format of the report, with the cause, for a bug report.
+    /// An error while writing a report in the format `what`. It contains the cause, for a bug
+    /// report.
     pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
         Self::usage(format!("cannot write {what}: {why}"))
     }

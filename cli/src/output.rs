@@ -34,7 +34,6 @@ pub(crate) fn print(text: &str) {
 /// `head` does, is not an error.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    // An error means that the reader has closed the pipe.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 

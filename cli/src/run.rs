@@ -125,7 +125,7 @@ impl Run {
         })
     }
 
-    /// Where the run comes from. Values that its processes do not share are listed.
+    /// Where the run comes from. If a value differs between its processes, all values are listed.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let headers = || {
             self.processes
@@ -293,7 +293,7 @@ fn replay(path: &Path) -> io::Result<RunFile> {
     })
 }
 
-/// Returns for example `train::a, train::b`.
+/// Returns, for example, `train::a, train::b`.
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
     test_names(&tests, 5)
@@ -429,7 +429,7 @@ fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn binary(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut name = &*stem;
-    // The process ID, and the number of the copy.
+    // This removes the process ID and the number of the copy.
     for _ in 0..2 {
         match name.rsplit_once('-') {
             Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {

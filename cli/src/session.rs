@@ -53,7 +53,7 @@ impl Session {
         Ok(Self { runs, name, peaks })
     }
 
-    /// Where this run's files are; missing as long as no check has begun.
+    /// The directory of this run's files. It does not exist until a check has begun.
     pub(crate) fn directory(&self) -> PathBuf {
         self.runs.join(&self.name)
     }

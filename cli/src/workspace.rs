@@ -39,7 +39,7 @@ impl Workspace {
         })
     }
 
-    /// Where the checks of this workspace write a directory for each run.
+    /// The directory in which the checks of this workspace create a directory for each run.
     pub(crate) fn runs(&self) -> PathBuf {
         match variable("GPU_LEAK_CHECK_OUTPUT") {
             Some(directory) => self.workspace_root.join(directory),
@@ -72,7 +72,7 @@ pub(crate) fn root() -> PathBuf {
     root.or_else(|_| env::current_dir()).unwrap_or_default()
 }
 
-/// Where runs that are started here are written: in the workspace, if there is one.
+/// The directory for runs that are started here: in the workspace, if there is one.
 pub(crate) fn runs() -> ExitResult<PathBuf> {
     if let Ok(workspace) = Workspace::here() {
         return Ok(workspace.runs());

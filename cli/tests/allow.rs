@@ -78,7 +78,7 @@ fn more_than_an_entry_allows_fails() {
     let both = ["keeps_the_given_count", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    // The line to change is printed, and no second entry, which would never take effect.
+    // The line to change is printed. A second entry is not, because it would never take effect.
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [
@@ -111,7 +111,8 @@ fn more_than_an_entry_allows_fails() {
     );
 }
 
-/// The entry that decided is raised, no matter how it matches and how its size is written.
+/// The limits of the entry that decided are raised, no matter how the entry matches and how its
+/// size is written.
 #[test]
 fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     let base = tempfile::tempdir().expect("a directory");

@@ -49,20 +49,20 @@ pub(crate) struct Chromium {
     child: Child,
     commands: RefCell<ChildStdin>,
     messages: Receiver<Value>,
-    /// The events that have arrived and that nobody has waited for.
+    /// The events that have arrived but have not been waited for yet.
     events: RefCell<Vec<Value>>,
     last_id: Cell<u64>,
     _profile: tempfile::TempDir,
 }
 
-/// Whether a test must not be skipped.
+/// Whether a test must fail, and not be skipped, if Chromium is missing.
 fn is_required() -> bool {
     env::var_os("PAGE_TESTS").is_some_and(|value| value == "require")
 }
 
 impl Chromium {
-    /// None if Chromium is not installed and not required.
-    #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+    /// Returns `None` if Chromium is neither installed nor required.
+    #[expect(clippy::print_stdout, reason = "prints why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {
             assert!(
@@ -151,7 +151,7 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // It writes to its profile until it ends.
+        // Chromium writes to its profile until it ends.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -195,20 +195,18 @@ impl View<'_> {
         answer["result"]["value"].take()
     }
 
-    /// The text in which the page says how much it shows.
+    /// The text that says how many entries the page shows.
     #[track_caller]
     pub(crate) fn shown(&self) -> String {
         self.text("#shown")
     }
 
-    /// The text of an element.
     #[track_caller]
     pub(crate) fn text(&self, selector: &str) -> String {
         let text = self.value(&format!("document.querySelector({selector:?}).innerText"));
         text.as_str().expect("text").to_owned()
     }
 
-    /// How many elements match a selector.
     #[track_caller]
     pub(crate) fn count(&self, selector: &str) -> u64 {
         let count = self.value(&format!("document.querySelectorAll({selector:?}).length"));
@@ -236,12 +234,11 @@ impl View<'_> {
         }
     }
 
-    /// Types a text in the focused element.
+    /// Types a text into the focused element.
     pub(crate) fn type_in(&self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
-    /// Clicks on an element.
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
         let middle = self.value(&format!(

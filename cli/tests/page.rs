@@ -152,8 +152,8 @@ fn both_themes_are_accessible_at_any_width() {
     assert_ne!(view.value(ground), light);
 }
 
-/// On a narrow screen a table scrolls and no name in it is broken. The facts that a reader needs to
-/// place a finding are shown.
+/// On a narrow screen a table scrolls and no name in it is broken. The page still shows what a
+/// reader needs to locate a finding.
 #[test]
 fn names_stay_whole_on_a_narrow_screen_and_findings_show_their_facts() {
     let Some(chromium) = Chromium::start() else {
@@ -217,7 +217,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
 }
 
-/// A click lists the allocations that were live at that call. Their amount is the same as in the
+/// A click lists the allocations that were live at that call. Their total equals the value of the
 /// curve, which is drawn from other data.
 #[test]
 fn a_click_on_the_curve_lists_what_was_live_there() {
@@ -375,7 +375,7 @@ fn hostile_names_are_text() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a measurement for who wants to know")]
+#[expect(clippy::print_stdout, reason = "prints a measurement for interested readers")]
 fn ten_thousand_findings_are_all_shown_and_searchable() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
@@ -387,7 +387,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
     let text = fs::read_to_string(&page).expect("a page");
     assert_eq!(text.matches("<details class=\"finding\"").count(), 100);
     assert!(text.contains("Showing the first 100 of 10,000 findings."));
-    // Each finding has a line of some 400 bytes that says who holds it.
+    // Each finding has a line of about 400 bytes that says what holds it.
     assert!(text.len() < 17 * 1024 * 1024, "{} bytes", text.len());
     let Some(chromium) = Chromium::start() else {
         return;

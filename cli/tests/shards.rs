@@ -1,4 +1,4 @@
-//! Several directories, attempts and rounds as one run; and runs that have not ended or are
+//! Reads several directories, attempts and rounds as one run, and runs that have not ended or are
 //! damaged.
 
 use std::fs;

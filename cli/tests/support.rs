@@ -1,5 +1,5 @@
-//! Runs of this program with the [`planted`](super::planted) tests, which real checks judge on the
-//! embedded device; and the built command.
+//! Runs this program with the [`planted`](super::planted) tests, which real checks judge on the
+//! embedded device. Also runs the built command.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[path = "../../tests/support/published.rs"]
-#[expect(unreachable_pub, reason = "public where it lives")]
+#[expect(unreachable_pub, reason = "other crates that include this file need it to be public")]
 pub(crate) mod published;
 
 /// Runs the planted tests `tests`, and returns the directory of the run, which is in `base`.
@@ -25,7 +25,7 @@ pub(crate) fn checked_with(
     checked_in(base, run, tests, config, &[])
 }
 
-/// Like [`checked_with`], in another environment.
+/// Like [`checked_with`], with additional environment variables.
 pub(crate) fn checked_in(
     base: &Path,
     run: &str,

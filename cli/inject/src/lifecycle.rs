@@ -1,12 +1,12 @@
 //! The beginning and the end of a process's check: when the library is loaded, and at the last
-//! moment when code of this library runs.
+//! moment at which code of this library can run.
 //!
 //! A program frees its memory in destructors of its statics and in exit handlers, some of which are
 //! registered before ours and therefore run after ours. The destructors of shared libraries run
 //! after all of those; in them the CUDA runtime unloads the program's code. The destructor of this
-//! library may run before those of others. An exit handler that it registers then runs after all of
-//! them: the C library restarts its list of handlers when one was added, and the destructors of all
-//! libraries are one entry in it.
+//! library may run before those of others, so it registers another exit handler. That handler runs
+//! after all destructors, because they are a single entry in the C library's list of handlers, and
+//! the C library restarts that list whenever a handler is added.
 
 #![expect(
     unsafe_code,
@@ -66,8 +66,8 @@ fn attach() {
             Ok(None) => {}
             Err(unsupported) => attached.note(unsupported.to_string()),
         }
-        // An error means that it is set already: a program may initialise the driver more than
-        // once.
+        // An error means that the value is already set: a program may initialise the driver more
+        // than once.
         let _ = ATTACHED.set(attached);
         watcher::start(attached, &settings);
     }

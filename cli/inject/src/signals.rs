@@ -1,5 +1,5 @@
-//! Signals, without interfering with the program: only signals with the default action are taken
-//! over, and a handler that the program installs later replaces ours.
+//! Receives signals without interfering with the program: only signals with the default action are
+//! taken over, and a handler that the program installs later replaces ours.
 //!
 //! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would
 //! also work, but only until a program closes all files that it did not open.
@@ -120,7 +120,7 @@ pub(crate) fn do_as_default(signal: c_int) {
     unsafe { libc::kill(libc::getpid(), signal) };
 }
 
-/// Waits for a signal until `deadline`. Returns `None` if there was none.
+/// Waits for a signal until `deadline`. Returns `None` if none arrived.
 pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     loop {
         if let Some(received) = next_received() {
@@ -169,14 +169,14 @@ fn time_of_day_in(wait: Duration) -> libc::timespec {
     }
 }
 
-/// While this exists, the thread and any that it starts receive no signals.
+/// While this exists, the thread and any threads that it starts receive no signals.
 pub(crate) struct Blocked(libc::sigset_t);
 
 /// Blocks all signals for this thread.
 pub(crate) fn block_all() -> Blocked {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     // SAFETY: both are memory of their type; the first is filled before it is read, and the second
-    // is by a call that cannot fail with these arguments.
+    // is filled by a call that cannot fail with these arguments.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -191,7 +191,7 @@ impl Drop for Blocked {
     }
 }
 
-/// `SIGUSR1`
+/// Returns the name of a signal, such as `SIGUSR1`.
 pub(crate) fn name(signal: c_int) -> String {
     const NAMES: [(c_int, &str); 5] = [
         (libc::SIGHUP, "SIGHUP"),

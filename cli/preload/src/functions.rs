@@ -11,7 +11,7 @@ macro_rules! functions {
     ($symbols:ident, $names:ident of $library:literal: $($name:ident)*) => {
         gpu_leak_interpose::trampolines!(pub(crate) static $symbols of $library: $($name)*);
 
-        /// All names, without wrappers.
+        /// All names. This library has no wrappers of its own.
         pub(crate) static $names: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,

@@ -26,14 +26,14 @@ static OF_VULKAN: Registration = Registration::new(VULKAN_NAMES, Some(is_asked_f
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    // If it is rejected, the functions call the driver directly, and nothing is watched.
+    // If a table is rejected, its functions call the driver directly, and nothing is watched.
     let _ = gpu_leak_interpose::register(&OF_CUDA);
     let _ = gpu_leak_interpose::register(&OF_VULKAN);
 }
 
-/// Loads the harness, whose constructor registers its own table. This can be called again from
-/// inside, and by several threads at once. A second thread waits for the loader and not for us,
-/// because a thread that looks something up may hold the loader's lock already.
+/// Loads the harness, whose constructor registers its own table. This can be called recursively and
+/// by several threads at once. A second thread waits for the loader's lock and not for one of ours,
+/// because a thread that looks something up may already hold the loader's lock.
 unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     static IS_HERE: AtomicBool = AtomicBool::new(false);
 

@@ -73,8 +73,8 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     Ok(Exit::Unmeasured)
 }
 
-/// Whether cargo's arguments select packages, programs or tests, so that this is a part of the
-/// suite.
+/// Whether cargo's arguments select packages, programs or tests, so that only part of the suite
+/// runs.
 fn selects_tests(cargos: &[OsString]) -> bool {
     /// Options that change how the suite is built, run or shown, or that add to the report. `run`
     /// is the subcommand of nextest.

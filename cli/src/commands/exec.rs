@@ -20,7 +20,7 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace;
 
-/// The documented variables with which PyTorch and JAX allocate every tensor from the driver and
+/// The documented variables that make PyTorch and JAX allocate every tensor from the driver and
 /// free it there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
 /// <https://docs.jax.dev/en/latest/gpu_memory_allocation.html>.
 const EXACT: [(&str, &str); 3] = [
@@ -74,8 +74,8 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     })
 }
 
-/// Rejects an invalid file or variable before the program runs: the file's suppressions may be
-/// needed.
+/// Rejects an invalid file or variable before the program runs, since the file's suppressions may
+/// be needed.
 fn check_settings() -> ExitResult<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
@@ -129,8 +129,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     )
 }
 
-/// The notes of all reports and what to do about their findings, each once: processes of one
-/// program repeat each other.
+/// The notes of all reports and what to do about their findings. Each is listed once, since the
+/// processes of a program often have the same ones.
 fn hints(run: &Run) -> Vec<String> {
     let notes = run.reports().flat_map(|report| &report.notes);
     let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));

@@ -82,7 +82,7 @@ mod tests {
     /// The page of the book that contains all explanations.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
 
-    /// If it is set, the page is written.
+    /// If this variable is set, the test writes the page.
     const BLESS: &str = "README_BLESS";
 
     fn statuses() -> impl Iterator<Item = CheckStatus> {
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    /// The labels of a finding, the columns and figures of the table, and what other lines begin
-    /// with.
+    /// The words are the labels of a finding, the columns and figures of the table, and the words
+    /// with which other lines begin.
     #[test]
     fn every_word_of_a_report_is_explained() {
         for word in [

@@ -50,8 +50,8 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
 }
 
 /// Separates `words` into options of the subcommand `name` with their values, and cargo's
-/// arguments. cargo has no options with these names, so they are found anywhere before `--`; but
-/// with `run`, the words after the first other word may be the program's.
+/// arguments. cargo has no options with these names, so they are recognised anywhere before `--`.
+/// With `run`, however, everything after the first other word may belong to the program.
 fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
     let (mut own, mut cargos) = (Vec::new(), Vec::new());
@@ -62,7 +62,7 @@ fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
             Some((written, _)) => (written, true),
             None => (text, false),
         };
-        // cargo's own help follows its own options.
+        // A help option after cargo's own options is for cargo.
         let is_help = matches!(written, "-h" | "--help");
         let is_over = !cargos.is_empty() && (name == "run" || is_help);
         let mut known = options.iter();

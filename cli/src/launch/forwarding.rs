@@ -49,7 +49,7 @@ impl Recipient {
         Self(Arc::new(Mutex::new(pid)))
     }
 
-    /// Sends the child a signal; false if it has ended.
+    /// Sends the child a signal. Returns false if the child has ended.
     fn send(&self, signal: i32) -> bool {
         let signal = match signal {
             SIGTERM => Signal::TERM,

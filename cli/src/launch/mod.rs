@@ -1,5 +1,4 @@
-//! Starting programs: with signals forwarded to them, and with the library that watches them
-//! preloaded.
+//! Starts programs, forwards signals to them, and preloads the library that watches them.
 
 #[cfg(unix)]
 mod empty_library;
@@ -36,7 +35,7 @@ mod library {
     }
 }
 
-/// `program` with its arguments, to be started with the library preloaded.
+/// Returns the command that starts `program`, given with its arguments, with the library preloaded.
 pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<Command> {
     let mut command = Command::new(&program[0]);
     command

@@ -17,7 +17,7 @@ use crate::exit;
 use crate::output::test_names;
 use crate::overview::{Group, Overview};
 
-/// How many annotations of a level GitHub shows in a step.
+/// How many annotations of each level GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 5;

@@ -83,7 +83,7 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Ren
     }
 }
 
-/// The peaks of a test, and how much more it held at its end than before.
+/// The peaks of a test, and how much more was held at its end than at its beginning.
 fn figures(report: &Report) -> Vec<(String, i128)> {
     let rows = report.devices.iter().flat_map(|device| {
         let rows = device.rows.iter();

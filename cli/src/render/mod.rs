@@ -1,8 +1,8 @@
 //! The formats of the report, a file for each. All of them read the same [`Overview`].
 //!
-//! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return
-//! text whose control characters are already escaped. The fields themselves are not escaped: a
-//! format passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
+//! Run files are untrusted input. `Finding::what`, `Frame::shown` and `report::details` return text
+//! whose control characters are already escaped. The fields themselves are not escaped: a format
+//! passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
 //! problems through `report::escape`, and then applies the escaping of its own syntax.
 
 mod csv;
@@ -77,7 +77,7 @@ pub(crate) struct Rendering {
     pub(crate) root: PathBuf,
 }
 
-/// The run in one format.
+/// Renders the run in one format.
 pub(crate) fn render(
     format: Format,
     overview: &Overview<'_>,

@@ -80,7 +80,7 @@ struct TraceEntry {
 }
 
 impl Segment {
-    /// A segment with its blocks, of which the active ones have `held` bytes.
+    /// Creates a segment with its blocks. The active blocks have `held` bytes in total.
     fn new(device: usize, address: u64, bytes: u64, held: u64, blocks: Vec<Block>) -> Self {
         Self {
             device,

@@ -15,7 +15,7 @@ const MAX_FINDINGS: usize = 20;
 const MAX_NAMES: usize = 5;
 /// How many peaks are shown; the others are counted.
 const MAX_PEAKS: usize = 12;
-/// The width of labels.
+/// The width of the column of labels.
 const LABEL: usize = 15;
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
@@ -95,7 +95,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns for example `optim::Adam::step (src/optim.rs:88)`.
+/// Returns, for example, `optim::Adam::step (src/optim.rs:88)`.
 fn place(finding: &Finding) -> String {
     match finding.shown_site().user_frame() {
         Some(frame) => frame.shown(),

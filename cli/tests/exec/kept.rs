@@ -81,7 +81,8 @@ fn build(directory: &Path, file: &str, function: &str, creates: &str) -> PathBuf
     path
 }
 
-/// The program's arguments that make each library keep something, and the libraries.
+/// Builds the libraries. Returns their directory and the arguments with which the program makes
+/// each library keep something.
 fn words() -> (TempDir, Vec<String>) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut words = vec!["libraries".to_owned()];

@@ -78,7 +78,6 @@ struct Ran {
 }
 
 impl Ran {
-    /// The files of the run.
     fn files(&self) -> Vec<RunFile> {
         let runs = fs::read_dir(self.directory.path())
             .expect("a directory")

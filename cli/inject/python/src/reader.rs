@@ -53,11 +53,10 @@ fn read(words: &mut [usize]) -> usize {
 }
 
 thread_local! {
-    /// It has no destructor, since backtraces are also taken while a thread exits.
+    /// This value has no destructor, since backtraces are also taken while a thread exits.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Whether this is the main thread of the process.
 fn is_main_thread() -> bool {
     IS_MAIN.get().unwrap_or_else(|| {
         // SAFETY: both only return a number.

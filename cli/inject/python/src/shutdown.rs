@@ -37,7 +37,7 @@ static HANDLER: MethodDefinition = MethodDefinition {
 static THEN: OnceLock<fn()> = OnceLock::new();
 
 pub(crate) fn before(then: fn()) {
-    // An error means that the handler has been registered.
+    // An error means that the handler has already been registered.
     if THEN.set(then).is_err() {
         return;
     }
@@ -105,8 +105,8 @@ fn try_to_register() -> Option<()> {
 
 /// The handler. Python calls it with the interpreter's lock held.
 extern "C" fn shuts_down(_: Object, _: Object) -> Object {
-    // Otherwise cycles that nothing refers to would be freed later, as if a variable had led to
-    // them.
+    // This collects unreachable cycles. Otherwise they would be freed later, as if a variable had
+    // referred to them.
     if let Some(collect) = function(c"PyGC_Collect") {
         // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
         unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn() -> isize>(collect)() };
@@ -119,7 +119,7 @@ extern "C" fn shuts_down(_: Object, _: Object) -> Object {
 
 /// Returns a new reference to `None`.
 fn none() -> Object {
-    // Null makes Python print an error, and go on.
+    // Null makes Python print an error and continue.
     let Some(value) = function(c"Py_BuildValue") else {
         return ptr::null_mut();
     };

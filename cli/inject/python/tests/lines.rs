@@ -1,4 +1,4 @@
-//! The lines of real interpreters, in all releases of CPython on this machine.
+//! Reads lines from real interpreters: every release of CPython on this machine.
 
 use std::env;
 use std::ffi::OsString;

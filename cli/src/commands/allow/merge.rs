@@ -43,7 +43,7 @@ pub(super) fn merge(
     if sites.is_empty() {
         return Ok(merged);
     }
-    // A comment at the end of the file stays above the entries that follow it.
+    // A comment at the end of the file stays above the new entries.
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
     let entries = document
         .entry("allow")
@@ -81,7 +81,7 @@ pub(super) fn merge(
     Ok(merged)
 }
 
-/// Whether an entry for the same function is about a test of `site`, or has its limits.
+/// Whether an entry for the same function covers a test of `site` or has the same limits.
 fn is_about(entry: &Table, site: &LeakingSite) -> bool {
     let Some(tests) = entry.get("tests").and_then(Item::as_array) else {
         return true;
@@ -174,7 +174,7 @@ fn figures(left: Left, noun: Noun) -> String {
     }
 }
 
-/// TOML's integers have a sign.
+/// TOML integers are signed.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -278,7 +278,7 @@ mod tests {
         let small = "tests = [\"small\", \"tiny\"]\nup_to = 256\nup_to_count = 1\n";
         let large = "tests = [\"large\"]\nup_to = 2048\nup_to_count = 8\n";
         assert!(text.contains(small) && text.contains(large), "{text}");
-        // A further test joins the tests that leave the same amount.
+        // Another test that leaves the same amount is added to the existing entry.
         let run = sample::run(vec![test("new", 8)]);
         merge(&mut document, &leaking_sites(&run), WHY).expect("an entry");
         let text = document.to_string();

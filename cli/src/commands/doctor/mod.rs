@@ -24,10 +24,10 @@ const VARIABLES: [&str; 5] = [
     "LD_PRELOAD",
     "NVIDIA_VISIBLE_DEVICES",
 ];
-/// The width of labels.
+/// The width of the column of labels.
 const LABEL: usize = 16;
 
-/// There is no driver that could be watched on other systems.
+/// Other systems have no driver that could be watched.
 #[cfg(not(unix))]
 mod self_test {
     use crate::exit::{Exit, ExitResult, Failure};

@@ -145,7 +145,7 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
     if !failed.is_empty() {
         print("\nfailures:\n");
     }
-    // The sources of the tests, not those that this program was built from.
+    // Reports show the sources of the tests, not those that this program was built from.
     let how = Rendering {
         sources: Sources::below(workspace::root()),
         ..Rendering::for_stderr()

@@ -167,8 +167,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// The target of integration tests in `directory` that cargo builds as `program`, in which `_`
-/// replaces `-`.
+/// Returns the integration test target in `directory` that cargo builds as `program`. In the
+/// program's name, cargo replaces `-` with `_`.
 fn target_in(directory: &Path, program: &str) -> Option<String> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let mut targets = entries.filter_map(|entry| {

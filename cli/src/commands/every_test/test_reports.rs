@@ -10,12 +10,11 @@ use gpu_leak_check::report::run_file;
 
 use crate::exit::{ExitResult, Failure};
 
-/// The directory of the current run, which the command that called cargo has put in the
-/// environment.
+/// The directory of the current run. The command that called cargo passes it in the environment.
 pub(super) struct TestReports {
     path: PathBuf,
-    /// The files of earlier test programs: process IDs are reused, and other programs may have
-    /// tests of the same names.
+    /// The files of earlier test programs, which are ignored: process IDs are reused, and other
+    /// programs may have tests of the same names.
     earlier: BTreeSet<PathBuf>,
 }
 

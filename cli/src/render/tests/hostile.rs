@@ -29,8 +29,8 @@ fn a_hostile_name_is_text_in_every_format() {
     }
 }
 
-/// The texts that a reader of the format sees. If the syntax of the format encodes characters, as
-/// escapes do, these are the decoded texts.
+/// The texts that a reader of the format sees. Characters that the syntax of the format encodes, as
+/// escapes do, are decoded.
 fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     let whole = || String::from_utf8(rendered.to_vec()).expect("text");
     match format {
@@ -108,7 +108,7 @@ fn a_hostile_name_adds_no_markup() {
     }
     let folded = shown(&run, Format::Folded, 0);
     for line in folded.lines() {
-        // The test, two frames, the kind.
+        // The test, two frames and the kind.
         assert_eq!(line.split(';').count(), 4, "{line}");
     }
 }

@@ -39,7 +39,8 @@ pub(super) fn read(
 ) -> usize {
     let mut count = 0;
     let mut at = innermost(memory, layout, thread);
-    // The last line, until it is known whether native code has called its frame.
+    // The line of the previous frame, held back until it is known whether native code called that
+    // frame.
     let mut pending: Option<(LineNumber, bool)> = None;
     for _ in 0..MAX_FRAMES {
         let frame = at.and_then(|at| Frame::read(memory, layout, at));
@@ -75,7 +76,7 @@ fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usi
     Some(at)
 }
 
-/// The fields of a frame that are needed.
+/// The fields of a frame that the walk needs.
 #[derive(Debug)]
 struct Frame {
     previous: Option<usize>,
@@ -171,7 +172,6 @@ fn decode(
     Some(line)
 }
 
-/// A code object.
 #[derive(Debug)]
 struct Code {
     first_line: i32,
@@ -224,8 +224,7 @@ impl Code {
         })
     }
 
-    /// The hash of everything that a line is read from, including the first `read` bytes of the
-    /// table.
+    /// Hashes everything that a line is read from, including the first `read` bytes of the table.
     fn hash(&self, memory: &impl Memory, read: usize) -> Option<u64> {
         if read > self.table_length {
             return None;

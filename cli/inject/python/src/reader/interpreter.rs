@@ -89,8 +89,8 @@ impl Interpreter {
     /// The address of the calling thread's state; `None` if the thread has no state, or if Python
     /// is shutting down and may free it.
     pub(super) fn this_thread(&self) -> Option<usize> {
-        // Neither function takes a lock or needs the interpreter's: one reads a flag, the other a
-        // thread-local.
+        // Neither function takes a lock or needs the interpreter's lock: one reads a flag, the
+        // other a thread-local variable.
         if (self.is_finalizing)() != 0 {
             return None;
         }

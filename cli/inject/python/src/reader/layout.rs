@@ -9,7 +9,7 @@ use super::location::Form;
 /// The layout of a minor release. Offsets are in bytes.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The 12 of 3.12.
+    /// The minor version: 12 for 3.12.
     minor: u8,
     /// `PyThreadState`: the innermost frame, or the structure that points to it.
     pub(super) thread: usize,
@@ -18,11 +18,11 @@ pub(super) struct Layout {
     pub(super) frame: FrameLayout,
     pub(super) code: CodeLayout,
     pub(super) string: StringLayout,
-    /// Where `_Py_DebugOffsets` has the same offsets.
+    /// Where `_Py_DebugOffsets` stores the same offsets.
     pub(super) offsets: Option<DebugOffsets>,
 }
 
-/// `_PyInterpreterFrame`, up to 3.10 `PyFrameObject`.
+/// `_PyInterpreterFrame`, or `PyFrameObject` up to 3.10.
 #[derive(Debug)]
 pub(super) struct FrameLayout {
     pub(super) previous: usize,
@@ -31,7 +31,6 @@ pub(super) struct FrameLayout {
     pub(super) tags: usize,
     pub(super) instruction: usize,
     pub(super) unit: InstructionUnit,
-    /// The owner of the frame.
     pub(super) owner: Option<usize>,
     pub(super) entry: EntryMark,
 }
@@ -64,7 +63,7 @@ pub(super) const INTERPRETER: u8 = 3;
 pub(super) struct CodeLayout {
     pub(super) first_line: usize,
     pub(super) file: usize,
-    /// The qualified name; up to 3.10 only its last part.
+    /// The qualified name, or only its last part up to 3.10.
     pub(super) function: usize,
     pub(super) table: usize,
     pub(super) form: Form,
@@ -117,7 +116,7 @@ pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }
 
-/// A constant for each release, with the differences from an earlier one.
+/// One constant per release, written as the differences from an earlier release.
 const LAYOUTS: [Layout; 7] = [
     PYTHON_3_9,
     PYTHON_3_10,

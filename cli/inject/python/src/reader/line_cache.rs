@@ -1,4 +1,4 @@
-//! The lines that a thread has read before, so that a table is not decoded again for each
+//! Caches the lines that a thread has read, so that tables are not decoded again for each
 //! backtrace.
 //!
 //! A code object may be freed and another one created at its address. So an entry is valid only as
@@ -13,7 +13,7 @@ use gpu_leak_check::__script::LineNumber;
 /// The number of entries, a power of two.
 const ENTRIES: usize = 128;
 
-/// The line of an instruction, and the data it was read from.
+/// The line of an instruction, and the data from which the line was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CachedLine {
     /// The code object's address.
@@ -28,7 +28,7 @@ pub(super) struct CachedLine {
 }
 
 thread_local! {
-    /// It has no destructor, since backtraces are also taken while a thread exits.
+    /// This value has no destructor, since backtraces are also taken while a thread exits.
     static CACHE: [Cell<Option<CachedLine>>; ENTRIES] = const { [const { Cell::new(None) }; ENTRIES] };
 }
 

@@ -2,8 +2,8 @@
 //!
 //! There are three formats, which CPython documents: `lnotab` up to 3.9
 //! ([lnotab_notes.txt](https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt)), the
-//! line table of 3.10
-//! ([PEP 626](https://peps.python.org/pep-0626/)), the location table since 3.11
+//! line table of 3.10 ([PEP 626](https://peps.python.org/pep-0626/)), and the location table since
+//! 3.11
 //! ([code_objects.md](https://github.com/python/cpython/blob/main/InternalDocs/code_objects.md)).
 
 /// The format of a table.
@@ -20,9 +20,9 @@ pub(super) enum Form {
 /// The source location of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Location {
-    /// The line, from 1; none for instructions that the compiler has added.
+    /// The line, counted from 1, or `None` for an instruction that the compiler has added.
     pub(super) line: Option<u32>,
-    /// The column, from 1, in bytes.
+    /// The column in bytes, counted from 1.
     pub(super) column: Option<u32>,
     /// How many bytes of the table were read to find this location.
     pub(super) read: usize,
@@ -251,7 +251,7 @@ mod tests {
             for form in [Form::Increments, Form::Ranges, Form::Locations] {
                 let found = location(form, &table, first, offset.into());
                 assert!(found.read <= table.len());
-                // The part that was read is sufficient.
+                // The bytes that were read are enough to find the same location.
                 let same = location(form, &table[..found.read], first, offset.into());
                 assert_eq!(same, found);
             }

@@ -77,7 +77,7 @@ impl Memory for Direct {
 pub(super) struct ThroughKernel(RefCell<Pages>);
 
 const PAGE: usize = 4096;
-/// How many pages are kept, on the stack of the caller. A power of two.
+/// How many pages are kept on the caller's stack. This is a power of two.
 const PAGES: usize = 8;
 
 /// Copies of pages; the address of a page determines its index.
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn invalid_addresses_are_not_read() {
-        // SAFETY: only invalid addresses are read, which it refuses.
+        // SAFETY: only invalid addresses are requested, and `Direct` refuses them.
         let direct = unsafe { Direct::new() };
         for address in [0, 8, 1 << 47, usize::MAX - 7] {
             assert_eq!(direct.words([address]), None, "{address:x}");
@@ -199,8 +199,7 @@ mod tests {
             let bytes = ThroughKernel::new().bytes(address, 8, &mut |_| {});
             assert_eq!(bytes, None, "{address:x}");
         }
-        // A page that may not be read.
-        // SAFETY: a new mapping, which nothing else uses.
+        // A page without read permission. SAFETY: a new mapping, which nothing else uses.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

@@ -12,7 +12,7 @@ pub(super) const BOTTOM: f64 = 34.0;
 /// The space between two runs.
 const GAP: f64 = 6.0;
 
-/// A text and where it is.
+/// A text and its position.
 #[derive(Debug)]
 pub(in super::super) struct Text {
     pub(in super::super) x: String,
@@ -35,14 +35,14 @@ impl RunSpan {
     }
 }
 
-/// The extent of each run, side by side.
+/// The extents of the runs, which are placed side by side.
 pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
     let all: u64 = runs.iter().map(|run| run.calls + 1).sum();
     let mut left = LEFT;
     let mut span = |run: &TimelineRun| {
-        // Half of the room is shared equally, so that every run can be seen.
+        // Half of the width is shared equally, so that every run can be seen.
         let equal_share = 0.5 / runs.len() as f64;
         let by_calls = 0.5 * (run.calls + 1) as f64 / all as f64;
         let width = room * (equal_share + by_calls);
@@ -112,7 +112,7 @@ impl Scale {
     }
 }
 
-/// A coordinate in SVG syntax, with visible precision.
+/// A coordinate in SVG syntax, with no more precision than is visible.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
