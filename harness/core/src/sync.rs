@@ -22,7 +22,7 @@ mod lock {
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-    /// Unlocking is a plain store, where `std`'s lock pays for a second atomic exchange.
+    /// Unlocking is a plain store, whereas `std`'s lock needs a second atomic exchange.
     ///
     /// `SPINS` is the number of turns that a thread spins at first if it finds the lock taken. The
     /// higher the number, the more often the owner can take the lock again in the meantime, which
@@ -90,7 +90,7 @@ mod lock {
 
         use super::Lock;
 
-        /// Fewer under Miri, which takes a thousand times as long.
+        /// There are fewer rounds under Miri, which takes a thousand times as long.
         const ROUNDS: u64 = if cfg!(miri) { 100 } else { 10_000 };
 
         #[test]
@@ -102,7 +102,7 @@ mod lock {
                         for _ in 0..ROUNDS {
                             let mut total = total.lock();
                             let before = *total;
-                            // Now and then, yields while it holds the lock.
+                            // Now and then, the thread yields while it holds the lock.
                             if before.is_multiple_of(ROUNDS / 10) {
                                 thread::yield_now();
                             }

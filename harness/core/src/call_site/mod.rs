@@ -167,8 +167,8 @@ fn is_start_up(frame: &Frame) -> bool {
 }
 
 /// Returns the index of the frame that contains the user's line. This is the innermost frame in a
-/// file of the user, otherwise the innermost frame of an installed Python package, and otherwise
-/// the innermost frame of a program or library that belongs to neither Rust nor CUDA.
+/// file of the user. If there is none, it is the innermost frame of an installed Python package, or
+/// else the innermost frame of a program or library that belongs to neither Rust nor CUDA.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
@@ -201,8 +201,8 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     format!("{VERSION}{hash:016x}")
 }
 
-/// The prefix of every fingerprint. It is raised when the same backtrace gets a different
-/// fingerprint than before.
+/// The prefix of every fingerprint. It changes when a release gives the same backtrace a different
+/// fingerprint.
 const VERSION: &str = "1-";
 
 /// Returns a name such as `optim:Adam.step`. Only the last part of the file's path is used, because

@@ -25,7 +25,7 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         true => [Some(MeantToStay::default()), None],
         false => [
             specific_function(&leaked, input).map(MeantToStay::allow),
-            // Applies per device and layer, and covers only bytes.
+            // A tolerance applies per device and layer, and covers only bytes.
             largest_sum(&leaked).map(|tolerance| MeantToStay {
                 tolerance,
                 ..MeantToStay::default()

@@ -39,7 +39,7 @@ pub(crate) fn by_suppressions<'a>(
 }
 
 /// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
-/// is reported no matter who holds the memory.
+/// is reported no matter what holds the memory.
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     let all = found.iter_mut().map(|found| &mut found.finding);
     let mut leaked: Vec<_> = all
@@ -83,7 +83,7 @@ pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String
     Ok(())
 }
 
-/// For example `2 objects, 1.00 MiB`.
+/// Returns, for example, `2 objects, 1.00 MiB`.
 fn amount(count: Option<u64>, bytes: Option<u64>) -> String {
     let parts = [
         count.map(|count| quantity(count, "object")),

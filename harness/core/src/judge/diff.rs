@@ -22,7 +22,7 @@ use crate::report::{AllowedBy, Frame, Owner};
 pub(crate) struct Diff {
     /// The resources that are not allowed to stay.
     pub(crate) groups: Vec<Group>,
-    /// The resources that are allowed to stay, and by whom.
+    /// The resources that are allowed to stay, and what allows them.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
     /// The resources that an interpreter freed only as it shut down.
     pub(crate) freed_by_shutdown: Vec<Group>,
@@ -148,7 +148,7 @@ fn held_unseen(
     run: &RunInput,
     input: &CheckInput,
 ) -> Option<Missing> {
-    // On Vulkan a segment is a buffer.
+    // On Vulkan, a segment is a buffer.
     let has_bytes = !class.kind.is_handle() || is_bound(record);
     if class.layer != Layer::DRIVER || !has_bytes || input.facts.whole_program {
         return None;
@@ -167,7 +167,6 @@ fn held_unseen(
     }
 }
 
-/// Builds the groups.
 #[derive(Debug)]
 struct Groups<'a> {
     runs: &'a [RunInput],
@@ -333,7 +332,7 @@ mod tests {
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
             called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
             called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
-            // The same library on a different path, which calls this or another library.
+            // The same library, reaching the driver by a different call path.
             called_by_set_up(&[
                 DRIVER,
                 ("libcublasLt.so.13", "cublasLtCreate"),
@@ -369,7 +368,7 @@ mod tests {
     }
 
     /// The order matters, because a report names the first and the last of the calls that created
-    /// them.
+    /// the records.
     #[test]
     fn records_that_ended_with_a_context_are_in_order_of_creation() {
         let run = RunInput {

@@ -25,7 +25,8 @@ use crate::units::{memory, noun, quantity, total};
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
-/// The calls from one line that failed to free resources allocated at one line.
+/// Calls from a single line that failed to free resources, all of which were allocated at a single
+/// line.
 #[derive(Debug)]
 struct Failed {
     call: FailedCall,
@@ -59,7 +60,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             if record.is_some_and(|it| is_the_runtimes_code(&it, is_cudas_own)) {
                 continue;
             }
-            // A call site that fails twice to free the same record counts as one.
+            // A call site that fails twice to free the same record is counted once.
             let is_new =
                 record.is_none_or(|it| met.insert((it.sequence, caller.stack, call.error)));
             if is_new {
@@ -262,7 +263,7 @@ impl Meant {
     }
 }
 
-/// For example `4,096 bytes of linear memory` or `an event`.
+/// Returns, for example, `4,096 bytes of linear memory` or `an event`.
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
@@ -391,7 +392,7 @@ fn in_broken_context(
     found
 }
 
-/// Removes the records of failed frees from the leaked ones.
+/// Removes the records of failed frees from the leaked records.
 fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
     for group in &mut diff.groups {
         group.forget(not_freed);

@@ -11,7 +11,6 @@ use crate::ledger::{Kind, Layer, Place, Record, StackId};
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
-    /// The layer, place and kind.
     pub(crate) class: Class,
     /// The backtrace that represents the call site.
     pub(crate) stack: StackId,
@@ -20,11 +19,8 @@ pub(crate) struct GroupKey {
 /// Layer, place and kind: everything about a record except its call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
-    /// The allocator.
     pub(crate) layer: Layer,
-    /// The place.
     pub(crate) place: Place,
-    /// The kind.
     pub(crate) kind: Kind,
     /// How its context ended, if only that freed the resource; `None` if it is live.
     pub(crate) ended: Option<ContextEnd>,
@@ -114,7 +110,6 @@ impl Tally {
 /// The resources that the runs of a check left at one call site.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// The class and the call site.
     pub(crate) key: GroupKey,
     /// The resources that each run left.
     pub(crate) left: Vec<Tally>,
@@ -152,7 +147,7 @@ impl Group {
         }
     }
 
-    /// Returns a tally of this amount for a part of the leaks of run `run`, without sequence
+    /// Returns a tally of `amount`, which is part of what run `run` left. The tally has no sequence
     /// numbers.
     pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
         Tally {

@@ -52,9 +52,9 @@ pub struct Subject {
     pub test: String,
     /// The file that contains the check.
     pub file: String,
-    /// The line, from 1; 0 for a program that was watched from outside.
+    /// The line, counted from 1, or 0 for a program that was watched from outside.
     pub line: u32,
-    /// The column, from 1.
+    /// The column, counted from 1.
     pub column: u32,
     /// The command that runs this check alone.
     pub again: Option<String>,
@@ -90,7 +90,7 @@ pub struct RunInput {
     pub began: u64,
     /// When the body had ended, in the same order.
     pub ended: u64,
-    /// Whether the body ended as it should.
+    /// Whether the body ended as expected.
     pub as_expected: bool,
     /// All usage before the body ran.
     pub baseline: Usage,
@@ -117,7 +117,7 @@ pub struct RunInput {
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
-    /// The ranges that probed allocators held before the body.
+    /// The ranges that probed allocators held before the body ran.
     pub segments_before: SegmentMap,
     /// The ranges that probed allocators hold at the end.
     pub segments: SegmentMap,
@@ -204,8 +204,9 @@ pub struct FreedAt {
     pub freed: StackId,
     /// The number of freed resources.
     pub count: u64,
-    /// For each of them, the number of the event that created it, and the number of the event after
-    /// its free. Empty if there are too many, or if some frees of the run are not known.
+    /// For each of these resources, the number of the event that created it, and the number of the
+    /// event after its free. Empty if there are too many, or if some frees of the run are not
+    /// known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
     /// The size of each of them, in bytes; empty in recordings of earlier releases.
@@ -285,7 +286,7 @@ pub struct FailedSum {
 /// Why the driver's calls could not be seen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Untraced {
-    /// Whether the calls were intercepted at first and missed later. Then later events prove
+    /// Whether the calls were intercepted at first and missed later. If so, later events prove
     /// nothing.
     pub lost: bool,
     /// The reason, and what to do.

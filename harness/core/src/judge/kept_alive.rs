@@ -61,9 +61,10 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
-/// Finds leaks that the same calls to a library created. The most important one is reported, and
-/// the others are marked as its consequences if their number is a multiple of its number. Memory is
-/// more important than handles, and a larger leak of memory is more important than a smaller one.
+/// Finds leaks that the same calls to a library created. The most important of these leaks is
+/// reported. Each of the others is marked as its consequence if its count is a multiple of the
+/// count of the reported leak. Memory is more important than handles, and a larger leak of memory
+/// is more important than a smaller one.
 pub(crate) fn mark_consequences(found: &mut [Found]) {
     let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, it) in found.iter().enumerate() {
@@ -73,8 +74,7 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
     let calls: Vec<_> = calls.into_values().collect();
     for mut all in calls {
-        // Memory comes before handles, and among handles, the kind of which there are fewest comes
-        // first.
+        // Memory comes before handles. Among handles, the kind with the lowest count comes first.
         all.sort_by_key(|at| {
             let finding = &found[*at].finding;
             (Reverse(finding.bytes), finding.count)
@@ -109,7 +109,6 @@ fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     Some((called.filter(|_| is_known)?, outer))
 }
 
-/// Returns the user's line, if it is known.
 fn line_of(finding: &Finding) -> Option<(String, u32)> {
     let frame = finding.site.user_frame()?;
     Some((frame.file.clone()?, frame.line?))

@@ -1,5 +1,5 @@
-//! Whether a run left anything. If so, its check waits for frees that are in flight, long before it
-//! is judged.
+//! Decides whether a run left anything. If it did, the check waits for frees that are in flight.
+//! This happens long before the check is judged.
 
 use super::diff::is_own;
 use super::input::{LiveRecord, Ownership, RunInput};

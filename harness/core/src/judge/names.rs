@@ -14,13 +14,14 @@ use crate::report::{Frame, Site};
 /// The description of a device in reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
-    /// For example `NVIDIA H200`.
+    /// The model, for example `NVIDIA H200`.
     pub name: String,
-    /// Its UUID as nvidia-smi prints it, `GPU-5f2c…`; none if the driver does not report it.
+    /// Its UUID in the form that nvidia-smi prints, `GPU-5f2c…`. `None` if the driver does not
+    /// report it.
     pub uuid: Option<String>,
 }
 
-/// The names of devices, layers and locations in reports.
+/// The names of call sites, devices, threads and errors in reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NameTable {
     /// The frames of each stack that a judgement may ask for.
@@ -43,7 +44,7 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// The other processes that visibly use CUDA: `4242 (python3)`.
+    /// The other processes that visibly use CUDA, such as `4242 (python3)`.
     pub neighbours: BTreeSet<String>,
 }
 

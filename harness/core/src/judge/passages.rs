@@ -10,15 +10,15 @@ use crate::report::{Finding, Frame, Passage, Site};
 pub const LINES_BEFORE: u32 = 1;
 /// How many lines after a passage are shown. Most mistakes are there.
 pub const LINES_AFTER: u32 = 3;
-/// The largest distance in lines at which an allocation and a free are shown as one passage.
+/// The largest distance, in lines, at which an allocation and a free are shown as one passage.
 const FARTHEST: u32 = 10;
 /// How many lines after the call to the allocating function are shown if no frees are known.
 const AFTER_THE_CALL: u32 = 2;
 /// How many callers are shown for something that was allocated elsewhere.
 const MOST_CALLERS: usize = 2;
 
-/// Returns the passages for a leak whose siblings or companions in `freed` were freed. `since` is
-/// the event that created the first resource that is left.
+/// Returns the passages for a leak. `freed` are the siblings or companions of the leak that were
+/// freed, and `since` is the event that created the first resource that is left.
 pub(super) fn of_leak(
     finding: &Finding,
     freed: &[&FreedSite<'_>],

@@ -119,7 +119,7 @@ pub(super) fn shares(
 
 fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
     let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
-    // The total number of allocations of a call site says nothing about one moment.
+    // The total number of allocations of a call site says nothing about a single moment.
     let is_earlier = last == 0;
     Share {
         count: site.count,

@@ -11,8 +11,8 @@ use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 /// A kind of object that a library keeps.
 struct Recycler {
     library: &'static str,
-    /// The words by which the creation of such an object is recognised: one frame has all of them
-    /// in its function or its file.
+    /// The words by which the creation of such an object is recognised. A single frame must contain
+    /// all of them in its function or its file.
     words: &'static [&'static str],
     kinds: &'static [Kind],
 }
@@ -33,7 +33,7 @@ const RECYCLERS: &[Recycler] = &[
             Kind::Framebuffer,
         ],
     },
-    // Pools for each working thread, which later threads use again.
+    // Pools for each worker thread, which later threads reuse.
     Recycler {
         library: "vulkano",
         words: &["vulkano", "command_buffer", "allocator"],

@@ -30,7 +30,7 @@ pub struct SegmentMap {
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }
 
-/// One such range, as data.
+/// One range of a [`SegmentMap`], as it is serialised.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Claim {
     layer: Layer,

@@ -1,11 +1,12 @@
-//! Adds to a leak where its siblings were freed, which are other resources created on the same
-//! line, and through which callers they were allocated. The difference is often the mistake, such
-//! as a branch that returns early. If no sibling was freed, adds where its companions were freed,
-//! which are other resources that the same function created, for example in a `Drop` that forgets
-//! one of two fields.
+//! Adds to a leak where its siblings were freed, and through which callers they were allocated.
+//! Siblings are other resources created on the same line. Where they differ from the leak is often
+//! the mistake, such as a branch that returns early.
 //!
-//! This is known only for runs that confirm a leak, because the stacks of frees are captured only
-//! in them.
+//! If no sibling was freed, adds where the companions of the leak were freed. Companions are other
+//! resources that the same function created. A `Drop` may forget one of two fields, for example.
+//!
+//! This is known only for runs that confirm a leak, because only such runs capture the stacks of
+//! frees.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

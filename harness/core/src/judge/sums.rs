@@ -17,7 +17,8 @@ use crate::units::{exact_size, total};
 /// The largest number of bytes that an allocator may add to a block by rounding up its size.
 const ROUNDING: u64 = 512;
 
-/// Returns the findings about sums that rose in runs in which nothing else could have moved them.
+/// Returns the findings about sums that rose in runs in which nothing else in the process could
+/// have changed them.
 pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
@@ -32,7 +33,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     judged.filter_map(|rise| finding(&rise, input)).collect()
 }
 
-/// Returns a sentence for each sum that rose beyond the tolerance while others could have moved it.
+/// Returns a sentence for each sum that rose beyond the tolerance while other code in the process
+/// could have changed it.
 pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();

@@ -9,11 +9,11 @@ use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Kind, Lifetime, MeterReading, Place, Sample, StackId};
 use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
-/// How many of the first and of the last rounds are kept, and how many points of each round.
+/// How many of the first rounds and of the last rounds are kept, and how many points of each round.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
-/// A check with more runs than this keeps only the largest allocations of each.
+/// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
@@ -146,7 +146,7 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
         ..=MAX_RUNS => usize::MAX,
         _ => ALLOCATIONS_OF_A_ROUND,
     };
-    // The rounds that are left out follow the first ones.
+    // The omitted rounds come after the first ones.
     let number = |at: usize| match at {
         ..FIRST_ROUNDS => at,
         _ => at + timeline.left_out as usize,

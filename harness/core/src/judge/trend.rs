@@ -9,7 +9,7 @@ use crate::ledger::{Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
 
 /// The number of consecutive snapshots in which something must grow. A program that is still
-/// starting up can grow in three or four by chance.
+/// starting up can grow in three or four snapshots by chance.
 pub const ENOUGH: usize = 5;
 
 /// The trend shown by a program's snapshots so far.

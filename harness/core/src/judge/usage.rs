@@ -16,7 +16,7 @@ pub struct Usage {
     pub layers: Vec<LayerUsage>,
     /// Handles by place.
     pub handles: Vec<(Place, Counted)>,
-    /// Whole devices, where they could be read.
+    /// The usage of whole devices, where it could be read.
     pub whole_devices: Vec<DeviceUsage>,
 }
 
@@ -43,7 +43,7 @@ pub struct DeviceUsage {
     pub used: u64,
     /// The sizes that this context has reserved.
     pub limits: ContextLimits,
-    /// Bytes in the driver's layer that need not lie in this device's own memory.
+    /// Bytes in the driver's layer that may be located outside this device's own memory.
     pub elsewhere: u64,
     /// How many live contexts the device has.
     pub contexts: u64,

@@ -20,7 +20,7 @@ const LIMIT: u32 = 10_000;
 pub enum Anomaly {
     /// A free or destroy call returned an error.
     FailedRelease(FailedCall),
-    /// A creating call failed.
+    /// A call that should have created something failed.
     FailedCreation {
         /// The kind that was requested.
         kind: Kind,
@@ -28,7 +28,7 @@ pub enum Anomaly {
         bytes: u64,
         /// The caller.
         caller: Caller,
-        /// The driver's answer.
+        /// The error that the driver returned.
         error: CuResult,
     },
     /// A record ended with its context, without being freed itself.
@@ -46,7 +46,8 @@ pub enum Anomaly {
     Overwritten {
         /// The record that was live, which the ledger has removed.
         record: Record,
-        /// The record that has its key now; none for resources that may have more than one holder.
+        /// The record that has its key now. `None` for resources that may have more than one
+        /// holder.
         by: Option<Record>,
     },
 }
@@ -56,11 +57,11 @@ pub enum Anomaly {
 pub struct FailedCall {
     /// The key that it named.
     pub key: Key,
-    /// The live record with this key; none for an address that the ledger does not know.
+    /// The live record with this key. `None` for an address that the ledger does not know.
     pub record: Option<Record>,
     /// The caller.
     pub caller: Caller,
-    /// The driver's answer.
+    /// The error that the driver returned.
     pub error: CuResult,
 }
 

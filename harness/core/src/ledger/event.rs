@@ -177,7 +177,7 @@ impl ScopeId {
     pub const NOBODY: Self = Self(u32::MAX);
 }
 
-/// A thread of the program, numbered in the order in which they first met the harness.
+/// A thread of the program. Threads are numbered in the order in which the harness first saw them.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -210,7 +210,8 @@ pub struct Caller {
 #[serde(transparent)]
 pub struct ContextUid(pub u32);
 
-/// A release between its beginning and its end. Never 0, so that 0 can mean none.
+/// Identifies a release from its beginning to its end. A ticket is never 0, so that 0 can mean that
+/// there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ticket(pub u64);
@@ -257,7 +258,7 @@ impl Record {
         self.made.key.space == key.space && addresses.contains(&key.value())
     }
 
-    /// Whether `key` is this resource's own or an address inside it.
+    /// Whether `key` is the key of this resource or an address inside it.
     #[must_use]
     pub fn is_at(&self, key: Key) -> bool {
         self.made.key == key || self.contains(key)
@@ -277,15 +278,15 @@ pub type CuResult = u32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A creating call returned success.
+    /// A call that creates a resource succeeded.
     Created(Creation),
-    /// A creating call failed. Nothing is live because of it.
+    /// A call that should have created a resource failed. Nothing is live because of it.
     CreationFailed {
         /// The kind that was requested.
         kind: Kind,
         /// The number of bytes; 0 for handles.
         bytes: u64,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
         /// The caller.
         caller: Caller,
@@ -298,21 +299,21 @@ pub enum Event {
         /// The caller that frees it.
         caller: Caller,
     },
-    /// The call ended: on success the record is removed permanently, otherwise it is restored.
+    /// The call ended. If it succeeded, the record is removed permanently; otherwise, it is
+    /// restored.
     ReleaseEnded {
-        /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned for the beginning of
-        /// the call.
+        /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned when the call began.
         ticket: Ticket,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
         /// The stack of the call if it failed; the empty stack if it succeeded. Capturing a stack
         /// costs more than the rest of a release, and a successful release does not need it.
         stack: StackId,
     },
-    /// The call was recorded into a graph instead of being executed: the record is restored, and
+    /// The call was recorded into a graph instead of being executed. The record is restored, and
     /// this is not a failure.
     ReleaseCaptured {
-        /// The ledger's answer to the beginning of the call.
+        /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
     },
     /// The reference count of the resource that is live under `key` increases.
@@ -325,11 +326,11 @@ pub enum Event {
     /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
     /// with the last reference.
     GiveBackBegan {
-        /// The resource that they refer to.
+        /// The resource to which the references belong.
         key: Key,
         /// The number of references.
         count: u64,
-        /// The graph that releases them; none if the program does.
+        /// The graph that releases the references. `None` if the program releases them.
         graph: Option<Key>,
         /// The caller.
         caller: Caller,
@@ -338,11 +339,11 @@ pub enum Event {
     GraphRetained {
         /// The graph.
         graph: Key,
-        /// The resource that they refer to.
+        /// The resource to which the references belong.
         key: Key,
         /// The number of references.
         count: u64,
-        /// Whether they were moved from the program to the graph.
+        /// Whether the references were moved from the program to the graph.
         moved: bool,
     },
     /// A graph or an executable graph was created from another graph, and holds the same resources.
@@ -372,7 +373,7 @@ pub enum Event {
     CaptureEnded {
         /// The stream on which the capture began.
         stream: Key,
-        /// The graph of the capture; none if the capture was invalidated.
+        /// The graph of the capture. `None` if the capture was invalidated.
         graph: Option<Key>,
         /// Whether no other capture is in progress.
         is_last: bool,
@@ -387,9 +388,9 @@ pub enum Event {
     },
     /// The call that launched an executable graph returned.
     LaunchEnded {
-        /// The ledger's answer to the beginning of the call.
+        /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
     },
     /// From now on, an executable graph executes `graph`, and refers to the same resources.

@@ -10,7 +10,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use super::meter::Meters;
 use super::usage::{Gauge, UsageKey};
 
-/// The shards' common state.
+/// The state that all shards share.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     /// The number of the last event.

@@ -1,4 +1,4 @@
-//! Objects that live as long as something holds them: references or mappings.
+//! Objects that live as long as references or mappings hold them.
 //!
 //! Such an object has one record, no matter how many holders it has. This module does not change
 //! the table itself: the necessary changes are collected as [`TableChange`]s.
@@ -204,8 +204,8 @@ impl SharedObjects {
     }
 }
 
-/// Returns the object that `taken` was released from. It borrows only one field, so that the other
-/// one can be changed at the same time.
+/// Returns the object that `taken` was released from. This function borrows only one field, so that
+/// the other one can be changed at the same time.
 fn of<'a>(
     all: &'a mut FxHashMap<Key, SharedObject>,
     taken: &GivenBack,

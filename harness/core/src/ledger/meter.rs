@@ -173,7 +173,8 @@ impl Meters {
 }
 
 impl Running {
-    /// Records that the event `at` made a record live. It is new, or was restored.
+    /// Records that the event `at` made a record live. `is_new` says whether the record is new or
+    /// was restored.
     pub(super) fn gained(&mut self, record: &Record, at: u64, is_new: bool) {
         self.for_each_budget(record, |flow| flow.gain(record, at, is_new));
         for log in self.logs.values_mut() {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// A growing list of names; a name's number never changes.
+/// A growing list of names. The number of a name never changes.
 ///
 /// The code under test may ask for a name inside an allocator, so nothing is allocated or freed
 /// while the lock is held.
@@ -69,7 +69,8 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Without this, an allocator that is called to store the name would ask for it again.
+            // Without this, an allocator that is called to store the name would ask for the name
+            // again.
             return None;
         }
         let _quiet = quiet();
@@ -109,7 +110,7 @@ impl NameList {
     }
 }
 
-/// How many names there can be, after the numbers that places without a name use.
+/// The largest number of names. The remaining numbers are for places without a name.
 const MAX_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: NameList = NameList::new();
@@ -123,7 +124,7 @@ impl Layer {
     /// All allocation calls to the CUDA driver.
     pub const DRIVER: Self = Self(0);
 
-    /// Returns the layer of the allocator called `name`; the same name gives the same layer.
+    /// Returns the layer of the allocator called `name`. The same name always gives the same layer.
     ///
     /// # Panics
     ///

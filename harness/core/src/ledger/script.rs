@@ -1,4 +1,4 @@
-//! Source lines of interpreted programs, interned.
+//! Interns source lines of interpreted programs.
 //!
 //! A backtrace consists of words, which are return addresses. The frames of an interpreted program
 //! have no return addresses of their own, because the compiled code that runs is the interpreter's.
@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// The bit that marks a word that refers to a line. It is not used where addresses can have it.
+/// The bit that marks a word that refers to a line. It is 0 on systems whose addresses can have
+/// this bit.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
 /// The bit that is also set if compiled code, not another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;

@@ -76,7 +76,7 @@ pub(super) struct ShardUsage {
 /// The minimum number of free entries that a shard keeps.
 pub(super) const MIN_FREE: usize = 64;
 
-/// The reason for which a record is added.
+/// Why a record is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entering {
     /// It was created.
@@ -248,7 +248,7 @@ impl Shard {
         self.free = 0;
     }
 
-    /// Ends the use of a record that no figure counts any more.
+    /// Releases the entry of a record that no figure counts any more.
     #[inline]
     fn release(&mut self, index: Index) -> &Record {
         let entry = &mut self.entries[index as usize];

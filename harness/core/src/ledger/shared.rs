@@ -2,8 +2,8 @@
 //! that graphs refer to.
 //!
 //! They are kept apart from the table, because one call may change several records, and one record
-//! may end only after several calls. One lock guards all of them, because these calls are rare, and
-//! slow in the driver.
+//! may end only after several calls. A single lock guards all of them, because these calls are
+//! rare, and the driver itself takes long for them.
 
 use std::mem;
 
@@ -59,7 +59,7 @@ impl SharedFree {
         self.graph.is_some() || self.records().next().is_some()
     }
 
-    /// Whether other calls have freed everything that it frees.
+    /// Whether other calls have freed everything that this call was to free.
     pub(super) fn was_freed(&self) -> bool {
         let oldest = self.records().map(|record| record.sequence).min();
         oldest.is_some_and(|oldest| oldest < self.freed_by)
@@ -149,7 +149,7 @@ impl Shared {
                 self.graphs.retained(graph, key, count);
                 self.counted.add(&key, count);
             }
-            // A child graph, or a graph that existed before the harness began to listen. Its end
+            // The graph is a child graph, or it existed before the harness began to listen. Its end
             // cannot be observed.
             (false, true) => self.counted.give_back(&key, count),
             (false, false) => {}

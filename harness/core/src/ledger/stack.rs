@@ -11,7 +11,8 @@ use super::event::StackId;
 
 const SHARDS: usize = 64;
 const CHUNK: usize = 1024;
-/// Enough for about a million distinct backtraces. Further ones are not stored.
+/// There are enough chunks for about a million distinct backtraces. Further backtraces are not
+/// stored.
 const CHUNKS: usize = 1024;
 
 /// A block of backtraces, each as its return addresses, innermost first.
@@ -21,7 +22,8 @@ thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
     /// lines again and again, from many threads at once; without this cache all of them would
     /// contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
-    /// compares the frames. It has no destructor, like everything that a wrapper touches.
+    /// compares the frames. The cache has no destructor, and neither has anything else that a
+    /// wrapper touches.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 
@@ -91,7 +93,7 @@ impl Stacks {
             let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
             match numbers.get(&next) {
                 Some(&id) if self.frames(id) == frames => break id,
-                // Two backtraces have the same hash: the next number belongs to the second one.
+                // If two backtraces have the same hash, the next number belongs to the second one.
                 Some(_) => next = next.wrapping_add(1),
                 None => {
                     let id = add()?;

@@ -32,7 +32,7 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Whether there is a listener. If there is none, this test is the only cost for an event.
+    /// Whether there is a listener. If there is none, this check is the only cost for an event.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)

@@ -60,7 +60,7 @@ impl Amount {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of this and `other`.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -92,8 +92,8 @@ impl Amount {
 }
 
 /// One figure, which is changed by all threads. Its alignment gives it exclusive use of its cache
-/// line and of the adjacent line that processors prefetch. It wraps, because a recording may
-/// contain any size.
+/// line and of the adjacent line that processors prefetch. The value may wrap, because a recording
+/// may contain any size.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Gauge {

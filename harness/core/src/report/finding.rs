@@ -128,14 +128,14 @@ impl Finding {
         }
     }
 
-    /// Whether it could not be confirmed because the body cannot run twice.
+    /// Whether the finding could not be confirmed because the body cannot run twice.
     #[must_use]
     pub fn is_unconfirmed(&self) -> bool {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
-    /// Whether it is about something that was still held at the end, unlike a limit that was
-    /// exceeded during the run.
+    /// Whether the finding is about something that was still held at the end, unlike a limit that
+    /// was exceeded during the run.
     #[must_use]
     pub fn is_left(&self) -> bool {
         let is_left = !matches!(
@@ -145,15 +145,15 @@ impl Finding {
         is_left && self.budget.is_none()
     }
 
-    /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails no
-    /// test, but its check is inconclusive.
+    /// Whether the finding fails a test unless the policy says otherwise. An unconfirmed finding
+    /// fails no test, but its check is inconclusive.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the functions of the program that all `findings` come from and whose names can be copied into an
-    /// attribute, the innermost first.
+    /// Returns the functions of the program that led to all `findings` and whose names can be
+    /// copied into an attribute, the innermost first.
     #[must_use]
     pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
         let first = findings.iter().take(1);

@@ -65,8 +65,8 @@ pub struct GraphMemory {
 }
 
 impl GraphMemory {
-    /// Returns for example `a graph on cuda:0 holds 3.00 GiB at once, although running its nodes in
-    /// the order in which they were added would need at most 1.00 GiB; …`.
+    /// Returns, for example, `a graph on cuda:0 holds 3.00 GiB at once, although running its nodes
+    /// in the order in which they were added would need at most 1.00 GiB; …`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter().map(|share| {
@@ -87,14 +87,14 @@ impl GraphMemory {
 }
 
 impl Reusable {
-    /// Returns how many allocations the reuse of buffers would save.
+    /// Returns how many allocations reusing buffers would save.
     #[must_use]
     pub const fn saved(&self) -> u64 {
         self.count.saturating_sub(self.buffers)
     }
 
-    /// Returns for example `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the next:
-    /// one buffer could serve them all, 99 allocations fewer`.
+    /// Returns, for example, `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the
+    /// next: one buffer could serve them all, 99 allocations fewer`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let served = match self.buffers {
@@ -116,7 +116,8 @@ impl Reusable {
 }
 
 impl Peak {
-    /// Returns for example `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of 100`.
+    /// Returns, for example, `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of
+    /// 100`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let peak = format!(

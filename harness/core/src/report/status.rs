@@ -109,8 +109,8 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: first what fails a test, then those that could not be judged,
-    /// then the rest.
+    /// Returns its rank: statuses that fail a test come first, then those of checks that could not
+    /// be judged, then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Unexpected => (0, None),

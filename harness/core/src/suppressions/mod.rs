@@ -15,7 +15,7 @@ use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::{count, exact_size, quantity, total};
 
-/// An entry: the resources that may stay, and under which conditions.
+/// An entry that says which resources may stay, and under which conditions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suppression {
     /// The pattern that resources must match.
@@ -65,7 +65,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such kind; the message lists them.
+    /// Returns an error if there is no such kind. The message lists the kinds.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         let kinds = [
             Self::Site,

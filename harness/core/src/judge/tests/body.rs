@@ -23,7 +23,7 @@ pub(super) struct Body {
     events: u64,
 }
 
-/// A run whose body is running.
+/// A run of the body that has not ended yet.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) input: RunInput,
@@ -55,7 +55,7 @@ pub(super) fn rounds(rounds: u32) -> Body {
     check
 }
 
-/// A frame of the program: for line 10, it is in the function `step10`.
+/// A frame of the program. The frame at line 10, for example, is in the function `step10`.
 pub(super) fn frame(line: u32) -> Frame {
     Frame {
         function: Some(format!("app::step{line}")),
@@ -75,7 +75,6 @@ pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     }
 }
 
-/// The usage of a layer, with these allocated and reserved bytes.
 pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsage {
     LayerUsage {
         allocated,
@@ -202,7 +201,7 @@ impl Body {
     }
 }
 
-/// Describes a finding, without the fields that have their usual values.
+/// Describes a finding. Fields with their usual values are left out.
 fn describe(finding: &Finding) -> String {
     let usual = Finding::new(
         finding.kind,
@@ -285,7 +284,6 @@ impl Run<'_> {
         it.expect("it is live").owner = owner;
     }
 
-    /// Returns the caller at a line.
     pub(super) fn caller(&mut self, line: u32) -> Caller {
         let frames = &mut self.body.input.names.frames;
         frames
@@ -298,7 +296,7 @@ impl Run<'_> {
         }
     }
 
-    /// A call at a line fails to free the record with this sequence number.
+    /// Makes a call at a line fail to free the record with this sequence number.
     pub(super) fn fail_to_free(&mut self, sequence: u64, line: u32, error: u32) {
         let caller = self.caller(line);
         let mut all = self.body.live.iter();

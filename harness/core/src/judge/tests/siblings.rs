@@ -31,7 +31,7 @@ pub(super) fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
         .push(freed(line, at, &[(taken, end)]));
 }
 
-/// A check that two runs confirm.
+/// Returns the finding of a check with two equal runs.
 pub(super) fn twice(prepare: impl Fn(&mut Body), run: impl Fn(&mut Run<'_>)) -> Finding {
     let mut check = check();
     prepare(&mut check);

@@ -57,7 +57,7 @@ impl Ledger {
     }
 
     /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the records
-    /// that the scope freed and that existed before it.
+    /// that the scope freed although they existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -99,8 +99,8 @@ impl Ledger {
         self.table.figures.meters.end(scope)
     }
 
-    /// Begins a log of every allocation and free in this process, which ends with
-    /// [`Self::end_log`]. The peaks are computed from it.
+    /// Begins a log of every allocation and free in this process. The peaks are computed from this
+    /// log, which [`Self::end_log`] ends.
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
         let all = self.table.lock_all();

@@ -277,8 +277,8 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
     assert_eq!((made.kind, made.place, made.pool), (Kind::Graph, place, 0));
 }
 
-/// Returns the graphs that a log has kept: the bytes that each holds, and the bytes that would be
-/// enough.
+/// Returns two numbers for each graph that a log has kept: the bytes that the graph holds, and the
+/// bytes that would be enough.
 fn logged(world: &World) -> Vec<(u64, u64)> {
     let (_, graphs) = world.0.log(SCOPE);
     graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
@@ -334,7 +334,8 @@ fn memory_of_a_launch_has_no_stream_and_the_launching_scope() {
     world.launch(exec(3));
     let of_graphs = world.0.select(|record| record.made.kind == Kind::Graph);
     assert_eq!(of_graphs.iter().map(|it| it.made.stream).max(), Some(0));
-    // Memory that another scope's launch frees counts for that scope, unless the launch failed.
+    // Memory that a later scope frees by a launch is counted for the later scope, unless the launch
+    // failed.
     for (error, count) in [(FAILED, 0), (0, 1)] {
         let later = ScopeId(7);
         assert!(world.0.open_scope(later));
@@ -372,7 +373,7 @@ fn a_launch_does_not_end_the_free_of_another_call() {
     let world = World::with_another_that_frees();
     world.launch(EXEC);
     let free = world.begin_destroy(pointer(ADDRESS));
-    // There is nothing for the graph's free node to free.
+    // The free node of the graph has nothing to free.
     world.launch(exec(2));
     world.end_free(free, FAILED);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);

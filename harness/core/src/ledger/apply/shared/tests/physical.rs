@@ -359,7 +359,7 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
             let world = &world;
             threads.spawn(move || {
                 for round in 0..rounds {
-                    // All threads use the same handles in turn, as with those of the driver.
+                    // Each thread reuses a few handles in turn, as the driver does.
                     let (value, address) = (thread * 1000 + round % 3, ADDRESS + thread * SIZE);
                     world.create(value);
                     world.map(address, value);
