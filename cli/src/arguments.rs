@@ -220,7 +220,7 @@ pub(crate) enum AskingSignal {
 }
 
 impl AskingSignal {
-    /// The signal's number.
+    /// Returns the signal's number.
     pub(crate) const fn number(self) -> Option<i32> {
         match self {
             #[cfg(unix)]
@@ -375,7 +375,7 @@ pub(crate) struct Judging {
 }
 
 impl Judging {
-    /// The exit code of a command that ends this way.
+    /// Returns the exit code of a command that ends this way.
     pub(crate) fn code(&self, exit: Exit) -> u8 {
         match exit {
             Exit::Findings => self.error_exitcode,

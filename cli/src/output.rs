@@ -37,7 +37,7 @@ pub(crate) fn print_bytes(bytes: &[u8]) {
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// The width of the terminal on standard output.
+/// Returns the width of the terminal on standard output.
 pub(crate) fn width_of_stdout() -> usize {
     let size = terminal_size::terminal_size_of(io::stdout());
     let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));

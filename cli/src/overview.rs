@@ -311,13 +311,14 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// The effect of a check on its test. If the file does not contain it, the default policy decides.
+/// Returns the effect of a check on its test. If the file does not contain it, the default policy
+/// decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     let by_default = || report.status.default_outcome();
     report.outcome.unwrap_or_else(by_default)
 }
 
-/// The effect of one finding on its test.
+/// Returns the effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
         // An unconfirmed finding makes its check inconclusive, unless another one fails the check.
@@ -335,7 +336,7 @@ fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     }
 }
 
-/// A sentence for each retried test whose attempts have different results. The last attempt
+/// Returns a sentence for each retried test whose attempts have different results. The last attempt
 /// decides.
 fn flaky_tests(run: &Run) -> Vec<String> {
     let processes = run.processes.iter();
@@ -363,7 +364,7 @@ fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
     Some(format!("flaky: {test}: {}", parts.join(", ")))
 }
 
-/// The test with the worst status in an attempt.
+/// Returns the test with the worst status in an attempt.
 fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
     let reports = attempt.file.reports.iter();
     let reports = reports.map(|report| (report.test.as_str(), report.status));

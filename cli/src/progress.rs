@@ -143,8 +143,8 @@ impl Drop for Program {
     }
 }
 
-/// How many resources and bytes the processes hold according to their newest snapshots. `None`
-/// without snapshots.
+/// Returns how many resources and bytes the processes hold according to their newest snapshots.
+/// `None` without snapshots.
 fn held(directory: &Path) -> Option<(u64, u64)> {
     let files = fs::read_dir(directory).ok()?.flatten();
     let files = files.map(|file| file.path());

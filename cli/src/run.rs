@@ -96,28 +96,29 @@ impl Run {
         Ok(run)
     }
 
-    /// The checks that ended.
+    /// Returns the checks that ended.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.reports)
     }
 
-    /// The checks that did not end.
+    /// Returns the checks that did not end.
     pub(crate) fn aborted(&self) -> impl Iterator<Item = &Began> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.aborted)
     }
 
-    /// Allocations by threads outside every check.
+    /// Returns the allocations by threads outside every check.
     pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.unowned)
     }
 
-    /// Unchecked threads: the program and the name of the thread, which is the name of a test.
+    /// Returns the program and the name of each unchecked thread. The name of such a thread is the
+    /// name of a test.
     pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.processes.iter().flat_map(|process| {
             let threads = process.file.unchecked.iter();
@@ -125,7 +126,8 @@ impl Run {
         })
     }
 
-    /// Where the run comes from. If a value differs between its processes, all values are listed.
+    /// Returns where the run comes from. If a value differs between its processes, all values are
+    /// listed.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let headers = || {
             self.processes
@@ -155,12 +157,12 @@ impl Run {
         rows.map(|(label, values)| (label, text(values))).collect()
     }
 
-    /// Resources that were freed after the verdict of their check.
+    /// Returns the resources that were freed after the verdict of their check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
         self.processes.iter().flat_map(|process| &process.file.late)
     }
 
-    /// The attempts before `process`, in order.
+    /// Returns the attempts before `process`, in order.
     pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
         let earlier = self.earlier.iter();
         let mut earlier: Vec<_> = earlier
@@ -299,7 +301,7 @@ fn tests(began: &[Began]) -> String {
     test_names(&tests, 5)
 }
 
-/// The last snapshot of a process that was killed, as the report of an aborted check.
+/// Returns the last snapshot of a process that was killed, as the report of an aborted check.
 fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report;
@@ -317,7 +319,7 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report
 }
 
-/// `chosen`, or the newest run of this workspace if `chosen` is empty.
+/// Returns `chosen`, or the newest run of this workspace if `chosen` is empty.
 pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());
@@ -338,7 +340,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     })
 }
 
-/// The directories of the runs in `base`, the newest first.
+/// Returns the directories of the runs in `base`, the newest first.
 pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
@@ -355,8 +357,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// `path` itself, or the files of the run in that directory. A directory with a single run in it,
-/// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
+/// Returns `path` itself, or the files of the run in that directory. A directory with a single run
+/// in it, such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
 fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     let named = match path.exists() {
         true => None,
@@ -387,7 +389,7 @@ fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     }
 }
 
-/// The directory of the run of this name among those of the workspace.
+/// Returns the directory of the run of this name among those of the workspace.
 fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;

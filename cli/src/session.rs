@@ -53,7 +53,7 @@ impl Session {
         Ok(Self { runs, name, peaks })
     }
 
-    /// The directory of this run's files. It does not exist until a check has begun.
+    /// Returns the directory of this run's files. It does not exist until a check has begun.
     pub(crate) fn directory(&self) -> PathBuf {
         self.runs.join(&self.name)
     }
@@ -79,7 +79,8 @@ impl Session {
         Ok(code_of(launch::run(command, not_started)?))
     }
 
-    /// The records that the processes of this run wrote; `None` if no process had a check.
+    /// Returns the records that the processes of this run wrote, or `None` if no process had a
+    /// check.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {

@@ -180,7 +180,7 @@ impl View<'_> {
         }
     }
 
-    /// The value of an expression in the page; promises are awaited.
+    /// Evaluates an expression in the page and returns its value. Promises are awaited.
     #[track_caller]
     pub(crate) fn value(&self, expression: &str) -> Value {
         let parameters = json!({
@@ -195,7 +195,7 @@ impl View<'_> {
         answer["result"]["value"].take()
     }
 
-    /// The text that says how many entries the page shows.
+    /// Returns the text that says how many entries the page shows.
     #[track_caller]
     pub(crate) fn shown(&self) -> String {
         self.text("#shown")
@@ -277,7 +277,7 @@ impl View<'_> {
         self.call("Emulation.setDeviceMetricsOverride", parameters);
     }
 
-    /// A screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
+    /// Takes a screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
     pub(crate) fn screenshot(&self, name: &str) -> Vec<u8> {
         let image = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let image = image["data"].as_str().expect("a picture");
@@ -289,7 +289,8 @@ impl View<'_> {
         image
     }
 
-    /// The violations that axe-core finds, with the rule and the elements; none without axe-core.
+    /// Returns the violations that axe-core finds, with the rule and the elements. Returns `None`
+    /// without axe-core.
     pub(crate) fn inaccessible(&self) -> Option<Vec<String>> {
         let Some(axe) = env::var_os("AXE_CORE") else {
             assert!(!is_required(), "PAGE_TESTS=require, and no AXE_CORE");
@@ -305,7 +306,7 @@ impl View<'_> {
         Some(serde_json::from_value(violations).expect("a list"))
     }
 
-    /// All messages of the console.
+    /// Returns all messages of the console.
     pub(crate) fn console(&self) -> Vec<String> {
         const MESSAGES: [&str; 3] = [
             "Log.entryAdded",

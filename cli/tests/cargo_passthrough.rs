@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use crate::support::{CliOutput, call, command};
 
-/// The command with a cargo that runs the planted `test` and exits with `code`.
+/// Returns the command with a cargo that runs the planted `test` and exits with `code`.
 fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
     with_cargo_that(directory, test, &format!("exit {code}"))
 }
 
-/// The command with a cargo that runs the planted `test` and then these lines of a shell script.
+/// Returns the command with a cargo that runs the planted `test` and then these lines of a shell
+/// script.
 fn with_cargo_that(directory: &Path, test: &str, then: &str) -> Command {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());

@@ -30,7 +30,7 @@ const SAMPLE: [&str; 5] = [
     "gives_back",
 ];
 
-/// A page with the results of real checks.
+/// Writes a page with the results of real checks.
 fn sample(base: &Path) -> PathBuf {
     page_of(&checked(base, "r", &SAMPLE))
 }
@@ -316,7 +316,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     assert_silent(&view);
 }
 
-/// A copy of the verdict whose finding is on another line, so that it is another finding.
+/// Returns a copy of the verdict whose finding is on another line, so that it is another finding.
 fn at_another_line(verdict: &str, at: usize) -> String {
     let (before, frames) = verdict.split_once("\"frames\":").expect("a call site");
     let line = "planted.rs\",\"line\":";

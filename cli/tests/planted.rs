@@ -152,7 +152,7 @@ fn ends_the_process() {
     std::process::abort();
 }
 
-/// A thread that allocates a kilobyte for each message, and replies.
+/// Starts a thread that allocates a kilobyte for each message, and replies.
 fn old_thread() -> &'static Sender<Sender<()>> {
     static POOL: Source = Source::new("old-pool", &[]);
     static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();

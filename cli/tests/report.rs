@@ -152,7 +152,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     }
 }
 
-/// The exit code of a report that needs the configuration file, if that file is invalid.
+/// Returns the exit code of a report that needs the configuration file while that file is invalid.
 fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     let run = checked(directory, "configured", &["gives_back"]);
     let config = directory.join("gpu.toml");

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{CliOutput, call, command};
 
-/// A script in place of cargo that runs each of the planted `tests` in a separate process, ignores
-/// that one of them ended its process, and succeeds as if no test had failed.
+/// Writes a script in place of cargo. It runs each of the planted `tests` in a separate process,
+/// ignores that one of them ends its process, and succeeds as if no test had failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -32,7 +32,7 @@ fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     script
 }
 
-/// `cargo gpu-leak test WORDS` over these tests.
+/// Runs `cargo gpu-leak test WORDS` over these tests.
 fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
@@ -48,7 +48,7 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     call(&mut command)
 }
 
-/// The sentences about what is denied, in alphabetical order.
+/// Returns the sentences about what is denied, in alphabetical order.
 fn denied(told: &CliOutput) -> Vec<&str> {
     let lines = told.stderr.lines();
     let mut denied: Vec<_> = lines

@@ -283,7 +283,7 @@ fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
     text(&value).ok_or_else(|| syn::Error::new_spanned(&value, mistake))
 }
 
-/// Returns a string in quotes; `None` for another expression.
+/// Returns a string in quotes, or `None` for another expression.
 pub(crate) fn text(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(ExprLit {

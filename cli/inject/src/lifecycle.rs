@@ -46,7 +46,8 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// A program that never initialises the driver is not affected any further.
+/// Makes the check begin before the driver is initialised. A program that never initialises the
+/// driver is not affected any further.
 extern "C" fn on_load() {
     __inject::before_initialisation(attach);
 }

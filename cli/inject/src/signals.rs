@@ -159,7 +159,7 @@ fn next_received() -> Option<(c_int, Signal)> {
     Some((signal.cast_signed(), what))
 }
 
-/// The time of day after `wait`, as semaphores expect it.
+/// Returns the time of day after `wait`, in the form that semaphores expect.
 fn time_of_day_in(wait: Duration) -> libc::timespec {
     let until = SystemTime::now() + wait;
     let since_1970 = until.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -92,7 +92,7 @@ functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
 mod tests {
     use std::collections::BTreeSet;
 
-    /// The names in the list of a library.
+    /// Returns the names in the list of a library.
     fn symbols(library: &str) -> BTreeSet<&'static str> {
         let list = include_str!("functions.rs").split(");").find_map(|part| {
             let (_, list) = part.split_once(&format!("of c\"{library}\":\n"))?;

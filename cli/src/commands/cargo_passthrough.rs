@@ -63,8 +63,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     })
 }
 
-/// The exit for a run in which nothing was checked. It is not a success, unless the settings switch
-/// judging off.
+/// Returns the exit for a run in which nothing was checked. It is not a success, unless the
+/// settings switch judging off.
 fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
         return Ok(denied.exit());

@@ -83,7 +83,7 @@ fn check_settings() -> ExitResult<()> {
     variables().map_err(Failure::usage)
 }
 
-/// The command line that runs the program again.
+/// Returns the command line that runs the program again.
 fn again(asked: &Exec) -> String {
     let words = asked.program.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words
@@ -129,8 +129,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     )
 }
 
-/// The notes of all reports and what to do about their findings. Each is listed once, since the
-/// processes of a program often have the same ones.
+/// Returns the notes of all reports and what to do about their findings. Each is listed once, since
+/// the processes of a program often have the same ones.
 fn hints(run: &Run) -> Vec<String> {
     let notes = run.reports().flat_map(|report| &report.notes);
     let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));
@@ -142,7 +142,7 @@ fn hints(run: &Run) -> Vec<String> {
     hints
 }
 
-/// The exit code of a run whose program succeeded.
+/// Returns the exit code of a run whose program succeeded.
 fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
     // A process that was killed may have freed memory that it held at its last snapshot.
     let mut judged = overview

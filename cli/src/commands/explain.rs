@@ -50,7 +50,7 @@ fn unknown(code: &str) -> String {
     format!("no report uses `{code}`; similar: {}", near.join(", "))
 }
 
-/// Each term with the beginning of its explanation, on one line of this width.
+/// Returns each term with the beginning of its explanation, on one line of this width.
 fn all(width: usize) -> String {
     let longest = EXPLANATIONS.iter().map(|word| word.code.len()).max();
     let longest = longest.unwrap_or_default();
@@ -97,7 +97,7 @@ mod tests {
         kinds.chain(others)
     }
 
-    /// The chapter of the page that an explanation belongs to.
+    /// Returns the chapter of the page that an explanation belongs to.
     fn chapter(explanation: &Explanation) -> usize {
         let code = explanation.code;
         match code {
@@ -139,7 +139,7 @@ mod tests {
         page
     }
 
-    /// `text` with attributes and the names of tables marked as code. A terminal shows them
+    /// Returns `text` with attributes and the names of tables marked as code. A terminal shows them
     /// unmarked.
     fn with_code(text: &str) -> String {
         let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");

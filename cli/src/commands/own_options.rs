@@ -9,8 +9,8 @@ use crate::arguments::Arguments;
 /// The subcommands that pass arguments through to cargo.
 const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
 
-/// The command line as the parser expects it: without the argument `gpu-leak` that cargo adds, and
-/// with a `--` between the command's own options and cargo's arguments.
+/// Returns the command line as the parser expects it: without the argument `gpu-leak` that cargo
+/// adds, and with a `--` between the command's own options and cargo's arguments.
 pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given
         .enumerate()
@@ -30,7 +30,7 @@ pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The options of the subcommand `name`.
+/// Returns the options of the subcommand `name`.
 fn options_of(name: &str) -> Vec<clap::Arg> {
     let mut command = Arguments::command();
     command.build();

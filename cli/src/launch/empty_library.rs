@@ -14,7 +14,7 @@ const END: u32 = NAMES + 4;
 
 const READ_WRITE: u32 = 6;
 
-/// The file, for x86 processors. Its parts follow the [System V
+/// Returns the file of the library, for x86 processors. Its parts follow the [System V
 /// ABI](https://refspecs.linuxfoundation.org/elf/elf.pdf).
 pub(super) fn bytes() -> Vec<u8> {
     const I386: u32 = 3;

@@ -38,7 +38,7 @@ const HARNESS_NAME: &str = "libgpu_leak_inject.so";
 /// `lib` is for 64-bit libraries.
 const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
-/// The path of the library to preload, after both were written to a directory of this user.
+/// Returns the path of the library to preload, after both were written to a directory of this user.
 pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
@@ -64,7 +64,8 @@ pub(super) fn path() -> ExitResult<PathBuf> {
     })
 }
 
-/// The value of `$LIB` for the loader of this program, derived from the directory of its C library.
+/// Returns the value of `$LIB` for the loader of this program, derived from the directory of its C
+/// library.
 fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));

@@ -45,7 +45,7 @@ pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<C
     Ok(command)
 }
 
-/// The libraries to preload: the user's own, which may have to come first, and ours.
+/// Returns the libraries to preload: the user's own, which may have to come first, and ours.
 fn preload_list() -> ExitResult<OsString> {
     let library = library::path()?;
     if library.to_string_lossy().contains([' ', ':']) {

@@ -62,7 +62,7 @@ fn leaf(finding: &Finding) -> String {
     }
 }
 
-/// The name of one frame, without the character that separates frames.
+/// Returns the name of one frame, without the character that separates frames.
 fn part(name: &str) -> String {
     escape::name(name).replace(';', ",")
 }

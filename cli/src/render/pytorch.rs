@@ -246,7 +246,7 @@ impl Snapshot {
     }
 }
 
-/// The segment of a finding.
+/// Returns the segment of a finding.
 fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let frames = frames(&finding.site);
     let is_reserve = finding.kind == FindingKind::Retained;
@@ -275,8 +275,8 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     }
 }
 
-/// The segment of an allocation from the outermost layer, with the blocks that were handed out of
-/// it and the gaps between them.
+/// Returns the segment of an allocation from the outermost layer, with the blocks that were handed
+/// out of it and the gaps between them.
 fn recorded_segment<'a>(
     outer: &'a Taken,
     mut inside: Vec<&'a Taken>,

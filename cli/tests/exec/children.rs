@@ -13,7 +13,7 @@ use gpu_leak_tests::skipped;
 
 use super::{Ran, program, ran_with};
 
-/// Compiles `source` and returns the program's path; `None` if the compiler is missing or fails.
+/// Compiles `source` and returns the program's path, or `None` if the compiler is missing or fails.
 fn built(
     directory: &Path,
     name: &str,

@@ -78,8 +78,8 @@ pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }
 
-/// Makes all later backtraces contain the lines of this process's Python, and returns its release;
-/// `None` if no Python is loaded. It can be called again once Python may have been loaded.
+/// Makes all later backtraces contain the lines of this process's Python, and returns its release,
+/// or `None` if no Python is loaded. It can be called again once Python may have been loaded.
 ///
 /// # Errors
 ///

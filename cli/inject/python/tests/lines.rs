@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The interpreters to test: those in `GPU_LEAK_CHECK_PYTHONS`, paths separated by colons, or else
-/// those in `PATH`.
+/// Returns the interpreters to test. These are the paths in `GPU_LEAK_CHECK_PYTHONS`, separated by
+/// colons, or else the interpreters in `PATH`.
 fn interpreters() -> Vec<PathBuf> {
     if let Some(set) = env::var_os("GPU_LEAK_CHECK_PYTHONS") {
         return env::split_paths(&set).collect();

@@ -174,12 +174,12 @@ fn figures(left: Left, noun: Noun) -> String {
     }
 }
 
-/// TOML integers are signed.
+/// Converts a number to a TOML integer, which is signed.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The comment above an entry, which describes the call site.
+/// Returns the comment above an entry, which describes the call site.
 fn comment(site: &LeakingSite) -> String {
     let locations: Vec<_> = site.locations.iter().map(String::as_str).collect();
     let bounds = site.bounds();

@@ -8,8 +8,8 @@ use gpu_leak_check::units;
 
 use crate::run::Run;
 
-/// For each entry of the file whose limits are too low, the most that one test leaves of the
-/// resources that the entry matches.
+/// Returns, for each entry of the file whose limits are too low, the largest amount that one test
+/// leaves of the resources that the entry matches.
 pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
     let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
     for report in run.reports() {
@@ -52,7 +52,7 @@ pub(super) struct LeakingSite {
 }
 
 impl LeakingSite {
-    /// The most that one test leaves.
+    /// Returns the largest amount that one test leaves.
     pub(super) fn bounds(&self) -> Left {
         let mut bounds = Left::default();
         for left in self.left.values() {
@@ -70,8 +70,8 @@ impl LeakingSite {
     }
 }
 
-/// The call site of a finding that an entry can allow: its function or, without symbols, the
-/// fingerprint of its stack.
+/// Returns the call site of a finding that an entry can allow: its function or, without symbols,
+/// the fingerprint of its stack.
 pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     let can_be_allowed = matches!(
         finding.kind,
@@ -88,9 +88,9 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
-/// The call sites with leaks, listed once for each amount that a test leaves, so that an increase
-/// in any test exceeds the limits for that test. First use at a site counts towards the limits,
-/// because the entry matches it too.
+/// Returns the call sites with leaks, listed once for each amount that a test leaves, so that an
+/// increase in any test exceeds the limits for that test. First use at a site counts towards the
+/// limits, because the entry matches it too.
 pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
     for ((key, _), site) in leaking_tests(run) {
@@ -110,7 +110,7 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     sites.map(|((key, _), site)| (key, site)).collect()
 }
 
-/// The call sites with leaks, by test.
+/// Returns the call sites with leaks, by test.
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
     for report in run.reports() {

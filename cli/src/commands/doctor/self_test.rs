@@ -127,7 +127,7 @@ fn tell(label: &str, text: &str) {
 }
 
 impl<Api> Plant<Api> {
-    /// The finding about this plant, whether or not the configuration file allows it.
+    /// Returns the finding about this plant, whether or not the configuration file allows it.
     fn is_in<'a>(&self, report: &'a Report) -> Option<&'a Finding> {
         let mut findings = report.findings.iter();
         findings.find(|finding| {

@@ -58,7 +58,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
     Ok(())
 }
 
-/// The runner: runs the tests of a program and returns libtest's exit code.
+/// Runs the tests of a program, as cargo's runner, and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&asked.program);
     // A documentation test cannot list its tests: it would run instead.

@@ -32,8 +32,8 @@ impl TestReports {
         })
     }
 
-    /// The report about `test` that the library in this process wrote; `None` if the test does not
-    /// use CUDA or checks itself.
+    /// Returns the report about `test` that the library in this process wrote, or `None` if the
+    /// test does not use CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         // A file's name contains the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");

@@ -82,7 +82,7 @@ pub(super) struct PeakTable {
     pub(super) reusable: Vec<String>,
 }
 
-/// The checks that ended, worst first.
+/// Returns the checks that ended, worst first.
 pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     let mut numbers: HashMap<*const Finding, usize> = HashMap::new();
     for (group, number) in groups.iter().zip(1..) {

@@ -26,7 +26,7 @@ pub(super) struct FindingEntry {
     pub(super) stack: String,
 }
 
-/// The CSS class of a status.
+/// Returns the CSS class of a status.
 pub(super) fn class(status: CheckStatus) -> &'static str {
     match status {
         CheckStatus::Found(FindingKind::Allowed) | CheckStatus::Clean => "good",

@@ -95,8 +95,8 @@ pub(super) struct CurveRow {
     pub(super) end: String,
 }
 
-/// The pictures of a check: for each device, a picture of the bytes, and a picture of the objects
-/// if their number changed.
+/// Returns the pictures of a check: for each device, a picture of the bytes, and a picture of the
+/// objects if their number changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();
@@ -287,7 +287,7 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// The call at which a curve has its peak; `None` if it never rises.
+/// Returns the call at which a curve has its peak, or `None` if it never rises.
 fn highest(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;
@@ -297,7 +297,8 @@ fn highest(course: &Course) -> Option<u64> {
     Some(highest.0)
 }
 
-/// Marks for leaked memory: at the first and the last call of the judged run that allocated it.
+/// Returns marks for leaked memory, at the first and the last call of the judged run that allocated
+/// it.
 fn marks(
     report: &Report,
     timeline: &Timeline,

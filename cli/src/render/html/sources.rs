@@ -16,7 +16,8 @@ pub(super) struct Line {
     pub(super) is_marked: bool,
 }
 
-/// The line `number` of `file` and the lines around it. Empty if the file cannot be read.
+/// Returns the line `number` of `file` and the lines around it. The result is empty if the file
+/// cannot be read.
 pub(super) fn excerpt(sources: &Sources, file: &str, number: u32) -> Vec<Line> {
     let first = number.saturating_sub(AROUND).max(1);
     let lines = sources.lines(file, first..=number.saturating_add(AROUND));
@@ -30,7 +31,8 @@ pub(super) fn excerpt(sources: &Sources, file: &str, number: u32) -> Vec<Line> {
     lines.collect()
 }
 
-/// The caption `says` of a passage and the lines of the passage. Empty if they cannot be read.
+/// Returns the caption `says` of a passage and the lines of the passage. The result is empty if
+/// they cannot be read.
 pub(super) fn passage(sources: &Sources, passage: &Passage, says: &str) -> Vec<Line> {
     let frame = &passage.frame;
     let place = frame.file.as_deref().zip(frame.line);

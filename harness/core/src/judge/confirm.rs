@@ -398,7 +398,7 @@ mod tests {
         Record { sequence, made }
     }
 
-    /// A whole program, with this many live allocations at the end of its only run.
+    /// Returns a whole program, with this many live allocations at the end of its only run.
     fn program(live: u64) -> CheckInput {
         CheckInput {
             facts: Facts {

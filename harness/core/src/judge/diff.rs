@@ -311,7 +311,8 @@ mod tests {
     use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
     use crate::report::{Frame, Owner};
 
-    /// A function without line information and the functions that it called, the innermost first.
+    /// Returns a function without line information and the functions that it called, the innermost
+    /// first.
     fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
         let frame = |(module, function): (&str, &str), owner| Frame {
             module: Some(module.to_owned()),

@@ -22,7 +22,7 @@ pub(crate) struct Class {
     pub(crate) layer: Layer,
     pub(crate) place: Place,
     pub(crate) kind: Kind,
-    /// How its context ended, if only that freed the resource; `None` if it is live.
+    /// How its context ended, if only that freed the resource, or `None` if it is live.
     pub(crate) ended: Option<ContextEnd>,
 }
 

@@ -165,7 +165,8 @@ impl RunInput {
         total(failed.map(figure))
     }
 
-    /// Returns the number of calls that allocated or freed while the body ran; 0 if it is unknown.
+    /// Returns the number of calls that allocated or freed while the body ran, or 0 if it is
+    /// unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }

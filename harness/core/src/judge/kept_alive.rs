@@ -158,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The leaks of an instance, a device and a fence, created at lines 10 and 20.
+    /// Returns the leaks of an instance, a device and a fence, created at lines 10 and 20.
     fn opened(through: &str) -> Vec<Found> {
         vec![
             leaked(Kind::Instance, 10, through, &[1]),
@@ -227,7 +227,7 @@ mod tests {
         assert!(found.iter().all(|it| it.finding.notes.is_empty()));
     }
 
-    /// A leak of something that `function` of a library created for line 10.
+    /// Returns a leak of something that `function` of a library created for line 10.
     fn created(kind: Kind, function: &str, count: u64, bytes: u64) -> Found {
         let records: Vec<u64> = (0..count).collect();
         let mut found = leaked(kind, 10, "cudarc", &records);
@@ -236,7 +236,7 @@ mod tests {
         found
     }
 
-    /// The findings that are reported separately, each with the number of its consequences.
+    /// Returns the findings that are reported separately, each with the number of its consequences.
     fn reported(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
         let reported = found.iter().filter(|it| !it.finding.is_consequence);
         let reported = reported.map(|it| (it.finding.resource, it.finding.consequences.len()));

@@ -44,7 +44,7 @@ pub struct UsageOverBudget {
     pub pool: Option<PoolName>,
     /// The call sites that contributed to it, the largest first.
     pub sites: Vec<SiteUsage>,
-    /// The event that reached the peak; 0 if the limit is about something else.
+    /// The event that reached the peak, or 0 if the limit is about something else.
     pub peak_at: u64,
     /// Allocations that were live one after another, if the limit is about the sum of all
     /// allocations.

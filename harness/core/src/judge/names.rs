@@ -74,7 +74,7 @@ impl NameTable {
         self.devices.get(&place)
     }
 
-    /// Returns how many threads the device at `place` can run at once; 0 if unknown.
+    /// Returns how many threads the device at `place` can run at once, or 0 if unknown.
     pub fn resident_threads(&self, place: Place) -> u64 {
         self.resident_threads.get(&place).copied().unwrap_or(0)
     }

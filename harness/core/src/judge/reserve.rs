@@ -269,8 +269,8 @@ mod tests {
 
     const SEGMENT: u64 = 1 << 20;
 
-    /// A run in which an allocator takes two segments, one of them for a block, in addition to
-    /// those of the earlier runs.
+    /// Returns a run in which an allocator takes two segments, one of them for a block, in addition
+    /// to those of the earlier runs.
     fn run(layer: Layer, at: u64) -> RunInput {
         let place = Place::cuda(0);
         let address = |segment: u64| 0x1000_0000 + segment * SEGMENT;

@@ -130,8 +130,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
     names.into_iter().map(course).collect()
 }
 
-/// Returns the timeline of a check with rounds or confirming runs; `None` if nothing happened. If
-/// there are many rounds, only some are kept.
+/// Returns the timeline of a check with rounds or confirming runs, or `None` if nothing happened.
+/// If there are many rounds, only some are kept.
 #[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();

@@ -79,7 +79,7 @@ pub(super) fn whole_device(
     })
 }
 
-/// Returns a hint such as `2 more contexts on this device`; `None` if there are no more than
+/// Returns a hint such as `2 more contexts on this device`, or `None` if there are no more than
 /// before.
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;

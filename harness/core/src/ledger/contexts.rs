@@ -16,7 +16,7 @@ use super::name::Place;
 pub struct ContextEntry {
     /// Its number, which is never reused within a process.
     pub uid: ContextUid,
-    /// Its handle; 0 while only its number is known.
+    /// Its handle, or 0 while only its number is known.
     pub handle: u64,
     /// Its device.
     pub place: Place,
@@ -62,7 +62,7 @@ impl ContextTable {
         self.last_ended.fetch_max(uid.0, Ordering::Release);
     }
 
-    /// Returns how a context ended; `None` while it is live.
+    /// Returns how a context ended, or `None` while it is live.
     #[inline]
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
         // Numbers increase, so for a resource of the newest context, this single load is enough.

@@ -151,7 +151,7 @@ impl Key {
         self.value.shown()
     }
 
-    /// Returns the key for one more live object with this handle; `None` if no more can be
+    /// Returns the key for one more live object with this handle, or `None` if no more can be
     /// distinguished.
     #[must_use]
     pub(super) fn next_copy(mut self) -> Option<Self> {
@@ -227,7 +227,7 @@ pub struct Creation {
     pub layer: Layer,
     /// Where its bytes are. For [`Place::UNKNOWN`] the ledger uses the context's device.
     pub place: Place,
-    /// Its size; 0 for handles.
+    /// Its size, or 0 for handles.
     pub bytes: u64,
     /// The context current to the calling thread; none for an allocator's blocks.
     pub context: ContextUid,
@@ -284,7 +284,7 @@ pub enum Event {
     CreationFailed {
         /// The kind that was requested.
         kind: Kind,
-        /// The number of bytes; 0 for handles.
+        /// The number of bytes, or 0 for handles.
         bytes: u64,
         /// The result that the driver returned.
         error: CuResult,

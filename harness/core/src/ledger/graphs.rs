@@ -196,8 +196,8 @@ impl Graphs {
         }
     }
 
-    /// Returns the effect that launching an executable graph has on memory; `None` if none of its
-    /// nodes allocates or frees.
+    /// Returns the effect that launching an executable graph has on memory, or `None` if none of
+    /// its nodes allocates or frees.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());

@@ -141,7 +141,7 @@ impl Layer {
         Some(Self(LAYERS.number(name)? + 1))
     }
 
-    /// Returns the allocator with this number; `None` for 0.
+    /// Returns the allocator with this number, or `None` for 0.
     pub fn numbered(number: u32) -> Option<Self> {
         let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
@@ -152,7 +152,7 @@ impl Layer {
         self.0 as u32
     }
 
-    /// Returns the allocator's own name; `None` for the driver.
+    /// Returns the allocator's own name, or `None` for the driver.
     #[must_use]
     pub fn allocator_name(self) -> Option<&'static str> {
         LAYERS.name(self.0.checked_sub(1)?)

@@ -73,7 +73,7 @@ pub fn is_outermost(word: usize) -> bool {
     is_script(word) && word & OUTERMOST != 0
 }
 
-/// Returns the line that a word refers to; `None` for an address or a word of another process.
+/// Returns the line that a word refers to, or `None` for an address or a word of another process.
 pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     if !is_script(word) {
         return None;

@@ -348,7 +348,7 @@ mod scope_counts;
 
 #[cfg(test)]
 impl Shard {
-    /// How many keys have an entry.
+    /// Returns how many keys have an entry.
     pub(super) fn keys(&self) -> usize {
         self.index.len()
     }

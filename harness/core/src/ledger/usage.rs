@@ -11,7 +11,7 @@ use super::name::{Layer, Place};
 /// that belong to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageKey {
-    /// The layer; `None` for handles.
+    /// The layer, or `None` for handles.
     pub layer: Option<Layer>,
     /// The place.
     pub place: Place,

@@ -83,7 +83,7 @@ impl Finding {
         }
     }
 
-    /// Returns text such as `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
+    /// Returns text such as `2 × 1.00 KiB and 2.25 KiB`, or `None` if not all sizes are known.
     fn sizes_that_differ(&self) -> Option<String> {
         let total = self.sizes.iter().copied().reduce(Amount::plus)?;
         let one = |of_size: &Amount| match of_size.count {

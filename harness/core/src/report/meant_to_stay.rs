@@ -19,7 +19,7 @@ pub struct MeantToStay {
 }
 
 impl MeantToStay {
-    /// Everything that `function` allocates.
+    /// Allows everything that `function` allocates.
     #[must_use]
     pub fn allow(function: &str) -> Self {
         Self {

@@ -62,12 +62,12 @@ pub(super) fn read(
     count
 }
 
-/// The address of the field at `offset` of the structure at `at`, which may be invalid.
+/// Returns the address of the field at `offset` of the structure at `at`, which may be invalid.
 fn field(at: usize, offset: usize) -> usize {
     at.wrapping_add(offset)
 }
 
-/// The address of the innermost frame of a thread.
+/// Returns the address of the innermost frame of a thread.
 fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usize> {
     let [mut at] = memory.words([field(thread, layout.thread)])?;
     if let Some(offset) = layout.through {
@@ -117,7 +117,7 @@ impl Frame {
         })
     }
 
-    /// The offset of the instruction in the code, in bytes.
+    /// Returns the offset of the instruction in the code, in bytes.
     fn offset(&self, layout: &Layout) -> isize {
         match layout.frame.unit {
             InstructionUnit::Index(bytes) => self.instruction as i32 as isize * bytes,
@@ -129,7 +129,7 @@ impl Frame {
     }
 }
 
-/// The number of the current line of a frame.
+/// Returns the number of the current line of a frame.
 fn line(memory: &impl Memory, layout: &Layout, types: &Types, frame: &Frame) -> Option<LineNumber> {
     let code = Code::read(memory, layout, types, frame.code)?;
     let offset = frame.offset(layout);

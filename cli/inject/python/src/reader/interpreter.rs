@@ -28,7 +28,7 @@ pub(super) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter of this process, if one is loaded.
+    /// Returns the interpreter of this process, if one is loaded.
     pub(super) fn find() -> Result<Option<Self>, Unsupported> {
         let Some(version) = version() else {
             return Ok(None);
@@ -86,8 +86,8 @@ impl Interpreter {
         })
     }
 
-    /// The address of the calling thread's state; `None` if the thread has no state, or if Python
-    /// is shutting down and may free it.
+    /// Returns the address of the calling thread's state, or `None` if the thread has no state, or
+    /// if Python is shutting down and may free it.
     pub(super) fn this_thread(&self) -> Option<usize> {
         // Neither function takes a lock or needs the interpreter's lock: one reads a flag, the
         // other a thread-local variable.
@@ -144,7 +144,7 @@ fn check_debug_offsets(
     Ok((is_version && agree).then_some(()))
 }
 
-/// The interpreter's release, from its own description: `3.12.3 (main, …) [GCC …]`.
+/// Returns the interpreter's release, from its own description: `3.12.3 (main, …) [GCC …]`.
 fn version() -> Option<Version> {
     // Other implementations of Python do not have this symbol.
     address(c"_PyRuntime")?;
@@ -161,7 +161,7 @@ fn version() -> Option<Version> {
     })
 }
 
-/// The exported function of that name.
+/// Returns the exported function of that name.
 ///
 /// # Safety
 ///
@@ -172,7 +172,7 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
 }
 
-/// The address of the exported symbol of that name.
+/// Returns the address of the exported symbol of that name.
 fn address(name: &CStr) -> Option<usize> {
     // SAFETY: only looks up a symbol.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

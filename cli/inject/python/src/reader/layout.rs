@@ -93,8 +93,8 @@ pub(super) struct DebugOffsets {
 }
 
 impl DebugOffsets {
-    /// The offsets, given the indices of the words `thread_state.current_frame` and of the first
-    /// members of `interpreter_frame` and `code_object` after `size`.
+    /// Creates the offsets from the indices of the words `thread_state.current_frame` and of the
+    /// first members of `interpreter_frame` and `code_object` after `size`.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
         Self {
             thread,
@@ -111,7 +111,7 @@ impl DebugOffsets {
     }
 }
 
-/// The layout of CPython 3.`minor`, if it is known.
+/// Returns the layout of CPython 3.`minor`, if it is known.
 pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }

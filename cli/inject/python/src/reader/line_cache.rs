@@ -32,7 +32,7 @@ thread_local! {
     static CACHE: [Cell<Option<CachedLine>>; ENTRIES] = const { [const { Cell::new(None) }; ENTRIES] };
 }
 
-/// The entry of an instruction, which may be outdated.
+/// Returns the entry of an instruction, which may be outdated.
 pub(super) fn find(code: usize, offset: isize) -> Option<CachedLine> {
     let entry = CACHE.with(|cache| cache[slot(code, offset)].get())?;
     (entry.code == code && entry.offset == offset).then_some(entry)

@@ -28,8 +28,8 @@ pub(super) struct Location {
     pub(super) read: usize,
 }
 
-/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The
-/// offset is negative in a frame that has not run any instruction.
+/// Returns the location of the instruction at the byte `offset`, in code whose first line is
+/// `first`. The offset is negative in a frame that has not run any instruction.
 pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> Location {
     let Ok(offset) = usize::try_from(offset) else {
         return Location {
@@ -44,7 +44,7 @@ pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> L
     }
 }
 
-/// A line number; those below 1 are invalid.
+/// Returns the line number, or `None` if it is below 1 and therefore invalid.
 fn from_one(line: i32) -> Option<u32> {
     u32::try_from(line).ok().filter(|line| *line > 0)
 }
@@ -146,7 +146,8 @@ impl Bytes<'_> {
         byte
     }
 
-    /// Six bits in each byte, the lowest first; the seventh bit means that another byte follows.
+    /// Reads a number with six bits in each byte, the lowest bits first. The seventh bit means that
+    /// another byte follows.
     fn number(&mut self) -> u32 {
         let (mut number, mut shift) = (0_u32, 0);
         while let Some(byte) = self.next() {
@@ -160,14 +161,14 @@ impl Bytes<'_> {
         number
     }
 
-    /// A number in the same form, with the sign in the lowest bit.
+    /// Reads a number in the same form, with the sign in the lowest bit.
     fn signed(&mut self) -> i32 {
         let number = self.number();
         let size = (number >> 1) as i32;
         if number & 1 == 0 { size } else { -size }
     }
 
-    /// Only the first byte of an entry has its highest bit set.
+    /// Skips to the next entry. Only the first byte of an entry has its highest bit set.
     fn skip_to_next_entry(&mut self) {
         while self.table.get(self.at).is_some_and(|byte| byte & 0x80 == 0) {
             self.at += 1;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A way to read the memory of this process.
 pub(super) trait Memory {
-    /// The aligned words at these addresses; `None` if one of them is invalid.
+    /// Returns the aligned words at these addresses, or `None` if one of them is invalid.
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]>;
 
     /// Passes the `length` bytes at an address to `take`, in one or more parts.
@@ -83,7 +83,7 @@ const PAGES: usize = 8;
 /// Copies of pages; the address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
-    /// The address of each page; 0 for none.
+    /// The address of each page, or 0 for none.
     begin: [usize; PAGES],
     bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
 }
@@ -98,7 +98,7 @@ impl ThroughKernel {
 }
 
 impl Pages {
-    /// The page that begins at this address.
+    /// Returns the page that begins at this address.
     fn page(&mut self, begin: usize) -> Option<&[u8; PAGE]> {
         let index = begin / PAGE % PAGES;
         if self.begin[index] != begin {

@@ -21,7 +21,8 @@ impl PythonString {
     /// state.
     pub(super) const HEAD: [usize; 3] = [8, 16, 32];
 
-    /// The string at the address `at` with these words; `None` if it is not a plain string.
+    /// Creates the string at the address `at` with these words. Returns `None` if it is not a plain
+    /// string.
     pub(super) fn new(
         at: usize,
         [class, length, state]: [usize; 3],

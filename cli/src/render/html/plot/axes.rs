@@ -28,14 +28,14 @@ pub(super) struct RunSpan {
 }
 
 impl RunSpan {
-    /// The coordinate of a call.
+    /// Returns the coordinate of a call.
     pub(super) fn x(&self, call: u64) -> f64 {
         let part = call.min(self.calls + 1) as f64 / (self.calls + 1) as f64;
         self.left + self.width * part
     }
 }
 
-/// The extents of the runs, which are placed side by side.
+/// Returns the extents of the runs, which are placed side by side.
 pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
@@ -64,7 +64,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale from 0 to a little above `most`, with three to five lines at round numbers.
+    /// Creates a scale from 0 to a little above `most`, with three to five lines at round numbers.
     pub(super) fn to(most: u64, of_handles: bool) -> Self {
         let most = most.max(1);
         let step = if of_handles {
@@ -112,7 +112,7 @@ impl Scale {
     }
 }
 
-/// A coordinate in SVG syntax, with no more precision than is visible.
+/// Formats a coordinate for SVG, with no more precision than is visible.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

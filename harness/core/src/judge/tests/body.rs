@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::report::{Finding, Frame, Owner};
 
-/// The device on which everything is allocated, unless a test says otherwise.
+/// Returns the device on which everything is allocated, unless a test says otherwise.
 pub(super) fn gpu() -> Place {
     Place::cuda(0)
 }
@@ -30,7 +30,7 @@ pub(super) struct Run<'a> {
     body: &'a mut Body,
 }
 
-/// A check that is confirmed by further runs.
+/// Returns a check that is confirmed by further runs.
 pub(super) fn check() -> Body {
     let mut input = CheckInput {
         facts: Facts {
@@ -48,14 +48,14 @@ pub(super) fn check() -> Body {
     }
 }
 
-/// A check that runs its body several times to detect growth.
+/// Returns a check that runs its body several times to detect growth.
 pub(super) fn rounds(rounds: u32) -> Body {
     let mut check = check();
     check.input.facts.rounds = rounds;
     check
 }
 
-/// A frame of the program. The frame at line 10, for example, is in the function `step10`.
+/// Returns a frame of the program. The frame at line 10, for example, is in the function `step10`.
 pub(super) fn frame(line: u32) -> Frame {
     Frame {
         function: Some(format!("app::step{line}")),
@@ -65,7 +65,7 @@ pub(super) fn frame(line: u32) -> Frame {
     }
 }
 
-/// A frame of a library without source lines.
+/// Returns a frame of a library without source lines.
 pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     Frame {
         function: Some(function.to_owned()),
@@ -83,7 +83,7 @@ pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsag
     }
 }
 
-/// A reading of the driver's layer with this peak.
+/// Returns a reading of the driver's layer with this peak.
 pub(super) fn reading(peak: u64) -> MeterReading {
     MeterReading {
         layer: Layer::DRIVER,
@@ -101,7 +101,8 @@ pub(super) fn reading(peak: u64) -> MeterReading {
     }
 }
 
-/// The contribution of a line to a peak, and the first and the last event that allocated there.
+/// Returns the contribution of a line to a peak, and the first and the last event that allocated
+/// there.
 pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
     SiteUsage {
         stack: StackId(line),
@@ -131,7 +132,7 @@ impl Body {
         self
     }
 
-    /// The creation of linear memory with a size of 0.
+    /// Returns the creation of linear memory with a size of 0.
     pub(super) fn creation(line: u32, address: u64) -> Creation {
         Creation {
             key: Key::new(Space::DevicePointer, address),

@@ -13,7 +13,7 @@ fn at(function: &str, line: u32) -> Frame {
     }
 }
 
-/// A frame of a function that wraps a call, in a separate file.
+/// Returns a frame of a function that wraps a call, in a separate file.
 fn wrapper(line: u32) -> Frame {
     Frame {
         file: Some("src/driver.rs".to_owned()),

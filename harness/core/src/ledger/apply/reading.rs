@@ -162,7 +162,7 @@ impl Ledger {
         self.table.figures.last() + 1
     }
 
-    /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has
+    /// Returns how many times `scope` allocated with this backtrace, or `None` if a later scope has
     /// allocated with it since.
     #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {

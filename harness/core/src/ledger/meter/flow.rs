@@ -22,7 +22,7 @@ pub(super) struct Flow {
     made: Amount,
     live: u64,
     peak: u64,
-    /// The event that reached the peak; 0 if the usage has never exceeded the usage at the
+    /// The event that reached the peak, or 0 if the usage has never exceeded the usage at the
     /// beginning.
     peak_at: u64,
     /// The number of allocations so far, and at the peak. Events of several threads may be applied

@@ -28,7 +28,7 @@ impl ScopeCounts {
         }
     }
 
-    /// Returns the count of a scope; `None` if it is not open.
+    /// Returns the count of a scope, or `None` if it is not open.
     pub(in crate::ledger) fn get(&self, scope: ScopeId) -> Option<i32> {
         match self.last {
             Some((last, count)) if last == scope => Some(count),
@@ -36,7 +36,7 @@ impl ScopeCounts {
         }
     }
 
-    /// Returns the count of a scope; `None` if it is not open.
+    /// Returns the count of a scope, or `None` if it is not open.
     #[inline]
     pub(in crate::ledger) fn get_mut(&mut self, scope: ScopeId) -> Option<&mut i32> {
         if self.last.is_none_or(|(last, _)| last != scope) {

@@ -62,7 +62,7 @@ pub(super) enum Fate {
     IsCaptured,
 }
 
-/// Any step.
+/// Generates any step.
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let address = 0..ADDRESSES;
     let kind = 0..KINDS.len();

@@ -295,7 +295,7 @@ fn the_table_of_kinds_decides_what_ends_with_a_context() {
     assert_eq!(world.live().len(), 1);
 }
 
-/// The key of a Vulkan object. Several live objects may have the same handle.
+/// Returns the key of a Vulkan object. Several live objects may have the same handle.
 fn object(value: u64) -> Key {
     let (kind, context, copy) = (Kind::Buffer, ContextUid(1), 0);
     Key::new(

@@ -35,7 +35,7 @@ impl World {
         self.0.apply(&Event::GraphFrees { graph, address });
     }
 
-    /// A graph with the memory of one node, and an executable graph created from it.
+    /// Returns a graph with the memory of one node, and an executable graph created from it.
     fn with_memory(auto_free: bool) -> Self {
         let world = Self::with_graph();
         world.allocates(GRAPH, ADDRESS);
