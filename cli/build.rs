@@ -83,7 +83,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
         write(&embedded, &[]);
         return;
     }
-    // This directory is shared by all builds of the outer cargo, such as those of clippy.
+    // All builds of the outer cargo share this directory, including those of clippy.
     let directory = out.ancestors().nth(3).unwrap_or(&out).join("carried");
     let flag = library.static_unwinder.then(|| static_unwinder(&out));
     let is_built = flag.is_some_and(|flag| build(library, target, &directory, &flag));

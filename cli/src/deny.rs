@@ -17,7 +17,7 @@ use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
 use crate::workspace;
 
-/// The denied conditions of a run, as one sentence each.
+/// The denied conditions of a run, one sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Denied {
     /// Findings and conditions that the run should not have.
@@ -76,7 +76,7 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints notes about the whole suite that are not denied.
+    /// Prints notes about conditions of the whole suite that are not denied.
     pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> ExitResult<()> {
         let Some((path, shown)) = known_configuration(overview) else {
             return Ok(());
@@ -100,7 +100,7 @@ impl Denied {
         }
     }
 
-    /// Returns the exit of a command that fails only because of denied conditions.
+    /// Returns how a command ends that fails only because of denied conditions.
     pub(crate) fn exit(&self) -> Exit {
         match (self.findings.is_empty(), self.unmeasured.is_empty()) {
             (false, _) => Exit::Findings,
@@ -109,7 +109,7 @@ impl Denied {
         }
     }
 
-    /// Returns the exit of the command after this run.
+    /// Returns how the command ends after this run.
     pub(crate) fn exit_of(&self, overview: &Overview<'_>) -> Exit {
         if overview.has_findings() {
             return Exit::Findings;
@@ -170,7 +170,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     sentences
 }
 
-/// Tests and threads that used a GPU or reported an allocation without a check.
+/// Returns the tests and threads that used a GPU or reported an allocation without a check.
 fn unchecked(run: &Run) -> Vec<String> {
     let unchecked = run.unchecked().map(|(program, name)| {
         format!(

@@ -44,8 +44,8 @@ pub(crate) struct Group<'run> {
     /// The sum of the findings, with the call site and the details of the largest finding.
     pub(crate) finding: Finding,
     /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
-    /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A
-    /// test's own outcome may be worse.
+    /// `Warn` if one is only reported, as `first-use` is by default, and `Pass` if all are allowed.
+    /// A test's own outcome may be worse.
     pub(crate) outcome: Outcome,
     /// The tests that have these findings, each listed once.
     pub(crate) tests: Vec<&'run str>,
@@ -64,7 +64,7 @@ pub(crate) struct Peak<'run> {
 }
 
 impl Peak<'_> {
-    /// Its row of a table: the device, the layer, the figure, the peak and the test.
+    /// Returns its row of a table: the device, the layer, the figure, the peak and the test.
     pub(crate) fn cells(&self) -> [String; 5] {
         let amount = match self.figure {
             Figure::Handles => count(self.peak),

@@ -1,4 +1,4 @@
-//! Progress while programs run, on a terminal only.
+//! Shows progress while programs run, on a terminal only.
 //!
 //! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. If
 //! each test has its own process, one line is overwritten with the names of the running tests. A
@@ -144,7 +144,7 @@ impl Drop for Program {
 }
 
 /// Returns how many resources and bytes the processes hold according to their newest snapshots.
-/// `None` without snapshots.
+/// Returns `None` without snapshots.
 fn held(directory: &Path) -> Option<(u64, u64)> {
     let files = fs::read_dir(directory).ok()?.flatten();
     let files = files.map(|file| file.path());

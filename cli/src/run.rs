@@ -1,4 +1,4 @@
-//! The files that the processes of a run wrote.
+//! Reads the files that the processes of a run wrote.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,16 +26,15 @@ pub(crate) struct Run {
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt.
     pub(crate) earlier: Vec<Process>,
-    /// The files that are recordings; their checks are judged again.
+    /// The files that are recordings. Their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
     /// Files and lines that could not be read, one sentence each.
     pub(crate) problems: Vec<String>,
 }
 
-/// One process of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The program: `train`.
+    /// The name of the program, such as `train`.
     pub(crate) binary: String,
     /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
@@ -63,8 +62,8 @@ impl Process {
 }
 
 impl Run {
-    /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run;
-    /// a directory without files is an error.
+    /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run.
+    /// A directory without files is an error.
     pub(crate) fn read(directories: &[PathBuf]) -> ExitResult<Self> {
         let mut files = Vec::new();
         for directory in directories {
@@ -173,7 +172,7 @@ impl Run {
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
-        // A copy of a file, such as a second download of the same artifact.
+        // The file may be a copy, such as a second download of the same artifact.
         let is_known = |process: &Process| process.file.header == file.header;
         if file.header.is_some() && self.processes.iter().any(is_known) {
             return;
@@ -251,7 +250,8 @@ impl Run {
         }
     }
 
-    /// Sets aside all attempts at a test but the last, which decides, as it does for the runner.
+    /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
+    /// test runner.
     fn set_earlier_attempts_aside(&mut self) {
         let all = std::mem::take(&mut self.processes);
         let is_last = |process: &Process| {
@@ -398,7 +398,7 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
     if run.is_dir() {
         return Ok(run);
     }
-    // For a path, the message is that it cannot be read.
+    // If this is a path, the message says that it cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());
     }

@@ -19,7 +19,7 @@ use crate::render::{self, Format, Rendering};
 use crate::run::Run;
 use crate::workspace;
 
-/// The variable with the name of the run that a process belongs to.
+/// The variable that contains the name of the run to which a process belongs.
 const OUTER: &str = "GPU_LEAK_SESSION";
 
 /// One run of a program under the command: the directory that its processes write their files to.
@@ -32,7 +32,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Creates a run of the subcommand `kind`, whose directory will be in `runs`. Its name is
-    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With
+    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`. An earlier run of that name is removed. With
     /// `peaks`, its checks report the contents of each peak.
     pub(crate) fn new(
         kind: &str,

@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use crate::exit::{ExitResult, Failure};
 
-/// The name of the configuration file.
 pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
 /// A workspace, as `cargo metadata` describes it.
@@ -60,7 +59,7 @@ fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// Returns the cargo that started this program, or the one on the path.
+/// Returns the cargo that started this program, or else the one in `PATH`.
 pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }

@@ -48,7 +48,7 @@ fn allowed_leaks_pass_and_only_new_ones_fail() {
     assert!(again.stderr.contains("nothing to add"), "{again:?}");
 }
 
-/// The bounds apply to one test: a larger leak in the same test fails, and so does the same leak in
+/// The bounds apply to one test. A larger leak in the same test fails, and so does the same leak in
 /// another test.
 #[test]
 fn more_than_an_entry_allows_fails() {

@@ -1,9 +1,10 @@
-//! A page in headless Chromium: its console, its keyboard and links, and its appearance.
+//! Opens pages in headless Chromium, and gives tests access to their console, keyboard, links and
+//! appearance.
 //!
 //! Chromium is controlled through its [own protocol][cdp], as JSON on a pipe. A library for it
 //! would take longer to build than all other dependencies of these tests.
 //!
-//! Without Chromium these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
+//! Without Chromium, these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
 //! continuous integration. `AXE_CORE` is the path of `axe.min.js`.
 //!
 //! [cdp]: https://chromedevtools.github.io/devtools-protocol/
@@ -41,7 +42,7 @@ const ARGUMENTS: [&str; 12] = [
     "--allow-file-access-from-files",
 ];
 
-/// How long Chromium has for an answer, on any machine.
+/// How long Chromium may take to answer, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The browser of one test.
@@ -157,7 +158,6 @@ impl Drop for Chromium {
     }
 }
 
-/// An open page.
 pub(crate) struct View<'browser> {
     browser: &'browser Chromium,
     session: String,

@@ -197,7 +197,7 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
-/// Otherwise tests without the attribute would pass unnoticed.
+/// Otherwise, tests without the attribute would pass unnoticed.
 #[test]
 fn nextest_refuses_what_it_cannot_watch() {
     let directory = tempfile::tempdir().expect("a directory");

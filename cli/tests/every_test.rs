@@ -1,5 +1,5 @@
-//! The runner of `cargo gpu-leak test --every-test`, on this program: its planted tests without the
-//! attribute call the driver.
+//! Tests the runner of `cargo gpu-leak test --every-test` on this program. The planted tests
+//! without the attribute call the driver.
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "the planted tests call the driver")]
 
@@ -273,7 +273,8 @@ fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
     assert_eq!(run("require").code, Some(101));
 }
 
-/// The command is installed once, while the programs that it watches are built after every change.
+/// The command is installed once, whereas the programs that it watches are built after every
+/// change.
 #[test]
 fn sources_newer_than_the_command_are_not_called_changed() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -3,10 +3,10 @@
 //!
 //! A program frees its memory in destructors of its statics and in exit handlers, some of which are
 //! registered before ours and therefore run after ours. The destructors of shared libraries run
-//! after all of those; in them the CUDA runtime unloads the program's code. The destructor of this
-//! library may run before those of others, so it registers another exit handler. That handler runs
-//! after all destructors, because they are a single entry in the C library's list of handlers, and
-//! the C library restarts that list whenever a handler is added.
+//! after all of those. The CUDA runtime unloads the program's code in such a destructor. The
+//! destructor of this library may run before those of others, so it registers another exit handler.
+//! That handler runs after all destructors, because they are a single entry in the C library's list
+//! of handlers, and the C library restarts that list whenever a handler is added.
 
 #![expect(
     unsafe_code,
@@ -37,8 +37,9 @@ static CONSTRUCTOR: extern "C" fn() = on_load;
 static DESTRUCTOR: extern "C" fn() = on_unload;
 
 unsafe extern "C" {
-    /// From the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api):
-    /// a handler with a null library does not run with the destructors of a library.
+    /// According to the [C++
+    /// ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api), a handler
+    /// with a null library does not run with the destructors of a library.
     fn __cxa_atexit(
         handler: extern "C" fn(*mut c_void),
         argument: *mut c_void,
@@ -52,9 +53,9 @@ extern "C" fn on_load() {
     __inject::before_initialisation(attach);
 }
 
-/// Begins the check. Called before the program initialises the driver, once in a process.
+/// Begins the check. This is called once in a process, before the program initialises the driver.
 fn attach() {
-    // Without settings this process is not meant to be watched.
+    // Without settings, this process is not meant to be watched.
     let Some(settings) = Settings::of_this_process() else {
         return;
     };

@@ -68,7 +68,7 @@ fn load_from_beside_us() -> *mut c_void {
         .iter()
         .rposition(|byte| *byte == b'/')
         .map_or(0, |at| at + 1);
-    // On the stack, because the caller of a look-up may be an allocator.
+    // The name is built on the stack, because the caller of a look-up may be an allocator.
     let mut name = [0_u8; libc::PATH_MAX as usize];
     let Some(place) = name.get_mut(..directory + NAME.len()) else {
         return ptr::null_mut();

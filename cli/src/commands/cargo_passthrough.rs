@@ -63,7 +63,7 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     })
 }
 
-/// Returns the exit for a run in which nothing was checked. It is not a success, unless the
+/// Returns the exit for a run in which nothing was checked. Such a run is not a success unless the
 /// settings switch judging off.
 fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
@@ -101,7 +101,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// Harmless options with a value, which may be the next word.
+    /// Harmless options with a value. The value may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

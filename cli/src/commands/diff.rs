@@ -97,7 +97,8 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
 /// Returns the findings by their identity, regardless of their kind.
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
-    // If several kinds have the same identity, the worst counts, which comes first in the list.
+    // If findings of several kinds have the same identity, the worst kind counts. It comes first in
+    // the list.
     let named = groups
         .into_iter()
         .map(|group| (identity(&group.finding), group));

@@ -268,7 +268,7 @@ mod tests {
         for (_, word) in super::super::diff::STATUSES {
             assert!(one(word, 80).is_ok(), "{word}");
         }
-        // The labels in a report that contains every kind of result.
+        // These are the labels in a report that contains every kind of result.
         let run = sample::mixed();
         let findings = run.reports().flat_map(|report| &report.findings);
         for (label, _) in findings.flat_map(|finding| details(finding, "")) {

@@ -30,7 +30,6 @@ pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// Returns the options of the subcommand `name`.
 fn options_of(name: &str) -> Vec<clap::Arg> {
     let mut command = Arguments::command();
     command.build();

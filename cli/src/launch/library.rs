@@ -25,7 +25,7 @@ use crate::exit::{ExitResult, Failure};
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of the libraries' directory; a hash of their bytes follows.
+/// The beginning of the name of the libraries' directory. A hash of their bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

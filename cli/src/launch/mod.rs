@@ -35,7 +35,8 @@ mod library {
     }
 }
 
-/// Returns the command that starts `program`, given with its arguments, with the library preloaded.
+/// Returns the command that starts `program` with the library preloaded. `program` includes the
+/// arguments.
 pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<Command> {
     let mut command = Command::new(&program[0]);
     command

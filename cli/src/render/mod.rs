@@ -1,4 +1,4 @@
-//! The formats of the report, a file for each. All of them read the same [`Overview`].
+//! The formats of the report, each in its own file. All of them read the same [`Overview`].
 //!
 //! Run files are untrusted input. `Finding::what`, `Frame::shown` and `report::details` return text
 //! whose control characters are already escaped. The fields themselves are not escaped: a format

@@ -1,4 +1,4 @@
-//! The formats on sample runs.
+//! Tests of the formats on sample runs.
 
 mod hostile;
 mod junit;

@@ -1,4 +1,4 @@
-//! The reader of CPython's frames.
+//! Reads CPython's frames.
 
 #![expect(unsafe_code, reason = "reads memory of the same process directly")]
 
@@ -29,7 +29,7 @@ pub(crate) fn install() -> Result<Option<Version>, Unsupported> {
     Ok(Some(interpreter.version.clone()))
 }
 
-/// Reads the current lines of the calling thread: a [`gpu_leak_check::__script::Reader`].
+/// Reads the current lines of the calling thread. This is a [`gpu_leak_check::__script::Reader`].
 fn read(words: &mut [usize]) -> usize {
     let Some(interpreter) = INTERPRETER.get() else {
         return 0;

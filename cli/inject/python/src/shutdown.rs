@@ -56,7 +56,7 @@ fn function(name: &CStr) -> Option<*mut c_void> {
     (!found.is_null()).then_some(found)
 }
 
-/// Called by the main thread, which holds the interpreter's lock.
+/// The main thread calls this function, with the interpreter's lock held.
 extern "C" fn register(_: *mut c_void) -> c_int {
     // If a function is missing, nothing is registered.
     let _ = try_to_register();

@@ -32,7 +32,7 @@ fn run(interpreter: &PathBuf, program: &str) -> Output {
     let command = Command::new(interpreter)
         .args(arguments)
         .current_dir("/")
-        // Paths would be relative to this workspace otherwise.
+        // Otherwise, paths would be relative to this workspace.
         .env_remove("CARGO_MANIFEST_DIR")
         .output();
     command.unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()))

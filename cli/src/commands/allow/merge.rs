@@ -165,7 +165,7 @@ fn renew_figures(entry: &mut Table, figures: &str) {
     decor.set_prefix(renewed);
 }
 
-/// Returns for example `2 allocations, 1.25 KiB` or `3 events`.
+/// Returns, for example, `2 allocations, 1.25 KiB` or `3 events`.
 fn figures(left: Left, noun: Noun) -> String {
     let number = quantity(left.count, noun.word());
     match left.bytes {
@@ -186,7 +186,7 @@ fn comment(site: &LeakingSite) -> String {
     let (left, described) = &site.worst;
     let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
         true => described.clone(),
-        // The site's other findings, and other tests, count too.
+        // These figures also include the other findings of the site, and those of other tests.
         false => figures(bounds, site.noun),
     };
     let lines = [

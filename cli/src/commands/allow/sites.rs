@@ -33,14 +33,14 @@ pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
 /// The key and the value by which an entry matches.
 pub(super) type SiteKey = (&'static str, String);
 
-/// A call site that leaks.
 #[derive(Debug, Default)]
 pub(super) struct LeakingSite {
     /// The amount that each test leaks there.
     pub(super) left: BTreeMap<String, Left>,
     /// The kind of its worst finding, such as `leaked`.
     pub(super) kind: &'static str,
-    /// The amount that the finding left, and its description: `4.00 KiB device memory`.
+    /// The amount that the worst finding left, and its description, such as `4.00 KiB device
+    /// memory`.
     pub(super) worst: (Left, String),
     /// The noun for one leaked item.
     pub(super) noun: Noun,

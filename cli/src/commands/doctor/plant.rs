@@ -17,10 +17,9 @@ use gpu_leak_check::observe::Source;
 /// A handle or an address that a driver returned. Only the driver knows what it refers to.
 type Opaque = *mut c_void;
 
-/// How many bytes most plants allocate.
+/// The number of bytes that most plants allocate.
 pub(super) const BYTES: usize = 4096;
 
-/// A leak to plant.
 pub(super) struct Plant<Api> {
     /// The kind of resource that must be found.
     pub(super) kind: Kind,
@@ -30,7 +29,7 @@ pub(super) struct Plant<Api> {
     pub(super) plant: fn(&mut Api) -> Result<(), String>,
 }
 
-/// Calls a function of a driver; a result other than 0 is an error.
+/// Calls a function of a driver. A result other than 0 is an error.
 macro_rules! call {
     ($api:expr, $name:expr, ($($argument:expr => $kind:ty),* $(,)?)) => {{
         let function = $api.function($name)?;
@@ -59,7 +58,7 @@ macro_rules! creates {
     };
 }
 
-/// A driver's library, opened.
+/// The opened library of a driver.
 struct Driver(Opaque);
 
 impl Driver {
@@ -200,7 +199,7 @@ impl Vulkan {
             plant: |vulkan| {
                 let instance = vulkan.instance()?;
                 let (mut count, mut physical) = (1, ptr::null_mut());
-                // With more devices than there is room for, the result is VK_INCOMPLETE.
+                // If there are more devices than there is room for, the result is VK_INCOMPLETE.
                 let listed = call!(
                     vulkan,
                     c"vkEnumeratePhysicalDevices",

@@ -37,7 +37,6 @@ pub(super) fn run() -> ExitResult<Exit> {
     })
 }
 
-/// The results of the plants.
 #[derive(Debug, Default)]
 struct Tally {
     found: u64,

@@ -61,7 +61,7 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
 /// Runs the tests of a program, as cargo's runner, and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&asked.program);
-    // A documentation test cannot list its tests: it would run instead.
+    // A documentation test cannot list its tests. It would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {
         return program.run_unwatched();
     }

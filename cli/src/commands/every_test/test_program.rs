@@ -32,7 +32,8 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// Returns the names of its tests, or `None` if it does not list them as libtest does.
+    /// Returns the names of the program's tests, or `None` if it does not list them as libtest
+    /// does.
     pub(super) fn list(&self, more: &[&str]) -> ExitResult<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
@@ -74,8 +75,8 @@ impl<'a> TestProgram<'a> {
         report.outcome == Some(Outcome::Fail)
     }
 
-    /// Returns the command that runs one test again. cargo tells the runner the package; the target
-    /// is named after the program's file in the package's `tests` directory.
+    /// Returns the command that runs one test again. cargo passes the package to the runner. The
+    /// name of the target comes from the program's file in the package's `tests` directory.
     fn again(&self, test: &str) -> String {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut words = String::from("cargo gpu-leak test --every-test");
@@ -235,7 +236,6 @@ fn names(listed: &str) -> Option<BTreeSet<String>> {
     Some(names)
 }
 
-/// The result of a test.
 pub(super) struct TestResult {
     pub(super) test: String,
     pub(super) passed: bool,

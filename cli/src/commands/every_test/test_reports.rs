@@ -92,7 +92,7 @@ mod tests {
             let copy = files_in(base.path()).count() + 1;
             fs::write(base.path().join(format!("train-7-{copy}.jsonl")), lines).expect("a file");
         };
-        // The file of an earlier program with a test of the same name.
+        // This is the file of an earlier program with a test of the same name.
         leave("b", CheckStatus::Clean);
         let directory = TestReports {
             path: base.path().to_owned(),

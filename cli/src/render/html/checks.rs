@@ -18,7 +18,6 @@ use crate::run::Run;
 /// ten thousand tests must still open.
 const MAX_DETAILED: usize = 500;
 
-/// One test.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) is: CheckStatus,
@@ -46,7 +45,7 @@ pub(super) struct Test {
 /// A link to a finding in the page.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The finding's number, from 1.
+    /// The finding's number, counted from 1.
     pub(super) to: usize,
     pub(super) text: String,
 }

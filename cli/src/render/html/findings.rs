@@ -12,7 +12,6 @@ use crate::overview::Group;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 50;
 
-/// A finding in the list.
 #[derive(Debug)]
 pub(super) struct FindingEntry {
     pub(super) status: &'static str,

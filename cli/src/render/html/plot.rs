@@ -2,7 +2,7 @@
 //!
 //! No plotting crate is used. Such crates write colours into the picture, while these curves follow
 //! the page's theme. For screen readers, a picture also needs a title, a description and a table of
-//! its numbers. What a crate could still do is draw steps, which is simple.
+//! its numbers. All that remains is drawing steps.
 
 mod axes;
 mod moments;
@@ -82,7 +82,7 @@ pub(super) struct Mark {
     pub(super) title: String,
 }
 
-/// The numbers of a curve in one run, a row of the table below the picture.
+/// The numbers of a curve in one run, which are a row of the table below the picture.
 #[derive(Debug)]
 pub(super) struct CurveRow {
     pub(super) style: usize,

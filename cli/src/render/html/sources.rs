@@ -8,7 +8,6 @@ const AROUND: u32 = 2;
 /// The length at which a line is cut off, in characters.
 const MAX_LINE: usize = 200;
 
-/// A line of source.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) text: String,

@@ -1,4 +1,4 @@
-//! Names that contain markup and control characters.
+//! Tests of names that contain markup and control characters.
 
 use clap::ValueEnum;
 
@@ -108,7 +108,7 @@ fn a_hostile_name_adds_no_markup() {
     }
     let folded = shown(&run, Format::Folded, 0);
     for line in folded.lines() {
-        // The test, two frames and the kind.
+        // The parts are the test, two frames and the kind.
         assert_eq!(line.split(';').count(), 4, "{line}");
     }
 }

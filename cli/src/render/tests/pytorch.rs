@@ -1,4 +1,4 @@
-//! The input of PyTorch's viewer.
+//! Tests of the snapshots for PyTorch's viewer.
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind};
 

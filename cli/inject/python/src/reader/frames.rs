@@ -1,8 +1,8 @@
 //! Walks the frames of a thread and reads their lines.
 //!
-//! This never changes a reference count or calls the interpreter. Everything that is read is
-//! checked before it is used: an invalid address ends the walk, and a frame with an object of an
-//! unexpected type is skipped.
+//! The walk never changes a reference count and never calls the interpreter. Everything that is
+//! read is checked before it is used: an invalid address ends the walk, and a frame with an object
+//! of an unexpected type is skipped.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -23,9 +23,9 @@ pub(super) struct Types {
     pub(super) bytes: usize,
 }
 
-/// The maximum number of frames that are visited, with or without a line.
+/// The maximum number of frames that a walk visits, with or without a line.
 const MAX_FRAMES: usize = 256;
-/// The longest table that is read, which is more than any function needs.
+/// The length of the longest table that is read. No function needs a longer one.
 const MAX_TABLE: usize = 1 << 20;
 
 /// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and

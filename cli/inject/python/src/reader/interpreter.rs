@@ -1,5 +1,5 @@
-//! The interpreter of this process, found by the symbols that it exports. It is read only if its
-//! release is known.
+//! Finds the interpreter of this process by the symbols that it exports. The interpreter is read
+//! only if its release is known.
 
 #![expect(unsafe_code, reason = "reads CPython's C structures")]
 
@@ -144,7 +144,7 @@ fn check_debug_offsets(
     Ok((is_version && agree).then_some(()))
 }
 
-/// Returns the interpreter's release, from its own description: `3.12.3 (main, …) [GCC …]`.
+/// Returns the interpreter's release, parsed from its own description: `3.12.3 (main, …) [GCC …]`.
 fn version() -> Option<Version> {
     // Other implementations of Python do not have this symbol.
     address(c"_PyRuntime")?;
@@ -161,7 +161,7 @@ fn version() -> Option<Version> {
     })
 }
 
-/// Returns the exported function of that name.
+/// Returns the exported function with this name.
 ///
 /// # Safety
 ///
@@ -172,7 +172,7 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
 }
 
-/// Returns the address of the exported symbol of that name.
+/// Returns the address of the exported symbol with this name.
 fn address(name: &CStr) -> Option<usize> {
     // SAFETY: only looks up a symbol.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };

@@ -1,8 +1,8 @@
-//! The layout of CPython's structures in each release, from the headers of that release.
+//! The layout of CPython's structures in each release, taken from the headers of that release.
 //!
-//! It does not change between the patch releases of a minor release, since extensions are compiled
-//! against it. From 3.13 on the interpreter also contains these offsets itself
-//! (`_Py_DebugOffsets`). They must agree with the ones here; otherwise nothing is read.
+//! The layout does not change between the patch releases of a minor release, since extensions are
+//! compiled against it. From 3.13 on, the interpreter also contains these offsets itself
+//! (`_Py_DebugOffsets`). If they do not agree with the offsets here, nothing is read.
 
 use super::location::Form;
 
@@ -55,7 +55,7 @@ pub(super) enum EntryMark {
     InterpreterFrame,
 }
 
-/// The lowest [owner](FrameLayout::owner) that means the interpreter itself.
+/// The lowest [owner](FrameLayout::owner) that stands for the interpreter itself.
 pub(super) const INTERPRETER: u8 = 3;
 
 /// `PyCodeObject`.

@@ -3,8 +3,8 @@
 //!
 //! A code object may be freed and another one created at its address. So an entry is valid only as
 //! long as everything that its line was read from is unchanged: the names of the file and the
-//! function, the first line, and the part of the table that was read. A hash of all these data is
-//! compared.
+//! function, the first line, and the part of the table that was read. The cache compares a hash of
+//! all these data.
 
 use std::cell::Cell;
 

@@ -9,7 +9,7 @@
 /// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Pairs of an increment of the offset and one of the line.
+    /// Pairs of an increment of the offset and an increment of the line.
     Increments,
     /// Pairs of the length of a range and the change of the line at its beginning.
     Ranges,
@@ -98,12 +98,12 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
         let code = head >> 3 & 15;
         let mut column = None;
         match code {
-            // The same line, with the columns in one more byte.
+            // These entries are on the same line, with the columns in one more byte.
             0..=9 => {
                 let low = bytes.next().unwrap_or_default() >> 4 & 7;
                 column = Some(u32::from(code << 3 | low) + 1);
             }
-            // Up to two lines further, with the columns in two bytes.
+            // These entries are up to two lines further down, with the columns in two bytes.
             10..=12 => {
                 line = line.wrapping_add(i32::from(code - 10));
                 column = bytes.next().map(|column| u32::from(column) + 1);
@@ -112,7 +112,7 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
             14 => {
                 line = line.wrapping_add(bytes.signed());
                 bytes.number();
-                // Columns count from 1 here; 0 means none.
+                // Columns are counted from 1 here, and 0 means that there is none.
                 column = Some(bytes.number()).filter(|column| *column > 0);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Reading the interpreter's memory: directly, or through the kernel if the memory may be unmapped
+//! Reads the interpreter's memory directly, or through the kernel if the memory may be unmapped
 //! during the read.
 
 #![expect(
@@ -69,8 +69,8 @@ impl Memory for Direct {
 }
 
 /// Reads memory through the kernel, which returns an error for an unmapped address. Whole pages are
-/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after
-/// one backtrace, since the copies are not updated.
+/// copied, since a system call costs as much as reading hundreds of words. This reader must be
+/// dropped after one backtrace, since the copies are not updated.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]
@@ -80,7 +80,7 @@ const PAGE: usize = 4096;
 /// How many pages are kept on the caller's stack. This is a power of two.
 const PAGES: usize = 8;
 
-/// Copies of pages; the address of a page determines its index.
+/// Copies of pages. The address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
     /// The address of each page, or 0 for none.
@@ -180,7 +180,7 @@ mod tests {
         let direct = unsafe { Direct::new() };
         assert_eq!(direct.words([at + 16, at]), Some([7, 3]));
         assert_eq!(ThroughKernel::new().words([at + 16, at]), Some([7, 3]));
-        // More data than fits into the pages that are kept.
+        // This is more data than fits into the pages that are kept.
         let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
         assert_eq!(read(&direct, &long, 40_000).as_ref(), Some(&long));
         assert_eq!(

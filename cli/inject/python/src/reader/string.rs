@@ -1,4 +1,4 @@
-//! Python's strings.
+//! Reads Python's strings.
 
 use std::hash::Hasher;
 
@@ -46,7 +46,6 @@ impl PythonString {
         })
     }
 
-    /// Adds the contents to `hash`.
     pub(super) fn hash(&self, memory: &impl Memory, hash: &mut impl Hasher) -> Option<()> {
         hash.write_usize(self.width);
         let length = self.characters * self.width;
