@@ -1,4 +1,4 @@
-//! `allow` and `diff`: known leaks are listed, and only new ones fail.
+//! Tests of `allow` and `diff`: known leaks are listed, and only new ones fail.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo: it
-//! records its arguments and runs one of the planted tests.
+//! Tests of `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo.
+//! It records its arguments and runs one of the planted tests.
 #![cfg(unix)]
 
 use std::env;

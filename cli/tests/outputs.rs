@@ -1,4 +1,4 @@
-//! Formats for other programs, from real checks.
+//! Tests of formats for other programs, on the results of real checks.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The page in a browser: no messages on the console, search and filters, accessibility.
+//! Tests of the page in a browser: that its console has no messages, that search and filters work,
+//! and that it is accessible.
 
 use std::fs;
 use std::io::Write;
@@ -67,7 +68,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
     assert_eq!(view.count("details[open]"), 0);
 
-    // The search works with the keyboard alone.
+    // The search can be used with the keyboard alone.
     view.press("/");
     view.type_in("keeps_two_tensors");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
@@ -200,7 +201,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     let view = chromium.open(&page, "search=planted::keeps_a_tensor&unfold");
     let figure = "details.test:not([hidden]) figure";
     assert_eq!(view.count(figure), 1);
-    // The judged run and the confirming run.
+    // There are two runs: the judged run and the confirming run.
     assert_eq!(view.count(&format!("{figure} rect.run")), 2);
     assert_eq!(view.count(&format!("{figure} rect.again")), 1);
     assert_eq!(view.count(&format!("{figure} path.mark")), 1);

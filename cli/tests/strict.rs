@@ -1,5 +1,5 @@
-//! `--strict`: a suite that contains every way in which something is not checked or does not apply
-//! cannot pass, and the output names each of these ways.
+//! Tests of `--strict`. A suite that contains every way in which something is not checked or does
+//! not apply cannot pass, and the output names each of these ways.
 #![cfg(unix)]
 
 use std::env;
@@ -128,8 +128,8 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     );
 }
 
-/// Without `--strict`, an entry that matches nothing is noted, unless the run is only a part of the
-/// suite, which proves nothing.
+/// Without `--strict`, an entry that matches nothing is noted, but not if only part of the suite
+/// ran, because that proves nothing.
 #[test]
 fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak exec` on a program in C, with the fake driver.
+//! Tests of `cargo gpu-leak exec` on a program in C, with the fake driver.
 #![cfg(target_os = "linux")]
 
 mod children;

@@ -1,4 +1,4 @@
-//! Which programs are watched, and the messages for those that cannot be.
+//! Tests which programs are watched, and the messages about those that cannot be watched.
 
 use std::ffi::OsStr;
 use std::fs;

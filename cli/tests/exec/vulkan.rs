@@ -1,4 +1,4 @@
-//! Programs that use Vulkan: linked to its loader, without being linked to it, or through volk.
+//! Tests of programs that use Vulkan: linked to its loader, not linked to it, or through volk.
 
 use std::path::Path;
 use std::process::Command;

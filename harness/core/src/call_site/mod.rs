@@ -131,8 +131,8 @@ fn is_ours(frame: &Frame) -> bool {
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
 
-/// The C function with which a program begins. In a C program it is user code; in a Rust program it
-/// only calls std.
+/// The C function with which a program begins. In a C program, it is user code. In a Rust program,
+/// it only calls std.
 const MAIN: &str = "main";
 
 fn is_main(frame: &Frame) -> bool {
@@ -226,7 +226,7 @@ pub fn bare_name(function: &str) -> &str {
     let segments = function.split(|character: char| {
         match character {
             '<' | '(' | '[' => depth += 1,
-            // Part of `fn() -> T`.
+            // This `>` is part of `fn() -> T`.
             '>' if before == '-' => {}
             '>' | ')' | ']' => depth = depth.saturating_sub(1),
             _ => {}

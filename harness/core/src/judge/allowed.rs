@@ -1,6 +1,6 @@
-//! Leaked resources that are allowed to stay: because the code under test or a suppression allows
-//! them, because a library keeps them until the process ends, or because the test expects exactly
-//! this leak.
+//! Finds leaked resources that are allowed to stay, because the code under test or a suppression
+//! allows them, because a library keeps them until the process ends, or because the test expects
+//! exactly this leak.
 
 use super::diff::Diff;
 use super::finding::{Found, of_group};
@@ -9,7 +9,7 @@ use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::suppressions::settle;
 use crate::units::{exact_size, quantity, total};
 
-/// Returns the resources that the code creating them allowed to stay.
+/// Returns the resources that are allowed to stay by the code that created them.
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();

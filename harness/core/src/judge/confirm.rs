@@ -18,7 +18,7 @@ use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};
 
-/// The most runs that a check without `rounds` makes of its body.
+/// How many times a check without `rounds` runs its body at most.
 pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must
@@ -72,7 +72,7 @@ pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found>
     held.collect()
 }
 
-/// Returns, for each run, whether it left something that is kept.
+/// Returns, for each run, whether the run left something that is kept.
 fn kept_in(group: &Group) -> Vec<bool> {
     group.kept.iter().map(|it| !it.amount.is_zero()).collect()
 }
@@ -275,7 +275,7 @@ fn confirmed(
 }
 
 /// Reports a group if every run left something of the same layer, place and kind, regardless of the
-/// call sites. The leaks of the first run are reported, and those that later runs left elsewhere
+/// call sites. The leaks of the first run are reported. The leaks of later runs at other call sites
 /// confirm them.
 fn by_class(
     group: &Group,
@@ -398,7 +398,8 @@ mod tests {
         Record { sequence, made }
     }
 
-    /// Returns a whole program, with this many live allocations at the end of its only run.
+    /// Returns the input of a whole program with this many live allocations at the end of its only
+    /// run.
     fn program(live: u64) -> CheckInput {
         CheckInput {
             facts: Facts {

@@ -1,6 +1,6 @@
 //! The resources that the runs of a check left behind, by call site and by run.
 //!
-//! Records are compared by identity, never by sum: a record belongs to the run in which it was
+//! Records are compared by identity, never by sum. A record belongs to the run in which it was
 //! created. A run *left* a record if it is live at the end of that run. The record is *kept* if it
 //! is still live after the last run. A resource that was left but not kept was freed by a later
 //! run.
@@ -26,7 +26,7 @@ pub(crate) struct Diff {
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
     /// The resources that an interpreter freed only as it shut down.
     pub(crate) freed_by_shutdown: Vec<Group>,
-    /// Known caching allocators without a probe, through which the remaining records were
+    /// The known caching allocators without a probe through which the remaining records were
     /// allocated. The check cannot judge these records.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
 }
@@ -207,8 +207,8 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace
-    /// `ended_by`, and can no longer be freed.
+    /// Adds `record`, which ended with its context in run `at` and can no longer be freed. The call
+    /// that ended the context had the backtrace `ended_by`.
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);

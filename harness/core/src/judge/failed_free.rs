@@ -1,5 +1,4 @@
-//! Free and destroy calls that returned an error. Each is reported, no matter in which run it
-//! happened.
+//! Free and destroy calls that returned an error. Each is reported, no matter which run made it.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
 //! broken context, every free fails from some point on. These failed frees are one finding, which
@@ -175,7 +174,7 @@ fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names
     }
 }
 
-/// The record that a failed call was probably supposed to free, and the mistake in the call.
+/// The record that a failed call was probably supposed to free, and the mistake that the call made.
 struct Meant {
     record: Record,
     mistake: Mistake,
@@ -219,7 +218,7 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
     })
 }
 
-/// Returns the call that frees memory at an address of this space.
+/// Returns the name of the call that frees memory at an address of this space.
 fn free_of(space: Space) -> Option<&'static str> {
     match space {
         Space::DevicePointer => Some("cuMemFree"),
@@ -367,7 +366,7 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
-    // The record named by a failed free is also among those that the groups kept.
+    // The record named by a failed free is also among the records of the groups.
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;

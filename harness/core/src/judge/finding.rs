@@ -81,7 +81,7 @@ pub(crate) fn of_group(
     }
 }
 
-/// How many names a finding shows.
+/// How many names of objects a finding shows.
 const MOST_LABELS: usize = 3;
 
 /// Returns the names of the objects in `tally`, each listed once.
@@ -101,8 +101,8 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
 }
 
 /// Returns a note that says whether a handle of this physical memory was not released or a range is
-/// still mapped, because the line that allocated the memory does not show which. Returns `None` for
-/// other memory.
+/// still mapped. The line that allocated the memory does not show which of the two happened.
+/// Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
     let run = input.judged_runs().last()?;
     if run.holdings.is_empty() {
@@ -205,7 +205,7 @@ pub(crate) fn repeats(in_runs: &[bool]) -> bool {
     times >= 2 && in_runs.last() == Some(&true)
 }
 
-/// Returns in how many runs a finding repeated, and the amount that the last one left.
+/// Returns the number of runs in which a finding repeated, and the amount that the last run left.
 pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
     let runs = in_runs.iter().filter(|it| **it).count();
     (in_runs.len() > 1).then_some(Confirmation::Repeated {

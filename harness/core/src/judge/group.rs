@@ -16,7 +16,8 @@ pub(crate) struct GroupKey {
     pub(crate) stack: StackId,
 }
 
-/// Layer, place and kind: everything about a record except its call site.
+/// The layer, the place and the kind, which are everything by which records are grouped except the
+/// call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
     pub(crate) layer: Layer,
@@ -47,7 +48,7 @@ const MOST_SIZES: usize = 3;
 pub(crate) struct Tally {
     /// Their number and total size.
     pub(crate) amount: Amount,
-    /// The size of each, if all are the same.
+    /// The size of each record, if all sizes are equal.
     pub(crate) each: Option<u64>,
     /// Their sequence numbers, in order.
     pub(crate) records: Vec<u64>,
@@ -56,8 +57,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a record with this sequence number and size. The number is 0 for anything that is not a
-    /// record.
+    /// Adds a record with this sequence number and size. The sequence number is 0 for anything that
+    /// is not a record.
     pub(crate) fn add(&mut self, sequence: u64, bytes: u64) {
         self.each = match (self.amount.count, self.each) {
             (0, _) => Some(bytes),
@@ -162,7 +163,7 @@ impl Group {
         self.left[run].amount.minus(self.kept[run].amount)
     }
 
-    /// Removes these records, because they are reported as something else.
+    /// Removes these records, which are reported as part of another finding.
     pub(crate) fn forget(&mut self, records: &FxHashSet<u64>) {
         for run in 0..self.left.len() {
             let forgotten = self.left[run].forget(records);

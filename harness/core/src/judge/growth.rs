@@ -24,7 +24,7 @@ pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
             .any(|(_, levels)| gains_always(levels))
 }
 
-/// Returns the findings that grew in every round.
+/// Returns a finding for everything that grew in every round.
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
         return Vec::new();

@@ -1,13 +1,13 @@
-//! The objects that a leaked object keeps alive.
+//! Attributes the objects that a leaked object keeps alive to that object.
 //!
 //! One call to a library may create several resources, for example a buffer with its events or a
 //! handle with its workspace. If all of them are left, this is one mistake, and it is reported as a
 //! leak of the most important resource.
 //!
 //! In a library that counts references, an object keeps its device alive. So a forgotten buffer
-//! also keeps alive its device and the instance, with everything that these created for themselves.
+//! also keeps alive its device and the instance, with everything that they created for themselves.
 //! All of this is one leak, at the line of the object that the program forgot. If only the device
-//! is left, it is one leak at the line that opened the device.
+//! is left, the leak is at the line that opened the device.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -262,10 +262,10 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Events that another function created, and 3 streams for 2 buffers.
+            // These are events that another function created, and three streams for two buffers.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
-            // A free that failed, and a leak on another line.
+            // These are a free that failed and a leak on another line.
             Found::sum(of_sum(
                 FindingKind::FailedFree,
                 Layer::DRIVER,

@@ -27,7 +27,7 @@ pub(crate) fn sum_or_reserve_rose(run: &RunInput) -> bool {
     is_more_reserved(run) || rose(run, |usage| matches!(usage.name, LayerName::Probe(_)))
 }
 
-/// Whether any of these layers has handed out more than at the baseline.
+/// Whether any layer for which `is_counted` holds has handed out more than at the baseline.
 fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
     run.end.layers.iter().any(|usage| {
         let before = run.baseline.layer(&usage.name, usage.place);

@@ -8,7 +8,7 @@ use crate::report::Limit;
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
-        /// The limits of one test, each inclusive and per device.
+        /// The limits of one test. Each is inclusive and applies per device.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Limits {
             $($(#[$doc])* pub $option: Option<u64>,)*

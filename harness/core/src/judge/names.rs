@@ -1,4 +1,4 @@
-//! The names that the judgement and its report use, of call sites, devices, threads and errors.
+//! The names of call sites, devices, threads and errors that the judgement and its report use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ pub struct NameTable {
 }
 
 impl NameTable {
-    /// Returns the frames of a backtrace; empty if they were not collected.
+    /// Returns the frames of a backtrace. The result is empty if they were not collected.
     pub fn frames(&self, stack: StackId) -> &[Frame] {
         self.frames.get(&stack).map_or(&[], Vec::as_slice)
     }

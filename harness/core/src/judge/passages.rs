@@ -1,6 +1,6 @@
 //! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
-//! that allocated, but in the function that leads both to the allocation and to the free of its
-//! siblings, or near that free.
+//! of the allocation. They are in the function that leads both to the allocation and to the free of
+//! its siblings, or near that free.
 
 use super::freed_site::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
@@ -49,8 +49,8 @@ pub(super) fn of_leak(
         Some((at, end))
     });
     let mut common = common.peekable();
-    // Below the function that leads to both the allocation and the free, the function called on the
-    // way to the free may decide whether anything is freed.
+    // The function that leads to both the allocation and the free calls another function on the way
+    // to the free. That function may decide whether anything is freed.
     let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
     let way = way.filter(|it| *it > 0).map(|it| ends[it]);
     let meeting = common.find(|(at, _)| is_telling(own[*at]));

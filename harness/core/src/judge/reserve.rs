@@ -16,8 +16,8 @@ use crate::ledger::{Kind, Layer, Place, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// How much a pool of the driver takes from the device at once: 32 MiB, or the requested size
-/// rounded up to whole chunks if that is more (measured on an H200, CUDA 13.0).
+/// How much memory a pool of the driver takes from the device at once. A larger request is rounded
+/// up to whole chunks. This was measured on an H200 with CUDA 13.0.
 const GROWTH_CHUNK: u64 = 32 << 20;
 
 /// Returns the findings about reserves that nothing live explains.
@@ -59,8 +59,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     of_others.iter().map(note).collect()
 }
 
-/// Whether only the second of two runs shows a rise, or only one of them could be judged, so that a
-/// third run must decide.
+/// Whether a third run must decide, because only the second of two runs shows a rise or only one of
+/// them could be judged.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, is_alone);
     rises.iter().any(Rise::is_undecided) || (lacks_confirmation(input) && !rises.is_empty())
@@ -79,8 +79,8 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises beyond the tolerance of their layer and place, in the judged runs
-/// for which `is_meant` holds.
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the judged
+/// runs for which `is_meant` holds.
 fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs: Vec<_> = input
         .judged_runs()

@@ -67,7 +67,7 @@ impl Rise {
             false => FindingKind::FirstUse,
         };
         let bytes = match kind {
-            // The amount that each run is confirmed to lose.
+            // This is the amount that each run is confirmed to lose.
             FindingKind::Leaked => first.min(last),
             _ => first,
         };

@@ -130,7 +130,7 @@ fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
     (address < *end).then_some(*start..*end)
 }
 
-/// Whether this is a proper part of `whole`.
+/// Whether `range` is a proper part of `whole`.
 fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
     whole.start <= range.start && range.end <= whole.end && range != whole
 }

@@ -2,8 +2,8 @@
 //!
 //! A probe that reads how much memory its allocator has handed out knows neither the owner nor the
 //! line. A rise beyond the reported blocks is a leak if nothing else could run during the check.
-//! Otherwise, something else may have caused the rise: the check is inconclusive, never clean, and
-//! no other test fails because of it.
+//! Otherwise, something else may have caused the rise. The check is then inconclusive and never
+//! clean, and no other test fails because of the rise.
 
 use super::diff::Diff;
 use super::finding::Found;

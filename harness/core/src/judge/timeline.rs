@@ -50,8 +50,8 @@ pub fn of_run(
     let later = [(run.ended, reserved), (over, &run.end)];
     let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
     curves.extend(reserves(&run.baseline, later, &places));
-    // Sorted by name, because the numbers of layers depend on the order in which the process used
-    // them.
+    // The curves are sorted by name, because the numbers of layers depend on the order in which the
+    // process used the layers.
     curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
         let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
@@ -81,7 +81,8 @@ fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
     })
 }
 
-/// Converts samples to points. A sample of several events is a range, followed by its final level.
+/// Converts samples to points. A sample of several events becomes a range, followed by its final
+/// level.
 fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     let mut points = Vec::with_capacity(2 * samples.len());
     let call = |sequence: u64| sequence.saturating_sub(began) + 1;
@@ -103,7 +104,7 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// Returns the reserve at these places before the body and at each later reading.
+/// Returns the reserve at these places before the body ran and at each later reading.
 fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<Course> {
     let readings = || [before, later[0].1, later[1].1].into_iter();
     let mut names: Vec<_> = readings()

@@ -1,7 +1,7 @@
 //! The tolerance: bytes of a layer that may stay at a place.
 //!
 //! If the findings of a layer and place add up to at most the tolerance in every run, all of them
-//! are removed; otherwise all of them are reported, and nothing is subtracted. One-time set-up is
+//! are removed. Otherwise, all of them are reported, and nothing is subtracted. One-time set-up is
 //! added up separately. Handles have no bytes, so no tolerance covers them.
 //!
 //! Two other rules use the same option: `sums.rs`, for a sum that other code in the process could

@@ -1,4 +1,4 @@
-//! Describes a check in the terms of a test, and compares the result of the judgement as text.
+//! Lets a test describe the runs of a check, and compares the result of the judgement as text.
 
 use std::fmt::Write;
 
@@ -113,7 +113,7 @@ pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> 
 }
 
 impl Body {
-    /// Runs the body once more.
+    /// Adds a run of the body.
     pub(super) fn run(&mut self, body: impl FnOnce(&mut Run<'_>)) -> &mut Self {
         let mut run = Run {
             input: RunInput {
