@@ -109,7 +109,6 @@ impl Args {
         }
     }
 
-    /// Whether this option is set.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.value(option).is_some()
     }

@@ -111,8 +111,8 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
     }
 }
 
-/// Expands to a program's `main`, and one item with its body and the facts about it. It is not
-/// registered: libtest ignores it, and without libtest the program runs it.
+/// Expands to a program's `main`, and one item with its body and the facts about it. The `main` is
+/// not registered as a test: libtest ignores it, and without libtest, the program runs it.
 fn checked_program(
     args: &Args,
     requeued: &Requeued,

@@ -60,7 +60,7 @@ pub(crate) fn twice(again: &Attribute) -> syn::Error {
     )
 }
 
-/// Puts inherited arguments in front of an item's own.
+/// Puts inherited arguments in front of an item's own arguments.
 pub(crate) fn join(inherited: TokenStream, own: TokenStream) -> syn::Result<TokenStream> {
     let arguments = |input: ParseStream<'_>| {
         let arguments = read(input)?;

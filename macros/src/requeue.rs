@@ -81,8 +81,8 @@ impl Requeued {
         quote!(#name(#test #panics behind(#(#behind),*)),)
     }
 
-    /// Re-emits the attribute behind the macros that are still on the function, or `None` if this
-    /// is the last round.
+    /// Re-emits the attribute behind the macros that are still on the function. Returns `None` if
+    /// this is the last round.
     ///
     /// A plain `#[test]` is not such a macro. It is kept, because a build without libtest deletes
     /// the item that it is on. On a function that is not a finished test, `test` must be the name

@@ -11,7 +11,7 @@ use crate::value;
 /// The argument of `#[should_panic]`.
 #[derive(Clone)]
 pub(crate) struct ShouldPanic {
-    /// A part of the message.
+    /// A text that the panic message must contain.
     pub(crate) expected: Option<LitStr>,
 }
 

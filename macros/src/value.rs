@@ -8,7 +8,6 @@ use syn::{Expr, ExprLit, Lit, LitBool, LitInt, LitStr, Path, Token, parenthesize
 
 use crate::paths::Paths;
 
-/// The value of an option.
 pub(crate) enum Value {
     /// An expression: a number of bytes, or a count.
     Number(TokenStream),
@@ -18,7 +17,6 @@ pub(crate) enum Value {
     Flag(bool),
     /// A variant of `OnLeak`.
     OnLeak(&'static str),
-    /// A duration.
     Milliseconds(u64),
     /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
     Expect(Vec<(&'static str, TokenStream)>),

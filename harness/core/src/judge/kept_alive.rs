@@ -1,4 +1,4 @@
-//! Attributes the objects that a leaked object keeps alive to that object.
+//! Reports the objects that a leaked object keeps alive as part of its leak.
 //!
 //! One call to a library may create several resources, for example a buffer with its events or a
 //! handle with its workspace. If all of them are left, this is one mistake, and it is reported as a

@@ -11,7 +11,7 @@ use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
 /// How many anomalies of one kind are kept per scope. A test with a million failed frees does not
-/// need all of them, but the first ones of the next test must still be kept.
+/// need all of them, but the first failed frees of the next test must still be kept.
 const LIMIT: u32 = 10_000;
 
 /// An event that is neither a plain allocation nor a plain free.
@@ -37,14 +37,14 @@ pub enum Anomaly {
         record: Record,
         /// How the context ended.
         cause: ContextEnd,
-        /// The caller that ended it.
+        /// The caller that ended the context.
         caller: Caller,
     },
     /// A creation used a key that was still live, so the release of the earlier record was missed.
-    /// If the two are in different places, both may be live: an allocator uses the same address in
-    /// both places, and should report through an `observe::PlacedSource`.
+    /// If the two records are in different places, both may be live. In that case, an allocator
+    /// uses the same address in both places and should report through an `observe::PlacedSource`.
     Overwritten {
-        /// The record that was live, which the ledger has removed.
+        /// The record that was live. The ledger has removed it.
         record: Record,
         /// The record that has its key now. `None` for resources that may have more than one
         /// holder.
@@ -75,9 +75,9 @@ impl Anomaly {
         }
     }
 
-    /// Returns the caller that caused it, which is the caller of the failing call or the creator of
-    /// the record that is gone. For a record that ended with its context this is the creator, who
-    /// never freed it, no matter who ended the context.
+    /// Returns the caller that caused the anomaly: the caller of the failed call, or the creator of
+    /// the record that is gone. For a record that ended with its context, this is the creator,
+    /// which never freed it, no matter which caller ended the context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {

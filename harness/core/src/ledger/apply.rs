@@ -78,8 +78,8 @@ impl Ledger {
         None
     }
 
-    /// Like [`Self::apply`], for all other events. They have their own function because a single
-    /// function for all events would need a large stack frame.
+    /// Like [`Self::apply`], but for all other events. A single function for all events would need
+    /// a large stack frame.
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
@@ -274,7 +274,7 @@ impl Ledger {
             && !record.key().space.is_graph()
     }
 
-    /// Records that a known record was freed.
+    /// Handles the free of a known record.
     fn freed(&self, record: &Record, caller: Caller) {
         self.free_log.freed(record, caller.stack, || self.now());
         if frees_for_another(record, caller) {

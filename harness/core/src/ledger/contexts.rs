@@ -29,7 +29,7 @@ pub(super) struct Ending {
     pub(super) caller: Caller,
 }
 
-/// The contexts. There are few, and they change rarely.
+/// There are few contexts, and they change rarely.
 #[derive(Debug, Default)]
 pub(super) struct ContextTable {
     known: Mutex<ContextLists>,
@@ -87,7 +87,7 @@ impl ContextTable {
 /// Whether the resource that `made` describes is freed when its context ends.
 pub(super) const fn dies_with_context(made: &Creation) -> bool {
     match made.kind {
-        // A buffer of external memory ends with its context; a pointer into an imported pool
+        // A buffer of external memory ends with its context. A pointer into an imported pool
         // belongs to the pool.
         Kind::Imported => made.pool == 0,
         kind => kind.ends_with_context(),

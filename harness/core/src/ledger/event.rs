@@ -14,8 +14,8 @@ use super::name::{Layer, Place};
 
 /// A set of addresses or handles that can be compared with each other.
 ///
-/// Numbers of different spaces are unrelated: a registered host page may have the same number as a
-/// device pointer, and a stream the same number as an event.
+/// Numbers of different spaces are unrelated. A registered host page may have the same number as a
+/// device pointer, and a stream may have the same number as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
@@ -30,16 +30,16 @@ pub enum Space {
     PhysicalObject,
     /// The handles that `cuMemRelease` accepts.
     PhysicalHandle,
-    /// The addresses that `cuMemUnmap` accepts: those where physical memory is mapped.
+    /// The addresses that `cuMemUnmap` accepts, at which physical memory is mapped.
     Mapping,
-    /// The addresses that `cuIpcCloseMemHandle` accepts: memory that was opened twice must be
+    /// The addresses that `cuIpcCloseMemHandle` accepts. Memory that was opened twice must be
     /// closed twice.
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
     /// Handles of one kind in one context, because a handle is meaningful only within its context.
-    /// Several live objects may have the same handle: each creation counts, and each release ends
-    /// the newest one.
+    /// Several live objects may have the same handle. Each creation counts, and each release ends
+    /// the newest object.
     Object {
         /// The kind.
         kind: Kind,
@@ -75,7 +75,7 @@ impl Space {
 /// The identity of a live resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The space its number belongs to.
+    /// The space to which its number belongs.
     pub space: Space,
     value: Hidden,
 }
@@ -225,13 +225,13 @@ pub struct Creation {
     pub kind: Kind,
     /// The allocator that created it.
     pub layer: Layer,
-    /// Where its bytes are. For [`Place::UNKNOWN`] the ledger uses the context's device.
+    /// Where its bytes are. For [`Place::UNKNOWN`], the ledger uses the context's device.
     pub place: Place,
     /// Its size, or 0 for handles.
     pub bytes: u64,
-    /// The context current to the calling thread; none for an allocator's blocks.
+    /// The context that is current to the calling thread. An allocator's blocks have none.
     pub context: ContextUid,
-    /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
+    /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
     /// The handle of the resource that it is a part of: the explicit pool that an allocation came
     /// from, or the memory that is bound to a buffer or image. Otherwise 0.
@@ -274,7 +274,7 @@ impl Record {
 /// The return value of a driver call: 0 for success, otherwise a `CUresult`.
 pub type CuResult = u32;
 
-/// An event.
+/// An event that the ledger applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
@@ -299,15 +299,15 @@ pub enum Event {
         /// The caller that frees it.
         caller: Caller,
     },
-    /// The call ended. If it succeeded, the record is removed permanently; otherwise, it is
+    /// The call ended. If it succeeded, the record is removed permanently. Otherwise, it is
     /// restored.
     ReleaseEnded {
         /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned when the call began.
         ticket: Ticket,
         /// The result that the driver returned.
         error: CuResult,
-        /// The stack of the call if it failed; the empty stack if it succeeded. Capturing a stack
-        /// costs more than the rest of a release, and a successful release does not need it.
+        /// The stack of the call if it failed, or the empty stack if it succeeded. Capturing a
+        /// stack costs more than the rest of a release, and a successful release does not need it.
         stack: StackId,
     },
     /// The call was recorded into a graph instead of being executed. The record is restored, and
@@ -323,7 +323,7 @@ pub enum Event {
         /// The number of references.
         count: u64,
     },
-    /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
+    /// A call that releases references began. [`Self::ReleaseEnded`] ends it. The record is removed
     /// with the last reference.
     GiveBackBegan {
         /// The resource to which the references belong.
@@ -417,7 +417,7 @@ pub enum Event {
         /// The memory's handle.
         handle: u64,
     },
-    /// A call that unmaps one or several adjacent mappings began; [`Self::ReleaseEnded`] ends it.
+    /// A call that unmaps one or several adjacent mappings began. [`Self::ReleaseEnded`] ends it.
     UnmapBegan {
         /// The first address.
         address: u64,

@@ -48,7 +48,6 @@ impl Figures {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a watch is active.
     pub(super) fn is_watched(&self) -> bool {
         self.watches.load(Ordering::Relaxed) != 0
     }

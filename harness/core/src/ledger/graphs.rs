@@ -36,7 +36,6 @@ pub(super) struct Graph {
     nodes: Vec<Node>,
 }
 
-/// A node that allocates or frees.
 #[derive(Clone, Copy, Debug)]
 enum Node {
     Allocates(Creation),

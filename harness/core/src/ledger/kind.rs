@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 ///
 /// This follows the documentation of
 /// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
-/// the documentation is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each
-/// kind was created, its context was ended by `cuCtxDestroy`, by the last
+/// the documentation is silent, tests on an H200 (driver 580, CUDA 13.0). In these tests, an object
+/// of each kind was created, its context was ended by `cuCtxDestroy`, by the last
 /// `cuDevicePrimaryCtxRelease` or by `cuDevicePrimaryCtxReset`, and the object was queried. All
 /// three calls had the same effect on every kind. Memory, streams, events, modules and external
 /// memory are freed, according to both the documentation and the driver. The documentation does not
@@ -122,7 +122,7 @@ kinds! {
     GreenContext = "green context", STAYS;
     /// `CUuserObject`: an object that a graph keeps alive for the program.
     UserObject = "user object", STAYS;
-    /// A multicast object, `cuMulticastCreate`.
+    /// `cuMulticastCreate`: a multicast object.
     Multicast = "multicast object", STAYS;
     // Handles that only Vulkan has begin here, with the device.
 
@@ -130,11 +130,11 @@ kinds! {
     Device = "device", ENDS;
     /// The program's connection to an API, and everything that belongs to it.
     Instance = "instance", ENDS;
-    /// A buffer; its bytes are those of the memory that is bound to it.
+    /// A buffer. Its bytes are those of the memory that is bound to it.
     Buffer = "buffer", ENDS;
     /// A view of a buffer.
     BufferView = "buffer view", ENDS;
-    /// An image; its bytes are those of the memory that is bound to it.
+    /// An image. Its bytes are those of the memory that is bound to it.
     Image = "image", ENDS;
     /// A view of an image.
     ImageView = "image view", ENDS;

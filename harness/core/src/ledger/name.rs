@@ -56,7 +56,7 @@ impl NameList {
     }
 
     /// Returns the number of `name`, adding it if necessary. Returns `None` while this thread is
-    /// adding a name, and if there are more names than numbers.
+    /// adding a name, or if there are more names than numbers.
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.lock().numbers.get(name).copied();
         known.or_else(|| self.add(name))
@@ -189,8 +189,8 @@ impl fmt::Display for Layer {
 pub struct Place(u16);
 
 impl Place {
-    /// Not known, or not known yet, for example for a context that existed before the harness began
-    /// to listen.
+    /// A place that is unknown, or not known yet, such as that of a context that existed before the
+    /// harness began to listen.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);

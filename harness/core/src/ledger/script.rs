@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 /// The bit that marks a word that refers to a line. It is 0 on systems whose addresses can have
 /// this bit.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
-/// The bit that is also set if compiled code, not another line, started the evaluation.
+/// The bit that is also set if compiled code, rather than another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
 /// How many distinct lines are kept. A program that generates code can produce new ones forever.
 const MAX_LINES: usize = 1 << 20;
@@ -55,8 +55,8 @@ impl ScriptLine {
 pub struct LineNumber(u32);
 
 impl LineNumber {
-    /// Returns the word for a frame at this line. `outermost` says that compiled code, not another
-    /// line, called the code that is evaluated there.
+    /// Returns the word for a frame at this line. `outermost` says whether compiled code, rather
+    /// than another line, called the code that is evaluated there.
     #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }

@@ -1,9 +1,9 @@
 //! Resources with more than one owner: reference-counted objects, physical memory, and resources
 //! that graphs refer to.
 //!
-//! They are kept apart from the table, because one call may change several records, and one record
-//! may end only after several calls. A single lock guards all of them, because these calls are
-//! rare, and the driver itself takes long for them.
+//! These resources are kept apart from the table, because one call may change several records, and
+//! one record may end only after several calls. A single lock guards all of them, because these
+//! calls are rare, and the driver itself takes long for them.
 
 use std::mem;
 
@@ -54,7 +54,7 @@ impl SharedFree {
         }
     }
 
-    /// Whether it frees anything that is known.
+    /// Whether the call frees anything that is known.
     pub(super) fn is_known(&self) -> bool {
         self.graph.is_some() || self.records().next().is_some()
     }
@@ -92,7 +92,6 @@ impl Shared {
         of_physical.into_iter().chain(of_counted)
     }
 
-    /// Whether a free is in flight.
     pub(super) fn has_frees_in_flight(&self) -> bool {
         !self.in_flight.is_empty() || !self.launches.is_empty()
     }

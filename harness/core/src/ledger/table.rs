@@ -196,7 +196,6 @@ impl Table {
         }
     }
 
-    /// Whether a free is in flight.
     pub(super) fn has_frees_in_flight(&self) -> bool {
         self.lock_all().iter().any(|it| !it.in_flight.is_empty())
     }

@@ -34,7 +34,7 @@ impl UsageKey {
     }
 }
 
-/// How much is in use: bytes, or handles.
+/// How much is in use, in bytes or in handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// The current value.
@@ -43,8 +43,7 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// A number of resources and their bytes: live ones, or those from a call site that were live after
-/// a round.
+/// A number of resources and their total size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
@@ -78,7 +77,7 @@ impl Amount {
         }
     }
 
-    /// Whether both are 0.
+    /// Whether both numbers are 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.count == 0 && self.bytes == 0

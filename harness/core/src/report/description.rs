@@ -1,4 +1,4 @@
-//! A finding in one line.
+//! Formats a finding as one line.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl Finding {
         }
         let memory = memory(kind, self.layer, self.place);
         match (self.bytes, self.count, self.each) {
-            // A free of an address that was never allocated.
+            // This is a free of an address that was never allocated.
             (0, frees, _) if self.failed.is_some() => {
                 format!("{} of {memory}", quantity(frees, "free"))
             }

@@ -383,7 +383,8 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// Describes a finding that both of two runs left, of which the second run left this amount.
+    /// Describes a finding that both of two runs left. The arguments are the amount that the second
+    /// run left.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

@@ -16,7 +16,8 @@ impl Site {
         self.frames.get(self.user?)
     }
 
-    /// Returns `src/optim.rs:88`, or without line tables the function or library.
+    /// Returns a location such as `src/optim.rs:88` or, without line tables, the function or
+    /// library.
     #[must_use]
     pub fn location(&self) -> String {
         self.user_frame()
@@ -168,8 +169,8 @@ pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Returns `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`, or without line tables
-/// `optim::Adam::step in train`.
+/// Returns a location such as `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`. Without line
+/// tables, this is a location such as `optim::Adam::step in train`.
 #[must_use]
 pub fn full(frame: &Frame) -> String {
     let function = match &frame.function {

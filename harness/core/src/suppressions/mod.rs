@@ -26,8 +26,8 @@ pub struct Suppression {
     pub up_to: Option<u64>,
     /// The largest number of resources that may stay in one test.
     pub up_to_count: Option<u64>,
-    /// Patterns of names: the entry applies only in tests whose name matches one of them. If there
-    /// are none, it applies in every test.
+    /// Patterns of the names of tests. The entry applies only in tests whose name matches one of
+    /// them. If there are none, it applies in every test.
     pub tests: Vec<String>,
     /// The reason why a matching resource may stay.
     pub reason: String,

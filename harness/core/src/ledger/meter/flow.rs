@@ -18,7 +18,7 @@ const MAX_BUFFERS: usize = 4096;
 /// The allocations and frees of one layer at one place.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Everything that was allocated, freed or not.
+    /// All allocations, whether or not they were freed.
     made: Amount,
     live: u64,
     peak: u64,
@@ -39,7 +39,7 @@ pub(super) struct Flow {
     log: Option<LifetimeLog>,
 }
 
-/// Something that is live.
+/// A live record.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     life: Lifetime,
@@ -52,7 +52,7 @@ struct Held {
 #[derive(Debug, Default)]
 struct LifetimeLog {
     freed: Vec<Lifetime>,
-    /// How many were not kept.
+    /// How many lifetimes were not kept.
     lost: u64,
 }
 

@@ -28,7 +28,7 @@ pub struct MeterReading {
     pub place: Place,
     /// The number of allocations.
     pub made: u64,
-    /// Their bytes, freed or not.
+    /// The bytes of all allocations, whether or not they were freed.
     pub total: u64,
     /// The most bytes that were live at once.
     pub peak: u64,

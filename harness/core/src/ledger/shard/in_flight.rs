@@ -4,7 +4,6 @@ use super::{Entering, Index, SHARDS, Shard, State};
 use crate::ledger::event::{Caller, Key, Record, Ticket};
 use crate::ledger::figures::Figures;
 
-/// A free in flight.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
@@ -74,7 +73,6 @@ pub(in crate::ledger) fn shard_of_ticket(ticket: Ticket) -> usize {
 }
 
 impl Shard {
-    /// Begins a free.
     #[inline]
     pub(in crate::ledger) fn begin_free(
         &mut self,

@@ -14,7 +14,7 @@ fn shared(space: Space, kind: Kind, value: u64, bytes: u64) -> Creation {
     }
 }
 
-/// The steps of tests with reference-counted resources.
+/// Steps for tests with reference-counted resources.
 impl World {
     pub(in crate::ledger::apply) fn begin(&self, event: &Event) -> Ticket {
         self.0.apply(event).expect("a release has a ticket")

@@ -29,7 +29,6 @@ struct Object {
     references: u64,
 }
 
-/// A release in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     ticket: Ticket,

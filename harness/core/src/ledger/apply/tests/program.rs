@@ -1,4 +1,4 @@
-//! Random programs: sequences of steps that a program may make.
+//! Generates random programs, which are sequences of steps.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,6 @@ pub(super) const KINDS: [(Kind, Space); 7] = [
     (Kind::Block, Space::Observed(Layer::DRIVER)),
 ];
 
-/// One step of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// Creates a resource. The parameters are the address, the kind, the number of bytes, the

@@ -1,4 +1,4 @@
-//! The memory that graphs allocate and free.
+//! Tests of the memory that graphs allocate and free.
 
 use super::super::super::tests::{FAILED, SCOPE, World, caller, creation};
 use super::{EXEC, GRAPH, exec, graph, handle};
@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    /// Like [`with_memory`](Self::with_memory), with a second graph that frees the memory.
+    /// Like [`with_memory`](Self::with_memory), but with a second graph that frees the memory.
     fn with_another_that_frees() -> Self {
         let world = Self::with_memory(false);
         world.make(graph(2));
@@ -306,7 +306,7 @@ fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiate
     world.copy(graph(2), exec(2), false);
     world.copy(graph(2), exec(4), false);
     assert_eq!(logged(&world), [(2 * SIZE, SIZE)], "once");
-    // Graphs whose two nodes have the same address, or addresses that overlap.
+    // These are graphs whose two nodes have the same address, or addresses that overlap.
     add(5, 0);
     world.copy(graph(5), exec(5), false);
     assert_eq!(logged(&world).len(), 1);

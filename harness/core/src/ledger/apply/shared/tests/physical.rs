@@ -14,7 +14,7 @@ fn handle(value: u64) -> Key {
     Key::new(space, value)
 }
 
-/// The steps of tests with virtual memory management.
+/// Steps for tests with virtual memory management.
 impl World {
     fn create(&self, handle: u64) {
         let made = shared(Space::PhysicalHandle, Kind::Physical, handle, SIZE);
