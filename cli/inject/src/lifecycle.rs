@@ -84,7 +84,7 @@ fn python_ends() {
 }
 
 extern "C" fn on_unload() {
-    // SAFETY: a function that takes the argument, which it ignores; this library stays loaded.
+    // SAFETY: the function takes the argument and ignores it, and this library stays loaded.
     let failed = unsafe { __cxa_atexit(on_exit, ptr::null_mut(), ptr::null()) } != 0;
     if failed {
         on_exit(ptr::null_mut());

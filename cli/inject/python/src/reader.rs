@@ -42,9 +42,9 @@ fn read(words: &mut [usize]) -> usize {
     if interpreter.is_the_program && is_main_thread() {
         // SAFETY: the thread's state is that of the calling thread, so its frames do not change
         // during the walk, and the objects that they refer to live as long as they do; their layout
-        // is that of this release. When Python shuts down it frees the states of all threads but
-        // the one that shuts it down, which is this one: the program is Python itself, and this is
-        // its main thread.
+        // is that of this release. When Python shuts down, it frees the states of all threads but
+        // the one that shuts it down. That is this thread, because the program is Python itself and
+        // this is its main thread.
         let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {
@@ -59,7 +59,7 @@ thread_local! {
 
 fn is_main_thread() -> bool {
     IS_MAIN.get().unwrap_or_else(|| {
-        // SAFETY: both only return a number.
+        // SAFETY: both functions only return a number.
         let is_main = unsafe { libc::gettid() == libc::getpid() };
         IS_MAIN.set(Some(is_main));
         is_main

@@ -24,7 +24,7 @@ struct MethodDefinition {
     documentation: *const c_char,
 }
 
-// SAFETY: its pointers are to constants.
+// SAFETY: its pointers refer to constants.
 unsafe impl Sync for MethodDefinition {}
 
 static HANDLER: MethodDefinition = MethodDefinition {
@@ -51,7 +51,7 @@ pub(crate) fn before(then: fn()) {
 
 /// Returns Python's function of this name.
 fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looks up a name in the libraries that the process has loaded.
+    // SAFETY: this looks up a name in the libraries that the process has loaded.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
@@ -77,9 +77,9 @@ fn try_to_register() -> Option<()> {
         function(c"Py_DecRef")?,
         function(c"PyErr_Clear")?,
     );
-    // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock. Null is
-    // accepted by `Py_DecRef`; it is checked before it is passed to any of the others. `HANDLER` is static,
-    // as a function of Python that refers to it requires.
+    // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock.
+    // `Py_DecRef` accepts null. For all other functions, null is checked first. `HANDLER` is
+    // static, as a function of Python that refers to it requires.
     unsafe {
         let import = mem::transmute::<*mut c_void, Import>(import);
         let new_function = mem::transmute::<*mut c_void, NewFunction>(new_function);

@@ -87,7 +87,7 @@ impl GraphMemory {
 }
 
 impl Reusable {
-    /// Returns how many allocations reusing buffers would save.
+    /// Returns how many allocations would be saved if buffers were reused.
     #[must_use]
     pub const fn saved(&self) -> u64 {
         self.count.saturating_sub(self.buffers)

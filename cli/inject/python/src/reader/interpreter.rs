@@ -49,7 +49,7 @@ impl Interpreter {
         let is_three = version.major == 3;
         let layout = layout::of(version.minor).filter(|_| is_three);
         let layout = layout.ok_or(UNKNOWN)?;
-        // SAFETY: the documented signatures; the interpreter is never unloaded.
+        // SAFETY: these are the documented signatures, and the interpreter is never unloaded.
         let functions = unsafe {
             let finalizing = function(c"Py_IsFinalizing");
             (
@@ -148,9 +148,10 @@ fn check_debug_offsets(
 fn version() -> Option<Version> {
     // Other implementations of Python do not have this symbol.
     address(c"_PyRuntime")?;
-    // SAFETY: the documented signature. Concurrent calls write the same text to the same place.
+    // SAFETY: this is the documented signature. Concurrent calls write the same text to the same
+    // place.
     let name: extern "C" fn() -> *const c_char = unsafe { function(c"Py_GetVersion") }?;
-    // SAFETY: a static string of the interpreter, which ends with a zero byte.
+    // SAFETY: this is a static string of the interpreter, which ends with a zero byte.
     let text = unsafe { CStr::from_ptr(name()) }.to_str().ok()?;
     let full = text.split_whitespace().next()?;
     let mut parts = full.split('.');
@@ -174,7 +175,7 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
 
 /// Returns the address of the exported symbol with this name.
 fn address(name: &CStr) -> Option<usize> {
-    // SAFETY: only looks up a symbol.
+    // SAFETY: this only looks up a symbol.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then(|| address.expose_provenance())
 }

@@ -50,8 +50,8 @@ impl Memory for Direct {
         if !at.iter().all(|at| is_word(*at)) {
             return None;
         }
-        // SAFETY: an aligned word, readable as the caller of `new` guarantees. The load is atomic since
-        // other threads may write to a part of the word that is not used here.
+        // SAFETY: the word is aligned, and readable as the caller of `new` guarantees. The load is
+        // atomic, since other threads may write to a part of the word that is not used here.
         Some(at.map(|at| unsafe {
             AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)).load(Ordering::Relaxed)
         }))
@@ -62,7 +62,8 @@ impl Memory for Direct {
         if !is_address(at) {
             return None;
         }
-        // SAFETY: readable as the caller of `new` guarantees, and part of an immutable object.
+        // SAFETY: the bytes are readable, as the caller of `new` guarantees, and part of an
+        // immutable object.
         take(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(at), length) });
         Some(())
     }
@@ -199,7 +200,7 @@ mod tests {
             let bytes = ThroughKernel::new().bytes(address, 8, &mut |_| {});
             assert_eq!(bytes, None, "{address:x}");
         }
-        // A page without read permission. SAFETY: a new mapping, which nothing else uses.
+        // A page without read permission. SAFETY: this is a new mapping, which nothing else uses.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
