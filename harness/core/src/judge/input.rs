@@ -35,7 +35,7 @@ pub struct CheckInput {
     pub kept_for_the_process: Vec<Suppression>,
     /// The runs of the body, in order. There is at least one.
     pub runs: Vec<RunInput>,
-    /// The reason why calls to the driver could not be seen, if so.
+    /// Why calls to the driver could not be seen. `None` if they could be seen.
     pub untraced: Option<Untraced>,
     /// The trend of the snapshots of a whole program.
     pub trend: Option<Trend>,

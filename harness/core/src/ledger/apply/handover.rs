@@ -3,8 +3,8 @@
 use super::{Kind, Ledger, Record};
 use crate::ledger::event::{Key, Space};
 
-/// The spaces in which memory is identified by its address. Other spaces are not searched, since a
-/// handle can have the same number as an address.
+/// The spaces in which memory is identified by its address. Handles are searched separately, since
+/// a handle can have the same number as an address.
 const MEMORY: [Space; 4] = [
     Space::DevicePointer,
     Space::HostPointer,
