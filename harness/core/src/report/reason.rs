@@ -78,7 +78,7 @@ pub struct Reason {
     pub code: Code,
     /// One sentence that describes the problem.
     pub what: String,
-    /// One sentence: what to do about it.
+    /// One sentence that says what to do about it.
     pub remedy: String,
 }
 

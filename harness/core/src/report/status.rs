@@ -24,11 +24,11 @@ named! {
         Grew = "grew",
         /// A limit of the test was exceeded.
         OverBudget = "over-budget",
-        /// Created once, kept, and not created again.
+        /// Something was created once, kept, and not created again.
         FirstUse = "first-use",
-        /// Left by the first run of the body and freed by a later one.
+        /// The first run of the body left something that a later run freed.
         Deferred = "deferred",
-        /// Still held, and allowed.
+        /// Something is still held, and it is allowed to stay.
         Allowed = "allowed",
     }
 }
@@ -53,7 +53,7 @@ pub enum CheckStatus {
     /// Nothing could be measured.
     #[default]
     NotMeasured,
-    /// The test left something else than it is expected to leave.
+    /// The test left something other than what it is expected to leave.
     Unexpected,
     /// The process ended inside the test.
     Aborted,
