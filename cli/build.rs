@@ -1,20 +1,23 @@
 //! Builds the library that `exec` preloads and the harness that it loads. Both are embedded in the
 //! command.
 //!
-//! cargo has no stable way to depend on the shared library of another package (artifact
-//! dependencies are unstable), so this script runs cargo with a separate target directory, because
-//! the outer cargo has locked the usual one. The libraries are optimised even in debug builds,
-//! though less, because they slow down other programs. With a normal dependency cargo would build
-//! the library only once, but its path would depend on the undocumented layout of the target
-//! directory, and `cargo check` does not build it. The sources are found through a build
-//! dependency, so that this works for a command from a registry too.
+//! cargo has no stable way to depend on the shared library of another package, since artifact
+//! dependencies are unstable. So this script runs cargo itself. It uses a separate target
+//! directory, because the outer cargo has locked the usual one. With a normal dependency, cargo
+//! would build each library only once, but the path of the library would depend on the undocumented
+//! layout of the target directory, and `cargo check` would not build it.
+//!
+//! Debug builds optimise the libraries too, though less, because the libraries slow down the
+//! programs that load them. The sources are found through a build dependency, so that the script
+//! also works for a command installed from a registry.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Variables that the outer cargo, or clippy, has set for this package only.
+/// Variables that the outer cargo or clippy sets for this package only. The inner cargo must not
+/// inherit them.
 const NOT_INHERITED: [&str; 7] = [
     "CARGO_BUILD_TARGET",
     "CARGO_ENCODED_RUSTFLAGS",
@@ -62,15 +65,15 @@ fn main() {
 struct Library {
     manifest: &'static str,
     file: &'static str,
-    /// The settings of its profile, in addition to those that both libraries have.
+    /// Profile settings, in addition to those that both libraries share.
     profile: &'static [&'static str],
     flags: &'static str,
-    /// Whether the unwinder is linked statically, if the compiler of this system has an archive of
-    /// it.
+    /// Whether to link the unwinder statically if the system's compiler provides an archive of it.
     static_unwinder: bool,
 }
 
-/// Builds a library and sets the variable by which the command finds its bytes.
+/// Builds a library and sets the variable that holds the path of its file, whose bytes the command
+/// includes.
 fn embed(library: &Library, path_variable: &str, target: &str) {
     let out = PathBuf::from(variable("OUT_DIR"));
     let embedded = out.join(library.file);
@@ -80,7 +83,7 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
         write(&embedded, &[]);
         return;
     }
-    // This directory is shared by all builds of the outer cargo, such as those of clippy.
+    // All builds of the outer cargo share this directory, including those of clippy.
     let directory = out.ancestors().nth(3).unwrap_or(&out).join("carried");
     let flag = library.static_unwinder.then(|| static_unwinder(&out));
     let is_built = flag.is_some_and(|flag| build(library, target, &directory, &flag));
@@ -95,8 +98,8 @@ fn embed(library: &Library, path_variable: &str, target: &str) {
     watch_sources(&built.with_extension("d"), library.manifest);
 }
 
-/// The flag with which the linker finds the archive of the unwinder instead of the shared library
-/// that the standard library requests.
+/// Returns the flag that makes the linker use the archive of the unwinder instead of the shared
+/// library that the standard library requests.
 fn static_unwinder(out: &Path) -> String {
     let directory = out.join("unwinder");
     let script = directory.join("libgcc_s.so");
@@ -111,7 +114,7 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
     let mut cargo = Command::new(variable("CARGO"));
     cargo
         .args(["rustc", "--release", "--lib", "--quiet"])
-        // This is not in the manifest, since the outer cargo builds the package too.
+        // The manifest does not set the crate type, since the outer cargo builds the package too.
         .args(["--crate-type", "cdylib"])
         .args(["--manifest-path", library.manifest])
         .args(["--target", target])
@@ -133,10 +136,11 @@ fn build(library: &Library, target: &str, directory: &Path, flag: &str) -> bool 
     cargo.status().is_ok_and(|status| status.success())
 }
 
-/// Settings that replace packages of this version with those unpacked next to the command. `cargo
-/// publish` verifies the command before the packages on which the libraries depend are published,
-/// and only the outer cargo knows where they are at that time. In any other build, either the
-/// sources of these libraries are next to the command or nothing is.
+/// Returns settings that replace packages of this version with those unpacked next to the command.
+/// `cargo publish` verifies the command before the packages on which the libraries depend are
+/// published, and only the outer cargo knows where they are at that time. Other builds need no such
+/// settings: from a registry, the sources of the libraries are themselves next to the command, and
+/// in the repository, nothing is unpacked there.
 fn patches(manifest: &str) -> Vec<String> {
     let command = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let beside = command.parent().unwrap_or(&command);
@@ -156,7 +160,7 @@ fn patches(manifest: &str) -> Vec<String> {
 }
 
 /// Makes cargo run this script again when a source of the library, a manifest or a lock file
-/// changes. The dependency file lists the sources of all packages with a path.
+/// changes. The dependency file lists the sources of all path dependencies.
 fn watch_sources(dependencies: &Path, manifest: &str) {
     let listed = fs::read_to_string(dependencies).unwrap_or_default();
     let sources = listed.split_once(": ").map_or("", |(_, sources)| sources);
@@ -173,7 +177,8 @@ fn watch_sources(dependencies: &Path, manifest: &str) {
     }
 }
 
-/// Writes the file only if it has changed, since the command is rebuilt otherwise.
+/// Writes the file only if its contents have changed, since writing it makes cargo rebuild the
+/// command.
 fn write(path: &Path, bytes: &[u8]) {
     if fs::read(path).is_ok_and(|present| present == bytes) {
         return;

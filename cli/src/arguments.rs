@@ -1,4 +1,4 @@
-//! The command line.
+//! Defines the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::exit::Exit;
 use crate::render::Format;
 
-/// The hidden subcommand by which cargo runs test programs for `--every-test`.
+/// The hidden subcommand through which cargo runs test programs for `--every-test`.
 pub(crate) const RUNNER: &str = "every-test-runner";
 
 /// Summarises the findings of gpu-leak-check.
@@ -220,7 +220,7 @@ pub(crate) enum AskingSignal {
 }
 
 impl AskingSignal {
-    /// The signal's number.
+    /// Returns the signal's number.
     pub(crate) const fn number(self) -> Option<i32> {
         match self {
             #[cfg(unix)]
@@ -232,7 +232,8 @@ impl AskingSignal {
     }
 }
 
-/// At least a tenth of a second, since a snapshot resolves source lines.
+/// Parses an interval. The minimum is a tenth of a second, since each snapshot resolves source
+/// lines.
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| *seconds >= 0.1);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -374,7 +375,7 @@ pub(crate) struct Judging {
 }
 
 impl Judging {
-    /// The exit code of a command that ends this way.
+    /// Returns the exit code of a command that ends this way.
     pub(crate) fn code(&self, exit: Exit) -> u8 {
         match exit {
             Exit::Findings => self.error_exitcode,

@@ -17,7 +17,7 @@ use crate::overview::{Overview, identity, merged, outcome};
 use crate::run::{self, Run};
 use crate::workspace;
 
-/// The denied conditions of a run, as one sentence each.
+/// The denied conditions of a run, one sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Denied {
     /// Findings and conditions that the run should not have.
@@ -27,8 +27,9 @@ pub(crate) struct Denied {
 }
 
 impl Denied {
-    /// The denied conditions of a run that was read from `directories`. `is_part` says whether it
-    /// is only part of the suite, so that entries of the configuration file may match nothing.
+    /// Returns the denied conditions of a run that was read from `directories`. `is_part` says
+    /// whether the run covers only part of the suite, in which case entries of the configuration
+    /// file may match nothing.
     pub(crate) fn in_run(
         overview: &Overview<'_>,
         judging: &Judging,
@@ -56,8 +57,8 @@ impl Denied {
         Ok(denied)
     }
 
-    /// The denied condition if no check measured anything. There is none unless the run requires a
-    /// GPU or denies unmeasured checks.
+    /// Returns the denied condition of a run in which no check measured anything. It is empty
+    /// unless the run requires a GPU or denies unmeasured checks.
     pub(crate) fn without_checks(judging: &Judging) -> ExitResult<Self> {
         let mut denied = Self::default();
         denied.add_without_checks(judging)?;
@@ -75,7 +76,7 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints notes about the whole suite that are not denied.
+    /// Prints notes about conditions of the whole suite that are not denied.
     pub(crate) fn say_notes(overview: &Overview<'_>, judging: &Judging) -> ExitResult<()> {
         let Some((path, shown)) = known_configuration(overview) else {
             return Ok(());
@@ -92,14 +93,14 @@ impl Denied {
         Ok(())
     }
 
-    /// Prints the sentences.
+    /// Prints the denied conditions.
     pub(crate) fn say(&self) {
         for sentence in self.findings.iter().chain(&self.unmeasured) {
             say(format_args!("denied: {sentence}"));
         }
     }
 
-    /// The exit of a command that fails only because of denied conditions.
+    /// Returns how a command ends that fails only because of denied conditions.
     pub(crate) fn exit(&self) -> Exit {
         match (self.findings.is_empty(), self.unmeasured.is_empty()) {
             (false, _) => Exit::Findings,
@@ -108,7 +109,7 @@ impl Denied {
         }
     }
 
-    /// The exit of the command after this run.
+    /// Returns how the command ends after this run.
     pub(crate) fn exit_of(&self, overview: &Overview<'_>) -> Exit {
         if overview.has_findings() {
             return Exit::Findings;
@@ -126,7 +127,7 @@ impl Denied {
 }
 
 impl Judging {
-    /// The conditions denied by the command line and by `strict` in the configuration file.
+    /// Returns the conditions denied by the command line and by `strict` in the configuration file.
     fn denied(&self, settings: RunSettings) -> Vec<Deny> {
         let strict = [
             Deny::Unmeasured,
@@ -143,14 +144,14 @@ impl Judging {
     }
 }
 
-/// The settings of runs that are started here.
+/// Returns the settings of runs that are started here.
 pub(crate) fn settings() -> ExitResult<RunSettings> {
     let file = workspace::configuration();
     let file = file.as_ref();
     run_settings(file.map(|(path, shown)| (&**path, &**shown))).map_err(Failure::usage)
 }
 
-/// The checks that could not measure, and the files that could not be read.
+/// Returns the checks that could not measure, and the files that could not be read.
 fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     let checks = overview.unmeasured.iter().map(|report| {
         let why = report.reason.as_ref().map_or("", |reason| &reason.what);
@@ -169,7 +170,7 @@ fn unmeasured(overview: &Overview<'_>) -> Vec<String> {
     sentences
 }
 
-/// Tests and threads that used a GPU or reported an allocation without a check.
+/// Returns the tests and threads that used a GPU or reported an allocation without a check.
 fn unchecked(run: &Run) -> Vec<String> {
     let unchecked = run.unchecked().map(|(program, name)| {
         format!(
@@ -181,7 +182,7 @@ fn unchecked(run: &Run) -> Vec<String> {
     unchecked.collect()
 }
 
-/// The checks that did not end.
+/// Returns the checks that did not end.
 fn aborted(overview: &Overview<'_>) -> Vec<String> {
     let aborted = overview.aborted.iter();
     aborted
@@ -189,7 +190,7 @@ fn aborted(overview: &Overview<'_>) -> Vec<String> {
         .collect()
 }
 
-/// The checks with something that is created once and kept.
+/// Returns the checks whose tests create something once and keep it.
 fn first_use(run: &Run) -> Vec<String> {
     let is_first_use = |report: &&Report| {
         let mut kinds = report.findings.iter().map(|finding| finding.kind);
@@ -202,7 +203,7 @@ fn first_use(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// The findings that the older run does not have, regardless of their kind.
+/// Returns the findings that the older run does not have, regardless of their kind.
 fn new(
     overview: &Overview<'_>,
     against: Option<&Path>,
@@ -216,7 +217,7 @@ fn new(
     Ok(added(overview.run, &older))
 }
 
-/// A sentence for each finding that is not among those of the older run.
+/// Returns a sentence for each finding that is not among those of the older run.
 fn added(run: &Run, older: &Run) -> Vec<String> {
     let known = older.reports().flat_map(|report| &report.findings);
     let known: HashSet<_> = known.map(identity).collect();
@@ -228,7 +229,7 @@ fn added(run: &Run, older: &Run) -> Vec<String> {
     new.map(|finding| format!("new: {finding}")).collect()
 }
 
-/// The newest run of the workspace that is not one of `directories`.
+/// Returns the newest run of the workspace that is not one of `directories`.
 fn run_before(directories: &[PathBuf]) -> ExitResult<PathBuf> {
     let absolute = |path: &PathBuf| fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let these: Vec<_> = directories.iter().map(absolute).collect();
@@ -241,7 +242,7 @@ fn run_before(directories: &[PathBuf]) -> ExitResult<PathBuf> {
     })
 }
 
-/// The checks whose findings fail no test because of the policy.
+/// Returns the checks whose findings fail no test because of the policy.
 fn warned(run: &Run) -> Vec<String> {
     let warned = run.reports().filter(|report| report.is_only_warned());
     warned
@@ -255,9 +256,9 @@ fn warned(run: &Run) -> Vec<String> {
         .collect()
 }
 
-/// Settings without effect: entries of the configuration file that allow no finding of the run,
-/// overrides that match none of its tests, and budgets for layers that were never reported. An
-/// incomplete run cannot show this about the file.
+/// Returns settings without effect: entries of the configuration file that allow no finding of the
+/// run, overrides that match none of its tests, and budgets for layers that were never reported.
+/// For an incomplete run, nothing is said about the file.
 fn unmatched(overview: &Overview<'_>, is_part: bool) -> ExitResult<Vec<String>> {
     let run = overview.run;
     let budgets = run.reports().filter_map(|report| {

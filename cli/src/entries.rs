@@ -15,7 +15,7 @@ use crate::overview::Overview;
 use crate::run::Run;
 use crate::workspace;
 
-/// The entries that allow findings of the run.
+/// Returns the entries that allow findings of the run.
 fn entries_in_use(run: &Run) -> impl Iterator<Item = &AllowedBy> {
     let findings = run.reports().flat_map(|report| &report.findings);
     findings.filter_map(|finding| finding.allowed_by.as_ref())
@@ -37,15 +37,15 @@ pub(crate) fn expired(run: &Run) -> Vec<String> {
     expired
 }
 
-/// The configuration file, if every check of the run ended and measured, so that it is known
-/// whether an entry is needed.
+/// Returns the configuration file, if every check of the run ended and measured. Otherwise it is
+/// not known whether an entry is needed.
 pub(crate) fn known_configuration(overview: &Overview<'_>) -> Option<(PathBuf, String)> {
     let is_complete = !overview.is_blind() && overview.aborted.is_empty();
     workspace::configuration().filter(|_| is_complete)
 }
 
-/// The entries and overrides of the configuration file that match nothing in a run of the whole
-/// suite.
+/// Returns the entries and overrides of the configuration file that match nothing in a run of the
+/// whole suite.
 pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResult<Vec<String>> {
     let findings = run.reports().flat_map(|report| &report.findings);
     let exceeded = findings.filter_map(|finding| finding.exceeds.as_deref());
@@ -67,7 +67,7 @@ pub(crate) fn unmatched_in_file(run: &Run, path: &Path, shown: &str) -> ExitResu
     Ok(sentences)
 }
 
-/// The subject of an entry that allowed nothing, and the remedy.
+/// Returns the subject of an entry that allowed nothing, and the remedy.
 fn unmatched_entry(entry: &Suppression) -> String {
     let tests: Vec<_> = entry.tests.iter().map(String::as_str).collect();
     let (tests, remedy) = match &tests[..] {
@@ -85,8 +85,8 @@ fn unmatched_entry(entry: &Suppression) -> String {
     )
 }
 
-/// Which limits to lower in an entry that allows clearly more than a run of the whole suite left,
-/// and which of its tests left nothing.
+/// Says which limits to lower in an entry that allows clearly more than a run of the whole suite
+/// left, and which tests of the entry left nothing.
 pub(crate) fn slack(run: &Run, entry: &Suppression) -> Option<String> {
     let is_its = |finding: &&Finding| {
         let by = finding.allowed_by.as_ref();

@@ -5,7 +5,7 @@ use std::process::{ExitCode, ExitStatus};
 
 use crate::output::say;
 
-/// The command's exit codes; part of its interface.
+/// The command's exit codes, which are part of its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// There are no findings.
@@ -29,8 +29,8 @@ impl Exit {
     }
 }
 
-/// The exit code of a child process. For a process that a signal ended, it is 128 plus the signal's
-/// number, as in a shell.
+/// Returns the exit code of a child process. For a process that a signal ended, it is 128 plus the
+/// signal's number, as in a shell.
 pub(crate) fn code_of(status: ExitStatus) -> u8 {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -65,7 +65,8 @@ impl Failure {
         }
     }
 
-    /// An error while generating `what`, a format of the report, with the cause, for a bug report.
+    /// Creates the error for a report whose format `what` cannot be written. The error contains the
+    /// cause, for a bug report.
     pub(crate) fn unwritten(what: &str, why: impl Display) -> Self {
         Self::usage(format!("cannot write {what}: {why}"))
     }

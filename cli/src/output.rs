@@ -10,7 +10,7 @@ use textwrap::{Options, WordSeparator, WordSplitter};
 
 /// The width of text that is not written to a terminal.
 pub(crate) const WIDTH: usize = 100;
-/// The minimum width that text is wrapped to: narrower lines would contain only indentation.
+/// The minimum width to which text is wrapped. Narrower lines would contain only indentation.
 const MIN_WIDTH: usize = 40;
 
 /// Prints lines to standard error. They may contain names of files and tests, so control characters
@@ -34,11 +34,10 @@ pub(crate) fn print(text: &str) {
 /// `head` does, is not an error.
 pub(crate) fn print_bytes(bytes: &[u8]) {
     let mut out = io::stdout().lock();
-    // An error means that the reader has closed the pipe.
     let _ = out.write_all(bytes).and_then(|()| out.flush());
 }
 
-/// The width of the terminal on standard output.
+/// Returns the width of the terminal on standard output.
 pub(crate) fn width_of_stdout() -> usize {
     let size = terminal_size::terminal_size_of(io::stdout());
     let columns = size.map(|(terminal_size::Width(columns), _)| usize::from(columns));
@@ -58,7 +57,8 @@ pub(crate) fn wrapped(text: &str, first: usize, rest: usize, width: usize) -> Ve
     lines.into_iter().map(Cow::into_owned).collect()
 }
 
-/// Returns `train::a, train::b and 3 more tests`: at most `most` of `tests` by name.
+/// Returns, for example, `train::a, train::b and 3 more tests`. At most `most` of `tests` are
+/// named.
 pub(crate) fn test_names(tests: &[&str], most: usize) -> String {
     let shown = tests.iter().take(most).map(|test| escape::name(test));
     let mut text = shown.collect::<Vec<_>>().join(", ");

@@ -23,7 +23,7 @@ pub(crate) struct Overview<'run> {
     pub(crate) groups: Vec<Group<'run>>,
     /// The names of the checks that did not end.
     pub(crate) aborted: Vec<&'run str>,
-    /// The checks that fail because their tests left something else than expected.
+    /// The checks that fail because their tests did not leave what was expected.
     pub(crate) unexpected: Vec<&'run Report>,
     /// The checks that could not measure.
     pub(crate) unmeasured: Vec<&'run Report>,
@@ -44,10 +44,10 @@ pub(crate) struct Group<'run> {
     /// The sum of the findings, with the call site and the details of the largest finding.
     pub(crate) finding: Finding,
     /// The worst effect that these findings had on their tests: `Fail` if one failed its test,
-    /// `Warn` if it is only reported, as `first-use` is by default, `Pass` if it is allowed. A
-    /// test's own outcome may be worse.
+    /// `Warn` if one is only reported, as `first-use` is by default, and `Pass` if all are allowed.
+    /// A test's own outcome may be worse.
     pub(crate) outcome: Outcome,
-    /// The tests that have it, each once.
+    /// The tests that have these findings, each listed once.
     pub(crate) tests: Vec<&'run str>,
     /// The findings themselves.
     pub(crate) members: Vec<&'run Finding>,
@@ -64,7 +64,7 @@ pub(crate) struct Peak<'run> {
 }
 
 impl Peak<'_> {
-    /// Its row of a table: the device, the layer, the figure, the peak and the test.
+    /// Returns its row of a table: the device, the layer, the figure, the peak and the test.
     pub(crate) fn cells(&self) -> [String; 5] {
         let amount = match self.figure {
             Figure::Handles => count(self.peak),
@@ -127,7 +127,8 @@ impl<'run> Overview<'run> {
         }
     }
 
-    /// Whether anything fails. A finding that its test's policy only warns about does not.
+    /// Whether anything fails. A finding does not count if the policy of its test only warns about
+    /// it.
     pub(crate) fn has_findings(&self) -> bool {
         !self.aborted.is_empty()
             || !self.unexpected.is_empty()
@@ -254,7 +255,8 @@ fn group<'run>(same: &[(&'run Report, &'run Finding)]) -> Option<Group<'run>> {
     finding.allocated = sum(|finding| finding.allocated);
     finding.freed = sum(|finding| finding.freed);
     finding.each = largest.each.filter(|_| each);
-    // These are figures of one test.
+    // The following figures belong to a single test, so they are kept only if they apply to all
+    // tests.
     let is_of_all = |(_, finding): &(&Report, &Finding)| finding.confirmed == largest.confirmed;
     finding.confirmed = largest.confirmed.filter(|_| same.iter().all(is_of_all));
     finding.when = largest.when.filter(|_| same.len() == 1);
@@ -272,7 +274,7 @@ fn peaks(run: &Run) -> Vec<Peak<'_>> {
     for report in run.reports() {
         for device in &report.devices {
             for row in &device.rows {
-                // A peak that is the baseline says nothing about the test.
+                // A peak equal to the baseline says nothing about the test.
                 let Some(peak) = row.peak.filter(|peak| *peak > row.baseline) else {
                     continue;
                 };
@@ -309,13 +311,14 @@ fn live_at_peaks(run: &Run) -> Vec<(&str, &LivePeak)> {
     highest.into_values().collect()
 }
 
-/// The effect of a check on its test. If the file does not contain it, the default policy decides.
+/// Returns the effect of a check on its test. If the file does not contain it, the default policy
+/// decides.
 pub(crate) fn outcome(report: &Report) -> Outcome {
     let by_default = || report.status.default_outcome();
     report.outcome.unwrap_or_else(by_default)
 }
 
-/// The effect of one finding on its test.
+/// Returns the effect of one finding on its test.
 fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     if finding.is_unconfirmed() {
         // An unconfirmed finding makes its check inconclusive, unless another one fails the check.
@@ -333,7 +336,7 @@ fn outcome_of(finding: &Finding, report: &Report) -> Outcome {
     }
 }
 
-/// A sentence for each retried test whose attempts have different results. The last attempt
+/// Returns a sentence for each retried test whose attempts have different results. The last attempt
 /// decides.
 fn flaky_tests(run: &Run) -> Vec<String> {
     let processes = run.processes.iter();
@@ -344,7 +347,7 @@ fn flaky_tests(run: &Run) -> Vec<String> {
     found
 }
 
-/// For example `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
+/// Returns, for example, `flaky: train::frees: leaked in attempt 1, clean in attempt 2`.
 fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
     let attempts = earlier.iter().copied().chain([last]);
     let results: Vec<_> = attempts.filter_map(worst_result).collect();
@@ -361,7 +364,7 @@ fn flaky_test(earlier: &[&Process], last: &Process) -> Option<String> {
     Some(format!("flaky: {test}: {}", parts.join(", ")))
 }
 
-/// The test of an attempt with the worst status.
+/// Returns the test with the worst status in an attempt.
 fn worst_result(attempt: &Process) -> Option<(&str, CheckStatus)> {
     let reports = attempt.file.reports.iter();
     let reports = reports.map(|report| (report.test.as_str(), report.status));
@@ -383,7 +386,7 @@ mod tests {
             let mut leak = sample::finding(FindingKind::Leaked, "train::helper", 1, 16);
             leak.site.frames[0].line = Some(line);
             leak.site.frames[1].function = Some(format!("train::{test}::{{{{closure}}}}"));
-            // The function that calls a test is no part of a finding's identity.
+            // The function that calls a test is not part of a finding's identity.
             leak.site.frames.push(Frame {
                 function: Some(format!("train::{test}")),
                 owner: Owner::User,

@@ -1,4 +1,4 @@
-//! Progress while programs run, on a terminal only.
+//! Shows progress while programs run, on a terminal only.
 //!
 //! cargo and libtest show their own progress, so `test`, `nextest`, `run` and `bench` add none. If
 //! each test has its own process, one line is overwritten with the names of the running tests. A
@@ -53,12 +53,12 @@ impl Tests {
         }
     }
 
-    /// A test's process is about to start.
+    /// Records that the process of a test is about to start.
     pub(crate) fn begins(&self, test: &str) {
         self.change("", |counts| counts.running.push(test.to_owned()));
     }
 
-    /// A test's process has ended; `line` is printed as its result.
+    /// Records that the process of a test has ended, and prints `line` as its result.
     pub(crate) fn ends(&self, test: &str, line: &str) {
         self.change(line, |counts| {
             counts.running.retain(|running| running != test);
@@ -82,7 +82,8 @@ impl Tests {
 }
 
 impl TestCounts {
-    /// Returns for example `12 of 40: train::a and 3 others`, in one line of the terminal.
+    /// Returns, for example, `12 of 40: train::a and 3 others`, shortened to one line of the
+    /// terminal.
     fn line(&self, width: usize) -> String {
         let Some(first) = self.running.first() else {
             return String::new();
@@ -136,13 +137,14 @@ impl Drop for Program {
     fn drop(&mut self) {
         if let Some((ends, thread)) = self.reporter.take() {
             drop(ends);
-            // An error means that the thread has panicked, which was printed.
+            // An error means that the thread has panicked, and the panic has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// How many resources and bytes the newest snapshots of all processes hold; none without snapshots.
+/// Returns how many resources and bytes the processes hold according to their newest snapshots.
+/// Returns `None` without snapshots.
 fn held(directory: &Path) -> Option<(u64, u64)> {
     let files = fs::read_dir(directory).ok()?.flatten();
     let files = files.map(|file| file.path());
@@ -161,7 +163,7 @@ fn add(left: (u64, u64), right: (u64, u64)) -> (u64, u64) {
     (count, left.1.saturating_add(right.1))
 }
 
-/// For example `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`.
+/// Returns, for example, `gpu-leak-check: after 12 s: 1.20 GiB in 431 resources held`.
 fn sentence(after: Duration, (resources, bytes): (u64, u64)) -> String {
     format!(
         "gpu-leak-check: after {} s: {} in {} held",

@@ -1,4 +1,4 @@
-//! The files that the processes of a run wrote.
+//! Reads the files that the processes of a run wrote.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,16 +26,15 @@ pub(crate) struct Run {
     pub(crate) processes: Vec<Process>,
     /// The attempts at tests that were followed by a later attempt.
     pub(crate) earlier: Vec<Process>,
-    /// The files that are recordings; their checks are judged again.
+    /// The files that are recordings. Their checks are judged again.
     pub(crate) recordings: Vec<PathBuf>,
     /// Files and lines that could not be read, one sentence each.
     pub(crate) problems: Vec<String>,
 }
 
-/// One process of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
-    /// The program: `train`.
+    /// The name of the program, such as `train`.
     pub(crate) binary: String,
     /// The contents of the run file that it wrote.
     pub(crate) file: RunFile,
@@ -63,8 +62,8 @@ impl Process {
 }
 
 impl Run {
-    /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run;
-    /// a directory without files is an error.
+    /// Reads the runs in `directories` as one. A file that cannot be read is a problem of the run.
+    /// A directory without files is an error.
     pub(crate) fn read(directories: &[PathBuf]) -> ExitResult<Self> {
         let mut files = Vec::new();
         for directory in directories {
@@ -96,28 +95,29 @@ impl Run {
         Ok(run)
     }
 
-    /// The checks that ended.
+    /// Returns the checks that ended.
     pub(crate) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.reports)
     }
 
-    /// The checks that did not end.
+    /// Returns the checks that did not end.
     pub(crate) fn aborted(&self) -> impl Iterator<Item = &Began> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.aborted)
     }
 
-    /// Allocations by threads outside every check.
+    /// Returns the allocations by threads outside every check.
     pub(crate) fn unowned(&self) -> impl Iterator<Item = &Unowned> {
         self.processes
             .iter()
             .flat_map(|process| &process.file.unowned)
     }
 
-    /// Unchecked threads: the program and the name of the thread, which is the name of a test.
+    /// Returns the program and the name of each unchecked thread. The name of such a thread is the
+    /// name of a test.
     pub(crate) fn unchecked(&self) -> impl Iterator<Item = (&str, &str)> {
         self.processes.iter().flat_map(|process| {
             let threads = process.file.unchecked.iter();
@@ -125,7 +125,8 @@ impl Run {
         })
     }
 
-    /// Where the run comes from. Values that its processes do not share are listed.
+    /// Returns where the run comes from. If a value differs between its processes, all values are
+    /// listed.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
         let headers = || {
             self.processes
@@ -155,12 +156,12 @@ impl Run {
         rows.map(|(label, values)| (label, text(values))).collect()
     }
 
-    /// Resources that were freed after the verdict of their check.
+    /// Returns the resources that were freed after the verdict of their check.
     pub(crate) fn late(&self) -> impl Iterator<Item = &Late> {
         self.processes.iter().flat_map(|process| &process.file.late)
     }
 
-    /// The attempts before `process`, in order.
+    /// Returns the attempts before `process`, in order.
     pub(crate) fn attempts_before(&self, process: &Process) -> Vec<&Process> {
         let earlier = self.earlier.iter();
         let mut earlier: Vec<_> = earlier
@@ -171,7 +172,7 @@ impl Run {
     }
 
     fn add(&mut self, path: &Path, mut file: RunFile) {
-        // A copy of a file, such as a second download of the same artifact.
+        // The file may be a copy, such as a second download of the same artifact.
         let is_known = |process: &Process| process.file.header == file.header;
         if file.header.is_some() && self.processes.iter().any(is_known) {
             return;
@@ -249,7 +250,8 @@ impl Run {
         }
     }
 
-    /// Sets aside all attempts at a test but the last, which decides, as it does for the runner.
+    /// Sets aside all attempts at a test but the last. The last attempt decides, as it does for the
+    /// test runner.
     fn set_earlier_attempts_aside(&mut self) {
         let all = std::mem::take(&mut self.processes);
         let is_last = |process: &Process| {
@@ -293,13 +295,13 @@ fn replay(path: &Path) -> io::Result<RunFile> {
     })
 }
 
-/// Returns for example `train::a, train::b`.
+/// Returns, for example, `train::a, train::b`.
 fn tests(began: &[Began]) -> String {
     let tests: Vec<_> = began.iter().map(|began| began.test.as_str()).collect();
     test_names(&tests, 5)
 }
 
-/// The last snapshot of a process that was killed, as the report of an aborted check.
+/// Returns the last snapshot of a process that was killed, as the report of an aborted check.
 fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     let seconds = Duration::from_millis(snapshot.after_ms).as_secs_f64();
     let mut report = snapshot.report;
@@ -317,7 +319,7 @@ fn last_snapshot(snapshot: ProcessSnapshot) -> Report {
     report
 }
 
-/// `chosen`, or the newest run of this workspace if `chosen` is empty.
+/// Returns `chosen`, or the newest run of this workspace if `chosen` is empty.
 pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     if !chosen.is_empty() {
         return Ok(chosen.to_vec());
@@ -338,7 +340,7 @@ pub(crate) fn chosen_or_newest(chosen: &[PathBuf]) -> ExitResult<Vec<PathBuf>> {
     })
 }
 
-/// The directories of the runs in `base`, the newest first.
+/// Returns the directories of the runs in `base`, the newest first.
 pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
     let mut runs: Vec<(SystemTime, PathBuf)> = entries
@@ -355,8 +357,8 @@ pub(crate) fn newest_first(base: &Path) -> Vec<PathBuf> {
     runs.into_iter().map(|(_, directory)| directory).collect()
 }
 
-/// `path` itself, or the files of the run in that directory. A directory with a single run in it,
-/// such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
+/// Returns `path` itself, or the files of the run in that directory. A directory with a single run
+/// in it, such as `GPU_LEAK_CHECK_OUTPUT` on a fresh CI machine, means that run.
 fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     let named = match path.exists() {
         true => None,
@@ -387,7 +389,7 @@ fn files_of(path: &Path) -> ExitResult<Vec<PathBuf>> {
     }
 }
 
-/// The directory of the run of this name among those of the workspace.
+/// Returns the directory of the run of this name among those of the workspace.
 fn named_run(name: &Path) -> ExitResult<PathBuf> {
     /// How many of the existing runs a message names.
     const MAX_NAMED: usize = 5;
@@ -396,7 +398,7 @@ fn named_run(name: &Path) -> ExitResult<PathBuf> {
     if run.is_dir() {
         return Ok(run);
     }
-    // For a path, the message is that it cannot be read.
+    // If this is a path, the message says that it cannot be read.
     if name.components().count() > 1 {
         return Ok(name.to_owned());
     }
@@ -429,7 +431,7 @@ fn jsonl_in(directory: &Path) -> io::Result<Vec<PathBuf>> {
 fn binary(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let mut name = &*stem;
-    // The process ID, and the number of the copy.
+    // This removes the process ID and the number of the copy.
     for _ in 0..2 {
         match name.rsplit_once('-') {
             Some((front, number)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {

@@ -19,7 +19,7 @@ use crate::render::{self, Format, Rendering};
 use crate::run::Run;
 use crate::workspace;
 
-/// The variable with the name of the run that a process belongs to.
+/// The variable that contains the name of the run to which a process belongs.
 const OUTER: &str = "GPU_LEAK_SESSION";
 
 /// One run of a program under the command: the directory that its processes write their files to.
@@ -32,7 +32,7 @@ pub(crate) struct Session {
 
 impl Session {
     /// Creates a run of the subcommand `kind`, whose directory will be in `runs`. Its name is
-    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`; an earlier run of that name is removed. With
+    /// `name`, or the value of `GPU_LEAK_CHECK_RUN`. An earlier run of that name is removed. With
     /// `peaks`, its checks report the contents of each peak.
     pub(crate) fn new(
         kind: &str,
@@ -53,7 +53,7 @@ impl Session {
         Ok(Self { runs, name, peaks })
     }
 
-    /// Where this run's files are; missing as long as no check has begun.
+    /// Returns the directory of this run's files. It does not exist until a check has begun.
     pub(crate) fn directory(&self) -> PathBuf {
         self.runs.join(&self.name)
     }
@@ -79,7 +79,8 @@ impl Session {
         Ok(code_of(launch::run(command, not_started)?))
     }
 
-    /// The records that the processes of this run wrote; `None` if no process had a check.
+    /// Returns the records that the processes of this run wrote, or `None` if no process had a
+    /// check.
     pub(crate) fn read(&self) -> ExitResult<Option<Run>> {
         let directory = self.directory();
         match directory.is_dir() {

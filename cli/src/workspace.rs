@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use crate::exit::{ExitResult, Failure};
 
-/// The name of the configuration file.
 pub(crate) const CONFIG: &str = "gpu-leak-check.toml";
 
 /// A workspace, as `cargo metadata` describes it.
@@ -21,7 +20,7 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace of the working directory.
+    /// Returns the workspace of the working directory.
     pub(crate) fn here() -> ExitResult<Self> {
         let output = Command::new(cargo())
             .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -39,7 +38,7 @@ impl Workspace {
         })
     }
 
-    /// Where the checks of this workspace write a directory for each run.
+    /// Returns the directory in which the checks of this workspace create a directory for each run.
     pub(crate) fn runs(&self) -> PathBuf {
         match variable("GPU_LEAK_CHECK_OUTPUT") {
             Some(directory) => self.workspace_root.join(directory),
@@ -48,31 +47,31 @@ impl Workspace {
     }
 }
 
-/// A name that no other run has: `test-1795260000-4711`.
+/// Returns a name that no other run has: `test-1795260000-4711`.
 pub(crate) fn new_run_name(kind: &str) -> String {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let seconds = since_1970.map_or(0, |since| since.as_secs());
     format!("{kind}-{seconds}-{}", process::id())
 }
 
-/// A variable of the environment; `None` if it is empty.
+/// Returns a variable of the environment, or `None` if it is empty.
 fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The cargo that started this program, or the one on the path.
+/// Returns the cargo that started this program, or else the one in `PATH`.
 pub(crate) fn cargo() -> PathBuf {
     env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
 }
 
-/// The directory that paths in reports and in the configuration file are relative to: the root of
-/// the workspace, or the working directory outside a workspace.
+/// Returns the directory that paths in reports and in the configuration file are relative to: the
+/// root of the workspace, or the working directory outside a workspace.
 pub(crate) fn root() -> PathBuf {
     let root = Workspace::here().map(|workspace| workspace.workspace_root);
     root.or_else(|_| env::current_dir()).unwrap_or_default()
 }
 
-/// Where runs that are started here are written: in the workspace, if there is one.
+/// Returns the directory for runs that are started here: in the workspace, if there is one.
 pub(crate) fn runs() -> ExitResult<PathBuf> {
     if let Ok(workspace) = Workspace::here() {
         return Ok(workspace.runs());
@@ -83,7 +82,7 @@ pub(crate) fn runs() -> ExitResult<PathBuf> {
     Ok(here.join(chosen.unwrap_or_else(|| "gpu-leak-check".into())))
 }
 
-/// The configuration file of checks that are started here, and its path as reports show it.
+/// Returns the configuration file of checks that are started here, and its path as reports show it.
 pub(crate) fn configuration() -> Option<(PathBuf, String)> {
     let root = root();
     let chosen = variable("GPU_LEAK_CHECK_CONFIG");

@@ -1,4 +1,4 @@
-//! A test suite with known leaks is set up in three commands.
+//! Sets up a test suite with known leaks in three commands.
 #![cfg(unix)]
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! `allow` and `diff`: known leaks are listed, and only new ones fail.
+//! Tests of `allow` and `diff`: known leaks are listed, and only new ones fail.
 
 use std::fs;
 use std::path::Path;
@@ -48,7 +48,7 @@ fn allowed_leaks_pass_and_only_new_ones_fail() {
     assert!(again.stderr.contains("nothing to add"), "{again:?}");
 }
 
-/// The bounds apply to one test: a larger leak in the same test fails, and so does the same leak in
+/// The bounds apply to one test. A larger leak in the same test fails, and so does the same leak in
 /// another test.
 #[test]
 fn more_than_an_entry_allows_fails() {
@@ -78,7 +78,7 @@ fn more_than_an_entry_allows_fails() {
     let both = ["keeps_the_given_count", "keeps_a_tensor"];
     assert_eq!(code(&run("another", "1", &both)), Some(1));
 
-    // The line to change is printed, and no second entry, which would never take effect.
+    // The line to change is printed. A second entry is not, because it would never take effect.
     let shown = allow(&doubled, &[]);
     assert_eq!(shown.stdout, "", "{shown:?}");
     for change in [
@@ -111,7 +111,8 @@ fn more_than_an_entry_allows_fails() {
     );
 }
 
-/// The entry that decided is raised, no matter how it matches and how its size is written.
+/// The limits of the entry that decided are raised, no matter how the entry matches and how its
+/// size is written.
 #[test]
 fn the_bounds_of_a_handwritten_entry_are_raised_too() {
     let base = tempfile::tempdir().expect("a directory");

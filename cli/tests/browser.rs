@@ -1,9 +1,10 @@
-//! A page in headless Chromium: its console, its keyboard and links, and its appearance.
+//! Opens pages in headless Chromium, and gives tests access to their console, keyboard, links and
+//! appearance.
 //!
 //! Chromium is controlled through its [own protocol][cdp], as JSON on a pipe. A library for it
 //! would take longer to build than all other dependencies of these tests.
 //!
-//! Without Chromium these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
+//! Without Chromium, these tests print a note and pass, unless `PAGE_TESTS=require` is set, as in
 //! continuous integration. `AXE_CORE` is the path of `axe.min.js`.
 //!
 //! [cdp]: https://chromedevtools.github.io/devtools-protocol/
@@ -41,7 +42,7 @@ const ARGUMENTS: [&str; 12] = [
     "--allow-file-access-from-files",
 ];
 
-/// How long Chromium has for an answer, on any machine.
+/// How long Chromium may take to answer, on any machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The browser of one test.
@@ -49,20 +50,20 @@ pub(crate) struct Chromium {
     child: Child,
     commands: RefCell<ChildStdin>,
     messages: Receiver<Value>,
-    /// The events that have arrived and that nobody has waited for.
+    /// The events that have arrived but have not been waited for yet.
     events: RefCell<Vec<Value>>,
     last_id: Cell<u64>,
     _profile: tempfile::TempDir,
 }
 
-/// Whether a test must not be skipped.
+/// Whether a test must fail, and not be skipped, if Chromium is missing.
 fn is_required() -> bool {
     env::var_os("PAGE_TESTS").is_some_and(|value| value == "require")
 }
 
 impl Chromium {
-    /// None if Chromium is not installed and not required.
-    #[expect(clippy::print_stdout, reason = "says why nothing was tested")]
+    /// Returns `None` if Chromium is neither installed nor required.
+    #[expect(clippy::print_stdout, reason = "prints why nothing was tested")]
     pub(crate) fn start() -> Option<Self> {
         let Some(path) = installed() else {
             assert!(
@@ -151,13 +152,12 @@ impl Chromium {
 
 impl Drop for Chromium {
     fn drop(&mut self) {
-        // It writes to its profile until it ends.
+        // Chromium writes to its profile until it ends.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An open page.
 pub(crate) struct View<'browser> {
     browser: &'browser Chromium,
     session: String,
@@ -180,7 +180,7 @@ impl View<'_> {
         }
     }
 
-    /// The value of an expression in the page; promises are awaited.
+    /// Evaluates an expression in the page and returns its value. Promises are awaited.
     #[track_caller]
     pub(crate) fn value(&self, expression: &str) -> Value {
         let parameters = json!({
@@ -195,20 +195,18 @@ impl View<'_> {
         answer["result"]["value"].take()
     }
 
-    /// The text in which the page says how much it shows.
+    /// Returns the text that says how many entries the page shows.
     #[track_caller]
     pub(crate) fn shown(&self) -> String {
         self.text("#shown")
     }
 
-    /// The text of an element.
     #[track_caller]
     pub(crate) fn text(&self, selector: &str) -> String {
         let text = self.value(&format!("document.querySelector({selector:?}).innerText"));
         text.as_str().expect("text").to_owned()
     }
 
-    /// How many elements match a selector.
     #[track_caller]
     pub(crate) fn count(&self, selector: &str) -> u64 {
         let count = self.value(&format!("document.querySelectorAll({selector:?}).length"));
@@ -236,12 +234,11 @@ impl View<'_> {
         }
     }
 
-    /// Types a text in the focused element.
+    /// Types a text into the focused element.
     pub(crate) fn type_in(&self, text: &str) {
         self.call("Input.insertText", json!({ "text": text }));
     }
 
-    /// Clicks on an element.
     #[track_caller]
     pub(crate) fn click(&self, selector: &str) {
         let middle = self.value(&format!(
@@ -280,7 +277,7 @@ impl View<'_> {
         self.call("Emulation.setDeviceMetricsOverride", parameters);
     }
 
-    /// A screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
+    /// Takes a screenshot as PNG, which is also written to the directory that `SCREENSHOTS` names.
     pub(crate) fn screenshot(&self, name: &str) -> Vec<u8> {
         let image = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         let image = image["data"].as_str().expect("a picture");
@@ -292,7 +289,8 @@ impl View<'_> {
         image
     }
 
-    /// The violations that axe-core finds, with the rule and the elements; none without axe-core.
+    /// Returns the violations that axe-core finds, with the rule and the elements. Returns `None`
+    /// without axe-core.
     pub(crate) fn inaccessible(&self) -> Option<Vec<String>> {
         let Some(axe) = env::var_os("AXE_CORE") else {
             assert!(!is_required(), "PAGE_TESTS=require, and no AXE_CORE");
@@ -308,7 +306,7 @@ impl View<'_> {
         Some(serde_json::from_value(violations).expect("a list"))
     }
 
-    /// All messages of the console.
+    /// Returns all messages of the console.
     pub(crate) fn console(&self) -> Vec<String> {
         const MESSAGES: [&str; 3] = [
             "Log.entryAdded",

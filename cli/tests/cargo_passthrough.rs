@@ -1,5 +1,5 @@
-//! `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo: it
-//! records its arguments and runs one of the planted tests.
+//! Tests of `cargo gpu-leak test`, `nextest`, `run` and `bench`. A script takes the place of cargo.
+//! It records its arguments and runs one of the planted tests.
 #![cfg(unix)]
 
 use std::env;
@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use crate::support::{CliOutput, call, command};
 
-/// The command with a cargo that runs the planted `test` and exits with `code`.
+/// Returns the command with a cargo that runs the planted `test` and exits with `code`.
 fn with_cargo(directory: &Path, test: &str, code: u8) -> Command {
     with_cargo_that(directory, test, &format!("exit {code}"))
 }
 
-/// The command with a cargo that runs the planted `test` and then these lines of a shell script.
+/// Returns the command with a cargo that runs the planted `test` and then these lines of a shell
+/// script.
 fn with_cargo_that(directory: &Path, test: &str, then: &str) -> Command {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -196,7 +197,7 @@ fn the_file_can_watch_every_test() {
     assert!(given.contains("runner=["), "{given}");
 }
 
-/// Otherwise tests without the attribute would pass unnoticed.
+/// Otherwise, tests without the attribute would pass unnoticed.
 #[test]
 fn nextest_refuses_what_it_cannot_watch() {
     let directory = tempfile::tempdir().expect("a directory");

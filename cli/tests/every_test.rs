@@ -1,5 +1,5 @@
-//! The runner of `cargo gpu-leak test --every-test`, on this program: its planted tests without the
-//! attribute call the driver.
+//! Tests the runner of `cargo gpu-leak test --every-test` on this program. The planted tests
+//! without the attribute call the driver.
 #![cfg(target_os = "linux")]
 #![expect(unsafe_code, reason = "the planted tests call the driver")]
 
@@ -81,7 +81,7 @@ fn keeps_a_static() {
     TABLE.get_or_init(|| Buffer::new(64));
 }
 
-/// An allocator keeps the address of each live block, as in a list of the blocks that it handed
+/// The allocator keeps the address of each live block, as in a list of the blocks that it handed
 /// out.
 #[ignore = "planted"]
 #[test]
@@ -127,12 +127,12 @@ fn runner_at(command: &Path, words: &[&str]) -> CliOutput {
     runner_by(command, &this, words, |_| {})
 }
 
-/// Like [`runner`], in another environment.
+/// Like [`runner`], but `prepare` may change the command first.
 fn runner_with(words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     runner_of(&env::current_exe().expect("this program"), words, prepare)
 }
 
-/// Like [`runner_with`], on another test program.
+/// Like [`runner_with`], but for another test program.
 fn runner_of(program: &Path, words: &[&str], prepare: impl FnOnce(&mut Command)) -> CliOutput {
     let command = Path::new(env!("CARGO_BIN_EXE_cargo-gpu-leak"));
     runner_by(command, program, words, prepare)
@@ -242,7 +242,7 @@ fn a_test_that_allocates_nothing_passes_where_a_gpu_is_required() {
     );
 }
 
-/// A test program without the harness: its allocators report to nobody.
+/// The program does not contain the harness, so nothing receives the reports of its allocators.
 #[test]
 fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -273,7 +273,8 @@ fn a_program_whose_allocators_report_to_nobody_is_not_measured() {
     assert_eq!(run("require").code, Some(101));
 }
 
-/// The command is installed once, while the programs that it watches are built after every change.
+/// The command is installed once, whereas the programs that it watches are built after every
+/// change.
 #[test]
 fn sources_newer_than_the_command_are_not_called_changed() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -313,7 +314,7 @@ fn a_test_that_frees_passes_and_a_failing_one_keeps_its_message() {
     );
 }
 
-#[expect(clippy::print_stdout, reason = "what libtest captures")]
+#[expect(clippy::print_stdout, reason = "prints what libtest captures")]
 #[ignore = "planted"]
 #[test]
 fn prints_a_line() {
@@ -332,7 +333,8 @@ fn the_user_s_output_options_reach_each_test() {
     assert!(!run(&[]).contains(words));
     assert!(run(&["--nocapture"]).contains(words));
     assert!(run(&["--show-output"]).contains(words));
-    // The list is requested in a separate format, which another `--format` must not disable.
+    // The runner requests the list of tests in a format of its own, which a `--format` argument
+    // must not override.
     assert!(!run(&["--format", "pretty"]).contains(words));
 }
 

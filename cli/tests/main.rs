@@ -1,4 +1,4 @@
-//! The built command on the files that real checks wrote.
+//! Tests of the built command on files that real checks wrote.
 
 mod adopted;
 mod allow;

@@ -1,4 +1,4 @@
-//! Formats for other programs, from real checks.
+//! Tests of formats for other programs, on the results of real checks.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{checked, checking, gpu_leak};
 
-/// The snapshot of the run or recording at `path`.
+/// Returns the snapshot of the run or recording at `path`.
 fn snapshot(path: &Path, out: &Path) -> Value {
     let words = ["report", "--format=snapshot", "--out"].map(AsRef::as_ref);
     let told = gpu_leak(words.into_iter().chain([out.as_os_str(), path.as_os_str()]));

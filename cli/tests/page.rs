@@ -1,4 +1,5 @@
-//! The page in a browser: no messages on the console, search and filters, accessibility.
+//! Tests of the page in a browser: that its console has no messages, that search and filters work,
+//! and that it is accessible.
 
 use std::fs;
 use std::io::Write;
@@ -30,7 +31,7 @@ const SAMPLE: [&str; 5] = [
     "gives_back",
 ];
 
-/// A page with the results of real checks.
+/// Writes a page with the results of real checks.
 fn sample(base: &Path) -> PathBuf {
     page_of(&checked(base, "r", &SAMPLE))
 }
@@ -67,7 +68,7 @@ fn search_filters_and_folds_work_and_the_console_is_silent() {
     assert_eq!(view.shown(), "5 of 5 findings, 5 of 5 tests shown");
     assert_eq!(view.count("details[open]"), 0);
 
-    // The search works with the keyboard alone.
+    // The search can be used with the keyboard alone.
     view.press("/");
     view.type_in("keeps_two_tensors");
     assert_eq!(view.shown(), "2 of 5 findings, 1 of 5 tests shown");
@@ -152,8 +153,8 @@ fn both_themes_are_accessible_at_any_width() {
     assert_ne!(view.value(ground), light);
 }
 
-/// On a narrow screen a table scrolls and no name in it is broken. The facts that a reader needs to
-/// place a finding are shown.
+/// On a narrow screen a table scrolls and no name in it is broken. The page still shows what a
+/// reader needs to locate a finding.
 #[test]
 fn names_stay_whole_on_a_narrow_screen_and_findings_show_their_facts() {
     let Some(chromium) = Chromium::start() else {
@@ -200,7 +201,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     let view = chromium.open(&page, "search=planted::keeps_a_tensor&unfold");
     let figure = "details.test:not([hidden]) figure";
     assert_eq!(view.count(figure), 1);
-    // The judged run and the confirming run.
+    // There are two runs: the judged run and the confirming run.
     assert_eq!(view.count(&format!("{figure} rect.run")), 2);
     assert_eq!(view.count(&format!("{figure} rect.again")), 1);
     assert_eq!(view.count(&format!("{figure} path.mark")), 1);
@@ -217,7 +218,7 @@ fn a_timeline_is_a_picture_with_words_and_numbers() {
     assert_eq!(view.count(&format!("{figure} rect.run")), 4, "a round each");
 }
 
-/// A click lists the allocations that were live at that call. Their amount is the same as in the
+/// A click lists the allocations that were live at that call. Their total equals the value of the
 /// curve, which is drawn from other data.
 #[test]
 fn a_click_on_the_curve_lists_what_was_live_there() {
@@ -316,7 +317,7 @@ fn a_click_on_the_curve_lists_what_was_live_there() {
     assert_silent(&view);
 }
 
-/// A copy of the verdict whose finding is on another line, so that it is another finding.
+/// Returns a copy of the verdict whose finding is on another line, so that it is another finding.
 fn at_another_line(verdict: &str, at: usize) -> String {
     let (before, frames) = verdict.split_once("\"frames\":").expect("a call site");
     let line = "planted.rs\",\"line\":";
@@ -375,7 +376,7 @@ fn hostile_names_are_text() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "a measurement for who wants to know")]
+#[expect(clippy::print_stdout, reason = "prints a measurement for interested readers")]
 fn ten_thousand_findings_are_all_shown_and_searchable() {
     let base = tempfile::tempdir().expect("a directory");
     let run = checked(base.path(), "r", &["keeps_a_tensor"]);
@@ -387,7 +388,7 @@ fn ten_thousand_findings_are_all_shown_and_searchable() {
     let text = fs::read_to_string(&page).expect("a page");
     assert_eq!(text.matches("<details class=\"finding\"").count(), 100);
     assert!(text.contains("Showing the first 100 of 10,000 findings."));
-    // Each finding has a line of some 400 bytes that says who holds it.
+    // Each finding has a line of about 400 bytes that says what holds it.
     assert!(text.len() < 17 * 1024 * 1024, "{} bytes", text.len());
     let Some(chromium) = Chromium::start() else {
         return;

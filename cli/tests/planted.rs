@@ -85,7 +85,7 @@ fn has_a_budget_for_a_layer_that_nobody_reported() -> Result<()> {
     Ok(())
 }
 
-/// Frees an address at which there are two blocks, without naming the place.
+/// Frees an address at which two places have a block, without naming the place.
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
@@ -134,7 +134,7 @@ fn leaks_at_first() -> Result<()> {
 #[gpu_leak_check]
 #[ignore = "planted"]
 #[test]
-#[expect(clippy::print_stdout, reason = "for who waits for it")]
+#[expect(clippy::print_stdout, reason = "informs the process that waits for it")]
 fn waits() {
     println!("\nunder way");
     let _ = std::io::read_to_string(std::io::stdin());
@@ -152,7 +152,7 @@ fn ends_the_process() {
     std::process::abort();
 }
 
-/// A thread that allocates a kilobyte for each message, and replies.
+/// Starts a thread that allocates a kilobyte for each message, and replies.
 fn old_thread() -> &'static Sender<Sender<()>> {
     static POOL: Source = Source::new("old-pool", &[]);
     static THREAD: OnceLock<Sender<Sender<()>>> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak report`.
+//! Tests of `cargo gpu-leak report`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -35,7 +35,7 @@ fn every_leak_is_reported_with_its_bytes_and_its_line() {
     );
 }
 
-/// The lines of the text add up to the peak, and the command requests them from its checks.
+/// The lines of the text add up to the peak. The command requests them from its checks.
 #[test]
 fn a_peak_is_reported_line_by_line() {
     let base = tempfile::tempdir().expect("a directory");
@@ -92,7 +92,7 @@ fn a_clean_run_exits_with_0_and_a_blind_one_only_if_permitted() {
     assert_eq!(told.code, Some(0), "{told:?}");
 }
 
-/// Each row of the table of exit codes in `docs/command.md`.
+/// Tests each row of the table of exit codes in `docs/command.md`.
 #[test]
 fn the_exit_codes_are_those_of_the_documented_table() {
     let base = tempfile::tempdir().expect("a directory");
@@ -152,7 +152,7 @@ fn the_exit_codes_are_those_of_the_documented_table() {
     }
 }
 
-/// The exit code of a report that needs the configuration file, if that file is invalid.
+/// Returns the exit code of a report that needs the configuration file while that file is invalid.
 fn misconfigured(directory: &std::path::Path) -> Option<i32> {
     let run = checked(directory, "configured", &["gives_back"]);
     let config = directory.join("gpu.toml");

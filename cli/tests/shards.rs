@@ -1,5 +1,5 @@
-//! Several directories, attempts and rounds as one run; and runs that have not ended or are
-//! damaged.
+//! Tests of several directories, attempts and rounds that are read as one run, and of runs that
+//! have not ended or are damaged.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -155,8 +155,8 @@ fn a_damaged_first_line_costs_no_verdict() {
     assert!(told.stdout.contains("has no header"), "{told:?}");
 }
 
-/// Files that earlier releases wrote. They never change; a release that adds to the format adds a
-/// file.
+/// Returns the files that earlier releases wrote. They never change. A release that adds to the
+/// format adds a file.
 fn older() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schema-1");
     let files = fs::read_dir(directory).expect("a directory").flatten();

@@ -1,4 +1,4 @@
-//! `explain`, `doctor`, `completions`, and the help.
+//! Tests of `explain`, `doctor`, `completions` and the help.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! `--strict`: a suite that contains every way in which something is not checked or does not apply
-//! cannot pass, and the output names each of these ways.
+//! Tests of `--strict`. A suite that contains every way in which something is not checked or does
+//! not apply cannot pass, and the output names each of these ways.
 #![cfg(unix)]
 
 use std::env;
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{CliOutput, call, command};
 
-/// A script in place of cargo that runs each of the planted `tests` in a separate process, ignores
-/// that one of them ended its process, and succeeds as if no test had failed.
+/// Writes a script in place of cargo. It runs each of the planted `tests` in a separate process,
+/// ignores that one of them ends its process, and succeeds as if no test had failed.
 fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     let script = directory.join("cargo");
     let real = env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
@@ -32,7 +32,7 @@ fn cargo_that_runs_each(directory: &Path, tests: &[&str]) -> PathBuf {
     script
 }
 
-/// `cargo gpu-leak test WORDS` over these tests.
+/// Runs `cargo gpu-leak test WORDS` over these tests.
 fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     let directory = tempfile::tempdir().expect("a directory");
     let directory = directory.path();
@@ -48,7 +48,7 @@ fn tested(tests: &[&str], configuration: &str, words: &[&str]) -> CliOutput {
     call(&mut command)
 }
 
-/// The sentences about what is denied, in alphabetical order.
+/// Returns the sentences about what is denied, in alphabetical order.
 fn denied(told: &CliOutput) -> Vec<&str> {
     let lines = told.stderr.lines();
     let mut denied: Vec<_> = lines
@@ -128,8 +128,8 @@ fn entries_and_overrides_that_match_nothing_fail_under_strict_and_are_named() {
     );
 }
 
-/// Without `--strict`, an entry that matches nothing is noted, unless the run is only a part of the
-/// suite, which proves nothing.
+/// Without `--strict`, an entry that matches nothing is noted, but not if only part of the suite
+/// ran, because that proves nothing.
 #[test]
 fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     let file = "[[allow]]\nfn = \"nobody::calls_this\"\nreason = \"old\"\n";
@@ -157,7 +157,7 @@ fn an_entry_that_matches_nothing_in_the_whole_suite_is_noted() {
     assert_eq!(denied(&strict).len(), 1, "{strict:?}");
 }
 
-/// A bound far above what the suite leaves hides new leaks; it is noted, and fails nothing.
+/// A bound far above what the suite leaves hides new leaks. It is noted but fails nothing.
 #[test]
 fn a_bound_far_above_what_the_whole_suite_left_is_noted() {
     let entry = |tests: &str, count: u64, bytes: u64| {

@@ -1,5 +1,5 @@
-//! Runs of this program with the [`planted`](super::planted) tests, which real checks judge on the
-//! embedded device; and the built command.
+//! Runs this program with the [`planted`](super::planted) tests, which real checks judge on the
+//! embedded device. Also runs the built command.
 
 use std::env;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[path = "../../tests/support/published.rs"]
-#[expect(unreachable_pub, reason = "public where it lives")]
+#[expect(unreachable_pub, reason = "other crates that include this file need it to be public")]
 pub(crate) mod published;
 
 /// Runs the planted tests `tests`, and returns the directory of the run, which is in `base`.
@@ -25,7 +25,7 @@ pub(crate) fn checked_with(
     checked_in(base, run, tests, config, &[])
 }
 
-/// Like [`checked_with`], in another environment.
+/// Like [`checked_with`], with additional environment variables.
 pub(crate) fn checked_in(
     base: &Path,
     run: &str,
@@ -53,8 +53,8 @@ pub(crate) fn checked_in(
     directory
 }
 
-/// A process that runs the planted `test`, to be started with the caller's standard input and
-/// output.
+/// Returns the command for a process that runs the planted `test`, so that callers can set its
+/// standard input and output.
 pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     let mut command = clean(Command::new(env::current_exe().expect("this program")));
     command
@@ -65,8 +65,8 @@ pub(crate) fn checking(base: &Path, run: &str, test: &str) -> Command {
     command
 }
 
-/// A script in place of cargo that builds nothing: its `test` runs this program with the arguments
-/// after `--`. Everything else is passed to the real cargo.
+/// Writes a script in place of cargo that builds nothing. Its `test` runs this program with the
+/// arguments after `--`. Everything else is passed to the real cargo.
 #[cfg(unix)]
 pub(crate) fn cargo_that_runs_this_program(directory: &Path) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
@@ -86,7 +86,7 @@ pub(crate) fn cargo_that_runs_this_program(directory: &Path) -> PathBuf {
     script
 }
 
-/// The one file of the run in `directory`.
+/// Returns the only file of the run in `directory`.
 pub(crate) fn file_of(directory: &Path) -> PathBuf {
     let mut entries = fs::read_dir(directory).expect("a directory").flatten();
     let file = entries.find(|entry| entry.path().extension().is_some_and(|end| end == "jsonl"));
@@ -101,7 +101,7 @@ pub(crate) struct CliOutput {
     pub(crate) stderr: String,
 }
 
-/// The built command.
+/// Returns the built command, without variables that the runner of these tests may have set.
 pub(crate) fn command() -> Command {
     let mut command = clean(Command::new(env!("CARGO_BIN_EXE_cargo-gpu-leak")));
     command.arg("gpu-leak");

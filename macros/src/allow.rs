@@ -13,7 +13,6 @@ const SORTS: [&str; 5] = ["at:", "fn:", "file:", "lib:", "fingerprint:"];
 
 const USAGE: &str = "`allow(\"fn:optim::Adam::*\", reason = \"kept until the process ends\")`";
 
-/// An `allow` entry.
 pub(crate) struct Allow {
     pattern: LitStr,
     reason: LitStr,

@@ -1,5 +1,5 @@
-//! Parses the attribute's arguments. There is one table of names and one check for repetition, and
-//! each mistake gets its own error.
+//! Parses the attribute's arguments. There is one table of names and one check for repeated
+//! arguments. Each mistake gets its own error.
 
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -97,7 +97,7 @@ impl Args {
         .parse2(tokens)
     }
 
-    /// Adds the inherited arguments that are not set here and do not contradict what is.
+    /// Adds the inherited arguments that are not set here and do not contradict those that are.
     fn fill_from(&mut self, inherited: Self) {
         self.library = self.library.take().or(inherited.library);
         self.allow.extend(inherited.allow);
@@ -109,7 +109,6 @@ impl Args {
         }
     }
 
-    /// Whether this option is set.
     pub(crate) fn has(&self, option: &str) -> bool {
         self.value(option).is_some()
     }

@@ -2,8 +2,8 @@
 
 use syn::Attribute;
 
-/// Attributes that the compiler reads and that no macro expands. If one is missing here, this only
-/// costs a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because their
+/// Attributes that the compiler reads and that no macro expands. If one is missing here, the only
+/// cost is a second round of expansion. `cfg` and `cfg_attr` are missing on purpose, because their
 /// expansion is known in the next round.
 const INERT: [&str; 20] = [
     "allow",

@@ -28,7 +28,7 @@ pub(crate) fn check<'a>(
 
 /// Returns an error if a test has a layer but no budget, counting the options of its module.
 pub(crate) fn check_layer<'a>(value: impl Fn(&str) -> Option<&'a Value>) -> syn::Result<()> {
-    // The options to which `layer` applies.
+    // These are the options to which `layer` applies.
     let budgets = gpu_leak_check_options::budgets!(names);
     match value("layer") {
         Some(Value::Text(layer)) if budgets.iter().all(|budget| value(budget).is_none()) => {
@@ -49,8 +49,8 @@ pub(crate) fn may_contradict(one: &(&str, Value), other: &(&str, Value)) -> bool
     gpu_leak_check_options::conflicts(is_on).next().is_some()
 }
 
-/// Whether an option is set to something other than its default; `unknown` for an expression, whose
-/// value is known when the test runs.
+/// Whether an option is set to something other than its default. The result is `unknown` for an
+/// expression, whose value is known only when the test runs.
 fn is_on(name: &str, value: &Value, unknown: bool) -> bool {
     match value {
         Value::Flag(on) => *on,

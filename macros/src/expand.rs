@@ -24,7 +24,8 @@ pub(crate) fn attribute(args: TokenStream, item: TokenStream) -> TokenStream {
             return module::expand(args, module.clone())
                 .unwrap_or_else(|error| with_error(&error, module::bare(&module)));
         }
-        // The compiler refuses items that it adds to a file if they are anywhere else.
+        // The file is not emitted again, because it contains items that the compiler adds to a file
+        // and refuses anywhere else.
         Err(error) if input::is_file(&item) => return error.to_compile_error(),
         Err(error) => return with_error(&error, item),
     };
@@ -110,8 +111,8 @@ fn checked_test(args: &Args, requeued: &Requeued, paths: &Paths, function: ItemF
     }
 }
 
-/// Expands to a program's `main`, and one item with its body and the facts about it. It is not
-/// registered: libtest ignores it, and without libtest the program runs it.
+/// Expands to a program's `main`, and one item with its body and the facts about it. The `main` is
+/// not registered as a test: libtest ignores it, and without libtest, the program runs it.
 fn checked_program(
     args: &Args,
     requeued: &Requeued,
@@ -174,7 +175,7 @@ fn case_item(
 
 /// Returns the attribute that makes the wrapper a test.
 fn test_attribute(requeued: &Requeued, function: &ItemFn) -> TokenStream {
-    // The user's own tokens, because `test` may be another macro in their module.
+    // These are the user's own tokens, because `test` may be another macro in the user's module.
     let plain_test = function.attrs.iter().find(|a| attributes::is_plain_test(a));
     match plain_test {
         Some(attribute) => attribute.to_token_stream(),

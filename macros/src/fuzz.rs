@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 
 use crate::{expand, warmup};
 
-/// The input consists of a line with arguments, followed by an item.
+/// Expands the attribute. The input consists of a line with arguments, followed by an item.
 pub(crate) fn attribute(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     let (args, item) = text.split_once('\n').unwrap_or_default();

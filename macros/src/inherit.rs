@@ -1,4 +1,4 @@
-//! Passes a module's arguments to its tests, in a hidden argument of each.
+//! Passes a module's arguments to its tests, in a hidden argument of each test's attribute.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -47,7 +47,7 @@ pub(crate) fn arguments(attribute: &Attribute) -> TokenStream {
     match &attribute.meta {
         Meta::List(list) => list.tokens.clone(),
         Meta::Path(_) => TokenStream::new(),
-        // An invalid form, which is reported where it is parsed.
+        // This form is invalid, which is reported where it is parsed.
         Meta::NameValue(pair) => pair.value.to_token_stream(),
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn twice(again: &Attribute) -> syn::Error {
     )
 }
 
-/// Puts inherited arguments in front of an item's own.
+/// Puts inherited arguments in front of an item's own arguments.
 pub(crate) fn join(inherited: TokenStream, own: TokenStream) -> syn::Result<TokenStream> {
     let arguments = |input: ParseStream<'_>| {
         let arguments = read(input)?;

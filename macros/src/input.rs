@@ -7,7 +7,6 @@ use syn::{File, GenericParam, Item, ItemFn, ItemMod, ReturnType, Safety, TraitIt
 use crate::args::Args;
 use crate::requeue::Requeued;
 
-/// An item that can be checked.
 pub(crate) enum Input {
     /// A test, or a program's `main`.
     Function(Box<ItemFn>),
@@ -15,11 +14,11 @@ pub(crate) enum Input {
     Module(ItemMod),
 }
 
-/// How to check tests that the attribute cannot reach, as the end of a message.
+/// The end of a message, which says how to check tests that the attribute cannot reach.
 pub(crate) const WHOLE_SUITE: &str = "or check every test of the suite: `every_test = true` under \
     `[check]` in gpu-leak-check.toml, and `cargo gpu-leak test`";
 
-/// Whether this is all of a file: the attribute was written as `#![gpu_leak_check]`.
+/// Whether this is a whole file, because the attribute was written as `#![gpu_leak_check]`.
 pub(crate) fn is_file(item: &TokenStream) -> bool {
     let is_item = syn::parse2::<Item>(item.clone()).is_ok();
     !is_item && syn::parse2::<File>(item.clone()).is_ok_and(|file| file.items.len() > 1)

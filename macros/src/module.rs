@@ -1,5 +1,5 @@
-//! Expands the attribute on an inline module: each test in it gets the attribute, with the module's
-//! options.
+//! Expands the attribute on an inline module. Each test in the module gets the attribute, with the
+//! module's options.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};

@@ -45,7 +45,7 @@ impl Requeued {
         .parse2(args)
     }
 
-    /// Adds the findings of another attribute on the same function.
+    /// Adds what another attribute on the same function has recorded.
     pub(crate) fn absorb(&mut self, other: Self) {
         self.has_test |= other.has_test;
         self.should_panic = self.should_panic.take().or(other.should_panic);
@@ -81,12 +81,12 @@ impl Requeued {
         quote!(#name(#test #panics behind(#(#behind),*)),)
     }
 
-    /// Re-emits the attribute behind the macros that are still on the function; `None` if this is
-    /// the last round.
+    /// Re-emits the attribute behind the macros that are still on the function. Returns `None` if
+    /// this is the last round.
     ///
-    /// A plain `#[test]` is no such macro. It is kept, because a build without libtest deletes the
-    /// item that it is on. On a function that is not a finished test, `test` must be the name of
-    /// another macro. `is_finished` says whether the function can already be a test.
+    /// A plain `#[test]` is not such a macro. It is kept, because a build without libtest deletes
+    /// the item that it is on. On a function that is not a finished test, `test` must be the name
+    /// of another macro. `is_finished` says whether the function can already be a test.
     pub(crate) fn behind_others(
         &mut self,
         args: &TokenStream,

@@ -8,7 +8,6 @@ use syn::{Expr, ExprLit, Lit, LitBool, LitInt, LitStr, Path, Token, parenthesize
 
 use crate::paths::Paths;
 
-/// The value of an option.
 pub(crate) enum Value {
     /// An expression: a number of bytes, or a count.
     Number(TokenStream),
@@ -18,7 +17,6 @@ pub(crate) enum Value {
     Flag(bool),
     /// A variant of `OnLeak`.
     OnLeak(&'static str),
-    /// A duration.
     Milliseconds(u64),
     /// `expect(count = 2, bytes = "1 MiB")`: the fields of `Expect`.
     Expect(Vec<(&'static str, TokenStream)>),
@@ -283,7 +281,7 @@ fn quoted(input: ParseStream<'_>, mistake: &str) -> syn::Result<LitStr> {
     text(&value).ok_or_else(|| syn::Error::new_spanned(&value, mistake))
 }
 
-/// Returns a string in quotes; `None` for another expression.
+/// Returns a string in quotes, or `None` for another expression.
 pub(crate) fn text(value: &Expr) -> Option<LitStr> {
     match value {
         Expr::Lit(ExprLit {

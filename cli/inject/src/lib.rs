@@ -1,5 +1,5 @@
-//! The harness for an unmodified program. `gpu-leak-preload`, which is preloaded into every
-//! program, loads it into those that look up a function of the driver.
+//! The harness for an unmodified program. `gpu-leak-preload` is preloaded into every program. It
+//! loads the harness into the programs that look up a function of the driver.
 //!
 //! The harness watches the driver's calls as in a checked test, from the moment when the program
 //! initialises the driver. `lifecycle` attaches it and finishes the judgement when the process

@@ -1,12 +1,12 @@
 //! The beginning and the end of a process's check: when the library is loaded, and at the last
-//! moment when code of this library runs.
+//! moment at which code of this library can run.
 //!
 //! A program frees its memory in destructors of its statics and in exit handlers, some of which are
 //! registered before ours and therefore run after ours. The destructors of shared libraries run
-//! after all of those; in them the CUDA runtime unloads the program's code. The destructor of this
-//! library may run before those of others. An exit handler that it registers then runs after all of
-//! them: the C library restarts its list of handlers when one was added, and the destructors of all
-//! libraries are one entry in it.
+//! after all of those. The CUDA runtime unloads the program's code in such a destructor. The
+//! destructor of this library may run before those of others, so it registers another exit handler.
+//! That handler runs after all destructors, because they are a single entry in the C library's list
+//! of handlers, and the C library restarts that list whenever a handler is added.
 
 #![expect(
     unsafe_code,
@@ -37,8 +37,9 @@ static CONSTRUCTOR: extern "C" fn() = on_load;
 static DESTRUCTOR: extern "C" fn() = on_unload;
 
 unsafe extern "C" {
-    /// From the [C++ ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api):
-    /// a handler with a null library does not run with the destructors of a library.
+    /// According to the [C++
+    /// ABI](https://itanium-cxx-abi.github.io/cxx-abi/abi.html#dso-dtor-runtime-api), a handler
+    /// with a null library does not run with the destructors of a library.
     fn __cxa_atexit(
         handler: extern "C" fn(*mut c_void),
         argument: *mut c_void,
@@ -46,14 +47,15 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// A program that never initialises the driver is not affected any further.
+/// Makes the check begin before the driver is initialised. A program that never initialises the
+/// driver is not affected any further.
 extern "C" fn on_load() {
     __inject::before_initialisation(attach);
 }
 
-/// Begins the check. Called before the program initialises the driver, once in a process.
+/// Begins the check. This is called once in a process, before the program initialises the driver.
 fn attach() {
-    // Without settings this process is not meant to be watched.
+    // Without settings, this process is not meant to be watched.
     let Some(settings) = Settings::of_this_process() else {
         return;
     };
@@ -66,8 +68,8 @@ fn attach() {
             Ok(None) => {}
             Err(unsupported) => attached.note(unsupported.to_string()),
         }
-        // An error means that it is set already: a program may initialise the driver more than
-        // once.
+        // An error means that the value is already set: a program may initialise the driver more
+        // than once.
         let _ = ATTACHED.set(attached);
         watcher::start(attached, &settings);
     }
@@ -82,7 +84,7 @@ fn python_ends() {
 }
 
 extern "C" fn on_unload() {
-    // SAFETY: a function that takes the argument, which it ignores; this library stays loaded.
+    // SAFETY: the function takes the argument and ignores it, and this library stays loaded.
     let failed = unsafe { __cxa_atexit(on_exit, ptr::null_mut(), ptr::null()) } != 0;
     if failed {
         on_exit(ptr::null_mut());

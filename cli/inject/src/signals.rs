@@ -1,5 +1,5 @@
-//! Signals, without interfering with the program: only signals with the default action are taken
-//! over, and a handler that the program installs later replaces ours.
+//! Receives signals without interfering with the program: only signals with the default action are
+//! taken over, and a handler that the program installs later replaces ours.
 //!
 //! The handler sets a bit and posts a semaphore, both of which are async-signal-safe. A pipe would
 //! also work, but only until a program closes all files that it did not open.
@@ -50,12 +50,12 @@ pub(crate) fn take_over(signal: c_int, what: Signal) -> bool {
         return false;
     }
     if PROCESS.load(Ordering::Acquire) == 0 {
-        // SAFETY: done once, before any handler of ours is installed.
+        // SAFETY: this is done once, before any handler of ours is installed.
         unsafe { libc::sem_init(POSTED.0.get().cast(), 0, 0) };
         PROCESS.store(std::process::id(), Ordering::Release);
     }
     let mut present = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: only reads the action, into memory of that type.
+    // SAFETY: the call only reads the action, into memory of that type.
     if unsafe { libc::sigaction(signal, ptr::null(), present.as_mut_ptr()) } != 0 {
         return false;
     }
@@ -84,7 +84,7 @@ pub(crate) fn give_back() {
 }
 
 fn set(signal: c_int, handler: libc::sighandler_t) -> bool {
-    // SAFETY: all zeros is a valid action: no flags, an empty mask, the default.
+    // SAFETY: all zeros is a valid action, with no flags, an empty mask and the default handler.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     // Interrupted calls are restarted, and a program with small stacks may have set up a separate
@@ -106,8 +106,8 @@ extern "C" fn on_signal(signal: c_int) {
     }
     if is_ours {
         RECEIVED.fetch_or(bit, Ordering::Release);
-        // SAFETY: `PROCESS` says that the semaphore was initialised; posting keeps `errno` unless
-        // its count overflows, which one bit per signal cannot cause.
+        // SAFETY: `PROCESS` shows that the semaphore was initialised. Posting keeps `errno` unless
+        // the count overflows, which one bit per signal cannot cause.
         unsafe { libc::sem_post(POSTED.0.get().cast()) };
     }
 }
@@ -116,11 +116,11 @@ extern "C" fn on_signal(signal: c_int) {
 /// sees the same status.
 pub(crate) fn do_as_default(signal: c_int) {
     set(signal, libc::SIG_DFL);
-    // SAFETY: sends this process a signal, and reads no memory.
+    // SAFETY: this sends a signal to this process and reads no memory.
     unsafe { libc::kill(libc::getpid(), signal) };
 }
 
-/// Waits for a signal until `deadline`. Returns `None` if there was none.
+/// Waits for a signal until `deadline`. Returns `None` if none arrived.
 pub(crate) fn wait(deadline: Option<Instant>) -> Option<(c_int, Signal)> {
     loop {
         if let Some(received) = next_received() {
@@ -159,7 +159,7 @@ fn next_received() -> Option<(c_int, Signal)> {
     Some((signal.cast_signed(), what))
 }
 
-/// The time of day after `wait`, as semaphores expect it.
+/// Returns the time of day after `wait`, in the form that semaphores expect.
 fn time_of_day_in(wait: Duration) -> libc::timespec {
     let until = SystemTime::now() + wait;
     let since_1970 = until.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -169,14 +169,14 @@ fn time_of_day_in(wait: Duration) -> libc::timespec {
     }
 }
 
-/// While this exists, the thread and any that it starts receive no signals.
+/// While this exists, the thread and any threads that it starts receive no signals.
 pub(crate) struct Blocked(libc::sigset_t);
 
 /// Blocks all signals for this thread.
 pub(crate) fn block_all() -> Blocked {
     let (mut all, mut before) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    // SAFETY: both are memory of their type; the first is filled before it is read, and the second
-    // is by a call that cannot fail with these arguments.
+    // SAFETY: both variables are memory of their type. The first is filled before it is read, and
+    // the second is filled by a call that cannot fail with these arguments.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
@@ -186,12 +186,12 @@ pub(crate) fn block_all() -> Blocked {
 
 impl Drop for Blocked {
     fn drop(&mut self) {
-        // SAFETY: a mask that this thread had before.
+        // SAFETY: this is a mask that this thread had before.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }
 
-/// `SIGUSR1`
+/// Returns the name of a signal, such as `SIGUSR1`.
 pub(crate) fn name(signal: c_int) -> String {
     const NAMES: [(c_int, &str); 5] = [
         (libc::SIGHUP, "SIGHUP"),

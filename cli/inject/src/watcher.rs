@@ -1,4 +1,4 @@
-//! A thread that takes snapshots: at intervals, and when a signal requests one.
+//! A thread that takes snapshots at intervals, and when a signal requests one.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;

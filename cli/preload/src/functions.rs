@@ -11,7 +11,7 @@ macro_rules! functions {
     ($symbols:ident, $names:ident of $library:literal: $($name:ident)*) => {
         gpu_leak_interpose::trampolines!(pub(crate) static $symbols of $library: $($name)*);
 
-        /// All names, without wrappers.
+        /// All names. This library has no wrappers of its own.
         pub(crate) static $names: &[WatchedFunction] = &[$(WatchedFunction::known(
             match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                 Ok(name) => name,
@@ -92,7 +92,7 @@ functions!(VULKAN, VULKAN_NAMES of c"libvulkan.so.1":
 mod tests {
     use std::collections::BTreeSet;
 
-    /// The names in the list of a library.
+    /// Returns the names in the list of a library.
     fn symbols(library: &str) -> BTreeSet<&'static str> {
         let list = include_str!("functions.rs").split(");").find_map(|part| {
             let (_, list) = part.split_once(&format!("of c\"{library}\":\n"))?;

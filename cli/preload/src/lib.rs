@@ -2,7 +2,7 @@
 //! processes.
 //!
 //! Most of these processes are shells and compilers, which never use a GPU driver. So this library
-//! is small: it only contains the names of the driver's functions. When one of them is looked up or
+//! is small: it contains only the names of the driver's functions. When one of them is looked up or
 //! called, this library loads the one next to it, which contains the harness, and the wrappers of
 //! the harness answer the same look-up.
 

@@ -26,14 +26,14 @@ static OF_VULKAN: Registration = Registration::new(VULKAN_NAMES, Some(is_asked_f
 static FIRST: extern "C" fn() = first;
 
 extern "C" fn first() {
-    // If it is rejected, the functions call the driver directly, and nothing is watched.
+    // If a table is rejected, its functions call the driver directly, and nothing is watched.
     let _ = gpu_leak_interpose::register(&OF_CUDA);
     let _ = gpu_leak_interpose::register(&OF_VULKAN);
 }
 
-/// Loads the harness, whose constructor registers its own table. This can be called again from
-/// inside, and by several threads at once. A second thread waits for the loader and not for us,
-/// because a thread that looks something up may hold the loader's lock already.
+/// Loads the harness, whose constructor registers its own table. This can be called recursively and
+/// by several threads at once. A second thread waits for the loader's lock and not for one of ours,
+/// because a thread that looks something up may already hold the loader's lock.
 unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     static IS_HERE: AtomicBool = AtomicBool::new(false);
 
@@ -42,8 +42,8 @@ unsafe extern "C" fn is_asked_for(_: *const c_char, _: *const c_void) {
     }
     let library = load_from_beside_us();
     if library.is_null() {
-        // The program continues unwatched, and must not see the loader's message. SAFETY: takes
-        // this thread's message, which nothing keeps.
+        // The program continues unwatched, and must not see the loader's message. SAFETY: this
+        // takes the message of this thread, and nothing keeps a pointer to it.
         unsafe { libc::dlerror() };
     }
     IS_HERE.store(true, Ordering::Release);
@@ -57,7 +57,7 @@ fn load_from_beside_us() -> *mut c_void {
 
     // SAFETY: zero is a valid value of every field.
     let mut us: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address in this library, and a writable structure.
+    // SAFETY: the arguments are an address in this library and a writable structure.
     let is_found = unsafe { libc::dladdr((&raw const OF_CUDA).cast(), &raw mut us) } != 0;
     if !is_found || us.dli_fname.is_null() {
         return ptr::null_mut();
@@ -68,7 +68,7 @@ fn load_from_beside_us() -> *mut c_void {
         .iter()
         .rposition(|byte| *byte == b'/')
         .map_or(0, |at| at + 1);
-    // On the stack, because the caller of a look-up may be an allocator.
+    // The name is built on the stack, because the caller of a look-up may be an allocator.
     let mut name = [0_u8; libc::PATH_MAX as usize];
     let Some(place) = name.get_mut(..directory + NAME.len()) else {
         return ptr::null_mut();
@@ -76,6 +76,6 @@ fn load_from_beside_us() -> *mut c_void {
     place[..directory].copy_from_slice(&path[..directory]);
     place[directory..].copy_from_slice(NAME);
     let flags = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
-    // SAFETY: a C string; the constructors of that library may run at any time.
+    // SAFETY: the name is a C string, and the constructors of that library may run at any time.
     unsafe { libc::dlopen(name.as_ptr().cast(), flags) }
 }

@@ -62,12 +62,12 @@ pub(crate) fn run(asked: &Allow) -> ExitResult<Exit> {
     Ok(Exit::Clean)
 }
 
-/// The documentation's examples have `…` in place of a reason.
+/// Whether a reason consists of words. The documentation's examples have `…` in place of a reason.
 fn is_in_words(reason: &str) -> bool {
     reason.chars().any(char::is_alphanumeric)
 }
 
-/// Why there are no entries for these findings, and what to do instead.
+/// Says why there are no entries for these findings, and what to do instead.
 fn refused(groups: &[&Group<'_>]) -> Vec<String> {
     let mut by_kind: BTreeMap<FindingKind, u64> = BTreeMap::new();
     for group in groups {

@@ -63,8 +63,8 @@ pub(crate) fn run(name: &str, asked: &Passing, every_test: Option<usize>) -> Exi
     })
 }
 
-/// The exit for a run in which nothing was checked. It is not a success, unless the settings switch
-/// judging off.
+/// Returns the exit for a run in which nothing was checked. Such a run is not a success unless the
+/// settings switch judging off.
 fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     if denied.exit() != Exit::Clean || settings()?.may_check_nothing {
         return Ok(denied.exit());
@@ -73,8 +73,8 @@ fn exit_without_checks(denied: &Denied) -> ExitResult<Exit> {
     Ok(Exit::Unmeasured)
 }
 
-/// Whether cargo's arguments select packages, programs or tests, so that this is a part of the
-/// suite.
+/// Whether cargo's arguments select packages, programs or tests, so that only part of the suite
+/// runs.
 fn selects_tests(cargos: &[OsString]) -> bool {
     /// Options that change how the suite is built, run or shown, or that add to the report. `run`
     /// is the subcommand of nextest.
@@ -101,7 +101,7 @@ fn selects_tests(cargos: &[OsString]) -> bool {
         "--no-capture",
         "--show-output",
     ];
-    /// Harmless options with a value, which may be the next word.
+    /// Harmless options with a value. The value may be the next word.
     const WITH_VALUE: [&str; 10] = [
         "--features",
         "--profile",

@@ -50,7 +50,7 @@ pub(crate) fn run(asked: &Diff) -> ExitResult<Exit> {
     })
 }
 
-/// A line for each finding, with its status.
+/// Returns a line for each finding, with its status.
 fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     let (before, after) = (by_identity(old), by_identity(new));
     let measured: Vec<&str> = new
@@ -94,10 +94,11 @@ fn compare(old: &Run, new: &Run) -> Vec<(DiffStatus, String)> {
     changes
 }
 
-/// The findings by their identity, regardless of their kind.
+/// Returns the findings by their identity, regardless of their kind.
 fn by_identity(run: &Run) -> BTreeMap<Identity, Group<'_>> {
     let groups = merged(run, |_, finding| (identity(finding), finding.kind));
-    // If several kinds have the same identity, the worst counts, which comes first in the list.
+    // If findings of several kinds have the same identity, the worst kind counts. It comes first in
+    // the list.
     let named = groups
         .into_iter()
         .map(|group| (identity(&group.finding), group));

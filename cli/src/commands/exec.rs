@@ -20,7 +20,7 @@ use crate::run::Run;
 use crate::session::{self, Session};
 use crate::workspace;
 
-/// The documented variables with which PyTorch and JAX allocate every tensor from the driver and
+/// The documented variables that make PyTorch and JAX allocate every tensor from the driver and
 /// free it there: <https://docs.pytorch.org/docs/stable/cuda_environment_variables.html>,
 /// <https://docs.jax.dev/en/latest/gpu_memory_allocation.html>.
 const EXACT: [(&str, &str); 3] = [
@@ -74,8 +74,8 @@ pub(crate) fn run(asked: &Exec) -> ExitResult<u8> {
     })
 }
 
-/// Rejects an invalid file or variable before the program runs: the file's suppressions may be
-/// needed.
+/// Rejects an invalid file or variable before the program runs, since the file's suppressions may
+/// be needed.
 fn check_settings() -> ExitResult<()> {
     if let Some((path, shown)) = workspace::configuration() {
         allow_entries(&path, &shown).map_err(Failure::usage)?;
@@ -83,7 +83,7 @@ fn check_settings() -> ExitResult<()> {
     variables().map_err(Failure::usage)
 }
 
-/// The command line that runs the program again.
+/// Returns the command line that runs the program again.
 fn again(asked: &Exec) -> String {
     let words = asked.program.iter().map(|word| word.to_string_lossy());
     let words: Vec<_> = words
@@ -129,8 +129,8 @@ fn not_measured(program: &OsStr, no_children: bool) -> String {
     )
 }
 
-/// The notes of all reports and what to do about their findings, each once: processes of one
-/// program repeat each other.
+/// Returns the notes of all reports and what to do about their findings. Each is listed once, since
+/// the processes of a program often have the same ones.
 fn hints(run: &Run) -> Vec<String> {
     let notes = run.reports().flat_map(|report| &report.notes);
     let notes = notes.map(|note| format!("note: {}", escape::sentence(note)));
@@ -142,7 +142,7 @@ fn hints(run: &Run) -> Vec<String> {
     hints
 }
 
-/// The exit code of a run whose program succeeded.
+/// Returns the exit code of a run whose program succeeded.
 fn judge(overview: &Overview<'_>, for_findings: u8) -> u8 {
     // A process that was killed may have freed memory that it held at its last snapshot.
     let mut judged = overview

@@ -50,7 +50,7 @@ fn unknown(code: &str) -> String {
     format!("no report uses `{code}`; similar: {}", near.join(", "))
 }
 
-/// Each term with the beginning of its explanation, on one line of this width.
+/// Returns each term with the beginning of its explanation, on one line of this width.
 fn all(width: usize) -> String {
     let longest = EXPLANATIONS.iter().map(|word| word.code.len()).max();
     let longest = longest.unwrap_or_default();
@@ -82,7 +82,7 @@ mod tests {
     /// The page of the book that contains all explanations.
     const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/messages.md");
 
-    /// If it is set, the page is written.
+    /// If this variable is set, the test writes the page.
     const BLESS: &str = "README_BLESS";
 
     fn statuses() -> impl Iterator<Item = CheckStatus> {
@@ -97,7 +97,7 @@ mod tests {
         kinds.chain(others)
     }
 
-    /// The chapter of the page that an explanation belongs to.
+    /// Returns the chapter of the page that an explanation belongs to.
     fn chapter(explanation: &Explanation) -> usize {
         let code = explanation.code;
         match code {
@@ -139,7 +139,7 @@ mod tests {
         page
     }
 
-    /// `text` with attributes and the names of tables marked as code. A terminal shows them
+    /// Returns `text` with attributes and the names of tables marked as code. A terminal shows them
     /// unmarked.
     fn with_code(text: &str) -> String {
         let opens = |rest: &str| rest.starts_with("#[") || rest.starts_with("[[");
@@ -230,8 +230,8 @@ mod tests {
         }
     }
 
-    /// The labels of a finding, the columns and figures of the table, and what other lines begin
-    /// with.
+    /// The words are the labels of a finding, the columns and figures of the table, and the words
+    /// with which other lines begin.
     #[test]
     fn every_word_of_a_report_is_explained() {
         for word in [
@@ -268,7 +268,7 @@ mod tests {
         for (_, word) in super::super::diff::STATUSES {
             assert!(one(word, 80).is_ok(), "{word}");
         }
-        // The labels in a report that contains every kind of result.
+        // These are the labels in a report that contains every kind of result.
         let run = sample::mixed();
         let findings = run.reports().flat_map(|report| &report.findings);
         for (label, _) in findings.flat_map(|finding| details(finding, "")) {

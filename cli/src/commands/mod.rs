@@ -1,5 +1,5 @@
-//! The subcommands, a file for each; the four cargo subcommands share one. `own_options` separates
-//! their options from cargo's.
+//! The subcommands, each in its own file. The four subcommands that run cargo share a file.
+//! `own_options` separates their options from cargo's.
 
 pub(crate) mod allow;
 pub(crate) mod cargo_passthrough;

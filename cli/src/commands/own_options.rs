@@ -9,8 +9,8 @@ use crate::arguments::Arguments;
 /// The subcommands that pass arguments through to cargo.
 const PASSING: [&str; 4] = ["test", "nextest", "run", "bench"];
 
-/// The command line as the parser expects it: without the argument `gpu-leak` that cargo adds, and
-/// with a `--` between the command's own options and cargo's arguments.
+/// Returns the command line as the parser expects it: without the argument `gpu-leak` that cargo
+/// adds, and with a `--` between the command's own options and cargo's arguments.
 pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<_> = given
         .enumerate()
@@ -30,7 +30,6 @@ pub(crate) fn split(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
-/// The options of the subcommand `name`.
 fn options_of(name: &str) -> Vec<clap::Arg> {
     let mut command = Arguments::command();
     command.build();
@@ -50,8 +49,8 @@ fn is_written(option: &clap::Arg, word: &str) -> bool {
 }
 
 /// Separates `words` into options of the subcommand `name` with their values, and cargo's
-/// arguments. cargo has no options with these names, so they are found anywhere before `--`; but
-/// with `run`, the words after the first other word may be the program's.
+/// arguments. cargo has no options with these names, so they are recognised anywhere before `--`.
+/// With `run`, however, everything after the first other word may belong to the program.
 fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
     let options = options_of(name);
     let (mut own, mut cargos) = (Vec::new(), Vec::new());
@@ -62,7 +61,7 @@ fn separated(name: &str, words: &[OsString]) -> (Vec<OsString>, Vec<OsString>) {
             Some((written, _)) => (written, true),
             None => (text, false),
         };
-        // cargo's own help follows its own options.
+        // A help option after cargo's own options is for cargo.
         let is_help = matches!(written, "-h" | "--help");
         let is_over = !cargos.is_empty() && (name == "run" || is_help);
         let mut known = options.iter();

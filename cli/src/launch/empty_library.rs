@@ -1,5 +1,5 @@
-//! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches, for
-//! which their loader would print an error.
+//! An empty 32-bit shared library. 32-bit programs load it instead of the library that watches
+//! programs. Their loader would print an error for that library.
 
 /// Sizes and offsets in the file, in bytes.
 const HEADER: u32 = 52;
@@ -14,8 +14,8 @@ const END: u32 = NAMES + 4;
 
 const READ_WRITE: u32 = 6;
 
-/// The file, for x86 processors. Its parts are those of the
-/// [System V ABI](https://refspecs.linuxfoundation.org/elf/elf.pdf).
+/// Returns the file of the library, for x86 processors. Its parts follow the [System V
+/// ABI](https://refspecs.linuxfoundation.org/elf/elf.pdf).
 pub(super) fn bytes() -> Vec<u8> {
     const I386: u32 = 3;
     const DYN: u32 = 3;
@@ -26,17 +26,17 @@ pub(super) fn bytes() -> Vec<u8> {
             .iter()
             .for_each(|word| file.extend(word.to_le_bytes()))
     };
-    // The header; half-words are written in pairs.
+    // The header. Half-words are written in pairs.
     words(&[I386 << 16 | DYN, 1, 0, HEADER, 0, 0]);
     words(&[SEGMENT << 16 | HEADER, 40 << 16 | 3, 0]);
-    // One segment with everything. It is writable because the loader replaces offsets in the
-    // dynamic section with addresses.
+    // A single segment contains everything. It is writable because the loader replaces offsets in
+    // the dynamic section with addresses.
     words(&[1, 0, 0, 0, END, END, READ_WRITE, 0x1000]);
     let dynamic = [DYNAMIC, DYNAMIC, DYNAMIC, DYNAMIC_SIZE, DYNAMIC_SIZE];
     words(&[2]);
     words(&dynamic);
     words(&[READ_WRITE, 4]);
-    // PT_GNU_STACK: without it the program would get an executable stack.
+    // PT_GNU_STACK. Without it, the program would get an executable stack.
     words(&[0x6474_e551, 0, 0, 0, 0, 0, READ_WRITE, 16]);
     // DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_NULL
     words(&[4, HASHES, 5, NAMES, 6, SYMBOLS, 10, 1, 11, SYMBOL, 0, 0]);

@@ -1,4 +1,4 @@
-//! Signals sent to the command, forwarded to the program that it runs.
+//! Forwards signals that the command receives to the program that it runs.
 
 use std::io;
 use std::process::{Child, ExitStatus};
@@ -49,7 +49,7 @@ impl Recipient {
         Self(Arc::new(Mutex::new(pid)))
     }
 
-    /// Sends the child a signal; false if it has ended.
+    /// Sends the child a signal. Returns false if the child has ended.
     fn send(&self, signal: i32) -> bool {
         let signal = match signal {
             SIGTERM => Signal::TERM,
@@ -61,11 +61,10 @@ impl Recipient {
         pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
     }
 
-    /// Waits for the end of the child.
     fn wait(&self, mut child: Child) -> io::Result<ExitStatus> {
         let pid = *self.pid();
         if let Some(pid) = pid {
-            // With `NOWAIT` the ended child keeps its process ID, until `Child::wait` below reaps
+            // With `NOWAIT`, the ended child keeps its process ID until `Child::wait` below reaps
             // it.
             let end = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
             // An error is reported by `Child::wait`, which fails in the same way.

@@ -25,20 +25,20 @@ use crate::exit::{ExitResult, Failure};
 const HARNESS: &[u8] = include_bytes!(env!("GPU_LEAK_INJECT_LIBRARY"));
 const PRELOADED: &[u8] = include_bytes!(env!("GPU_LEAK_PRELOAD_LIBRARY"));
 
-/// The beginning of the name of the libraries' directory; a hash of their bytes follows.
+/// The beginning of the name of the libraries' directory. A hash of their bytes follows.
 const PREFIX: &str = "libraries-";
 /// How long the libraries of other releases are kept after their last use.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How often their last use is updated.
+/// How often the time of their last use is updated.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 const PRELOADED_NAME: &str = "libgpu_leak_preload.so";
 const HARNESS_NAME: &str = "libgpu_leak_inject.so";
-/// The directories of 32-bit libraries: on Debian, on systems with `lib64`, and on those where
+/// The directories of 32-bit libraries: on Debian, on systems with `lib64`, and on systems where
 /// `lib` is for 64-bit libraries.
 const DIRECTORIES_OF_32_BITS: [&str; 3] = ["lib/i386-linux-gnu", "lib", "lib32"];
 
-/// The path of the library to preload, after both were written to a directory of this user.
+/// Returns the path of the library to preload, after both were written to a directory of this user.
 pub(super) fn path() -> ExitResult<PathBuf> {
     if HARNESS.is_empty() {
         return Err(Failure::unmeasured(
@@ -64,7 +64,8 @@ pub(super) fn path() -> ExitResult<PathBuf> {
     })
 }
 
-/// The value of `$LIB` for the loader of this program, derived from the directory of its C library.
+/// Returns the value of `$LIB` for the loader of this program, derived from the directory of its C
+/// library.
 fn lib_of_this_loader() -> io::Result<PathBuf> {
     let mapped = fs::read_to_string("/proc/self/maps")?;
     let files = mapped.lines().filter_map(|line| line.split_once('/'));
@@ -107,7 +108,7 @@ fn directory() -> PathBuf {
 }
 
 /// Writes the libraries to a directory in `directory`; `own` is the value of `$LIB` for 64-bit
-/// programs. Each file is replaced in one step, since other commands may be doing the same.
+/// programs. Each file is replaced atomically, since other commands may be writing the same files.
 fn write_to(directory: &Path, own: &Path) -> io::Result<PathBuf> {
     let create = |directory: &Path| {
         DirBuilder::new()
@@ -171,7 +172,8 @@ fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Updates the time that commands of other releases see as the last use.
+/// Updates the modification time, which commands of other releases take for the time of the last
+/// use.
 fn update_last_use(directory: &Path) -> io::Result<()> {
     let age = fs::metadata(directory)?.modified()?.elapsed();
     if age.is_ok_and(|age| age > UPDATE_INTERVAL) {

@@ -1,5 +1,4 @@
-//! Starting programs: with signals forwarded to them, and with the library that watches them
-//! preloaded.
+//! Starts programs, forwards signals to them, and preloads the library that watches them.
 
 #[cfg(unix)]
 mod empty_library;
@@ -36,7 +35,8 @@ mod library {
     }
 }
 
-/// `program` with its arguments, to be started with the library preloaded.
+/// Returns the command that starts `program` with the library preloaded. `program` includes the
+/// arguments.
 pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<Command> {
     let mut command = Command::new(&program[0]);
     command
@@ -46,7 +46,7 @@ pub(crate) fn watched(program: &[OsString], settings: &Settings) -> ExitResult<C
     Ok(command)
 }
 
-/// The libraries to preload: the user's own, which may have to come first, and ours.
+/// Returns the libraries to preload: the user's own, which may have to come first, and ours.
 fn preload_list() -> ExitResult<OsString> {
     let library = library::path()?;
     if library.to_string_lossy().contains([' ', ':']) {

@@ -63,8 +63,8 @@ fn row(group: &Group<'_>) -> [String; HEADER.len()] {
     ]
 }
 
-/// The text as a complete cell that spreadsheets do not interpret as a formula, following [OWASP's
-/// advice][1].
+/// Returns the text as a complete cell that spreadsheets do not interpret as a formula, following
+/// [OWASP's advice][1].
 ///
 /// [1]: https://owasp.org/www-community/attacks/CSV_Injection
 fn cell(text: &str) -> String {

@@ -1,4 +1,4 @@
-//! A flame graph as SVG, drawn from the folded stacks: the width of a frame is its bytes.
+//! A flame graph as SVG, drawn from the folded stacks. The width of a frame represents its bytes.
 
 use inferno::flamegraph::{self, Direction, Options};
 

@@ -20,7 +20,7 @@ pub(super) fn render(overview: &Overview<'_>, _: &Rendering) -> ExitResult<Vec<u
 pub(super) fn folded_stacks(run: &Run) -> String {
     let mut weights: BTreeMap<String, u64> = BTreeMap::new();
     for report in run.reports() {
-        // Handles have no bytes and so no weight.
+        // Handles have no bytes, and therefore no weight.
         let left = report.findings.iter();
         for finding in left.filter(|finding| finding.is_left() && finding.bytes > 0) {
             let weight = weights.entry(stack(&report.test, finding)).or_default();
@@ -54,7 +54,7 @@ fn name(frame: &Frame) -> String {
     }
 }
 
-/// Returns for example `leaked linear`: without the size, so that equal stacks are merged.
+/// Returns, for example, `leaked linear`. The size is left out, so that equal stacks are merged.
 fn leaf(finding: &Finding) -> String {
     match finding.resource {
         Some(resource) => format!("{} {}", finding.kind.name(), resource.name()),
@@ -62,7 +62,7 @@ fn leaf(finding: &Finding) -> String {
     }
 }
 
-/// The name of one frame, without the character that separates frames.
+/// Returns the name of one frame, without the character that separates frames.
 fn part(name: &str) -> String {
     escape::name(name).replace(';', ",")
 }

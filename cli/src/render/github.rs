@@ -17,7 +17,7 @@ use crate::exit;
 use crate::output::test_names;
 use crate::overview::{Group, Overview};
 
-/// How many annotations of a level GitHub shows in a step.
+/// How many annotations of each level GitHub shows for a step.
 const MAX_SHOWN: usize = 10;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 5;
@@ -91,14 +91,14 @@ fn command(level: &str, position: &[String], title: &str, text: &str) -> String 
     format!("::{level} {properties}::{}", message(text))
 }
 
-/// A message, with the characters that would end it encoded.
+/// Encodes the characters of a message that would end the message.
 fn message(text: &str) -> String {
     text.replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }
 
-/// A property, in which the characters that would begin the next one are encoded as well.
+/// Encodes a property. The characters that would begin the next property are encoded as well.
 fn property(text: &str) -> String {
     message(&escape::name(text))
         .replace(':', "%3A")

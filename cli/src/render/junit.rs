@@ -1,10 +1,10 @@
-//! JUnit, as CI systems read it: a suite for each program and a case for each check, with the
+//! JUnit XML, as CI systems read it: a suite for each program and a case for each check, with the
 //! earlier attempts of a retried test.
 //!
-//! It keeps to [Jenkins' schema][1], the strictest of those that CI systems validate: no properties
-//! of a case, and no count of skipped cases at the root. So the figures of all cases are properties
-//! of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in bytes or a number
-//! of handles.
+//! The output follows [Jenkins' schema][1], the strictest of the schemas that CI systems validate:
+//! no properties of a case, and no count of skipped cases at the root. So the figures of all cases
+//! are properties of their suite, named `TEST/DEVICE/LAYER/FIGURE/peak` and `…/difference`, in
+//! bytes or a number of handles.
 //!
 //! [1]: https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jenkinsci/plugins/xunit/types/model/xsd/junit-10.xsd
 
@@ -83,7 +83,7 @@ fn add(suite: &mut TestSuite, process: &Process, earlier: &[&Process], how: &Ren
     }
 }
 
-/// The peaks of a test, and how much more it held at its end than before.
+/// Returns the peaks of a test, and how much more was held at its end than at its beginning.
 fn figures(report: &Report) -> Vec<(String, i128)> {
     let rows = report.devices.iter().flat_map(|device| {
         let rows = device.rows.iter();
@@ -111,8 +111,8 @@ fn description(report: &Report, how: &Rendering) -> XmlString {
     XmlString::new(text::to_string(report, &how))
 }
 
-/// The JUnit element for a case that does not pass: a failure if findings failed the test, an error
-/// if its process ended or it could not be judged.
+/// Returns the JUnit element for a case that does not pass: a failure if findings failed the test,
+/// an error if its process ended or it could not be judged.
 fn kind(report: &Report) -> Option<NonSuccessKind> {
     match outcome(report) {
         Outcome::Pass | Outcome::Warn => None,
@@ -147,7 +147,7 @@ fn case(report: &Report, binary: &str, how: &Rendering) -> TestCase {
     case
 }
 
-/// An earlier attempt that failed.
+/// Converts the report of an earlier attempt that failed.
 fn rerun(report: &Report, how: &Rendering) -> Option<TestRerun> {
     let mut rerun = TestRerun::new(kind(report)?);
     rerun
@@ -165,7 +165,7 @@ fn aborted_run() -> TestRerun {
     rerun
 }
 
-/// A name as text, in which characters that XML cannot represent are escaped, not removed.
+/// Returns a name as text, in which characters that XML cannot represent are escaped, not removed.
 fn name(text: &str) -> String {
     escape::sentence(text)
 }

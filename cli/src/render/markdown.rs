@@ -10,7 +10,7 @@ use crate::exit::ExitResult;
 use crate::output::test_names;
 use crate::overview::Overview;
 
-/// GitHub accepts summaries of at most [1 MiB][1]; some room is left for the last line.
+/// GitHub accepts summaries of at most [1 MiB][1]. Some room is left for the last line.
 ///
 /// [1]: https://docs.github.com/en/actions/reference/workflow-commands-for-github-actions
 const MAX_SIZE: usize = 1024 * 1024 - 1024;
@@ -66,8 +66,8 @@ fn code(text: &str) -> String {
     format!("<code>{}</code>", literal(text))
 }
 
-/// Text that is shown as it is: characters that mean something in Markdown or HTML are written as
-/// numbers.
+/// Returns text that is shown as it is. Characters that mean something in Markdown or HTML are
+/// written as numbers.
 fn literal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in escape::sentence(text).chars() {

@@ -1,8 +1,8 @@
-//! The formats of the report, a file for each. All of them read the same [`Overview`].
+//! The formats of the report, each in its own file. All of them read the same [`Overview`].
 //!
-//! A run file is input from anywhere. `Finding::what`, `Frame::shown` and `report::details` return
-//! text whose control characters are already escaped. The fields themselves are not escaped: a
-//! format passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
+//! Run files are untrusted input. `Finding::what`, `Frame::shown` and `report::details` return text
+//! whose control characters are already escaped. The fields themselves are not escaped: a format
+//! passes names of tests, files, functions, layers and libraries, fingerprints, reasons and
 //! problems through `report::escape`, and then applies the escaping of its own syntax.
 
 mod csv;
@@ -47,7 +47,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    /// The function that writes the format; text ends with a line feed.
+    /// Returns the function that writes the format. Text ends with a line feed.
     fn renderer(self) -> fn(&Overview<'_>, &Rendering) -> ExitResult<Vec<u8>> {
         match self {
             Self::Text => text::render,
@@ -77,7 +77,7 @@ pub(crate) struct Rendering {
     pub(crate) root: PathBuf,
 }
 
-/// The run in one format.
+/// Renders the run in one format.
 pub(crate) fn render(
     format: Format,
     overview: &Overview<'_>,
@@ -86,7 +86,7 @@ pub(crate) fn render(
     format.renderer()(overview, how)
 }
 
-/// The file, line and column of the first frame of the user's own code.
+/// Returns the file, line and column of the first frame of the user's own code.
 fn position(finding: &Finding) -> Option<(&str, Option<u32>, Option<u32>)> {
     let frame = finding.shown_site().user_frame()?;
     Some((frame.file.as_deref()?, frame.line, frame.column))
@@ -97,8 +97,8 @@ fn title(group: &Group<'_>) -> String {
     format!("{}: {}", kind(group), group.finding.what())
 }
 
-/// `leaked`; `leaked (only warned)` if the policy lets the tests pass, `leaked (not confirmed)` if
-/// the body could not be run a second time.
+/// Returns the kind of a group, such as `leaked`. It is followed by `(only warned)` if the policy
+/// lets the tests pass, and by `(not confirmed)` if the body could not be run a second time.
 fn kind(group: &Group<'_>) -> String {
     let finding = &group.finding;
     let name = finding.kind.name();

@@ -1,11 +1,11 @@
 //! A memory snapshot as PyTorch's tools read it: [memory_viz][1] and `python -m
-//! torch.cuda._memory_viz`. For a recording it contains everything that was live at the end, at its
-//! addresses, and every earlier allocation and free. Run files contain no addresses: for them the
-//! snapshot contains the findings, at made-up addresses.
+//! torch.cuda._memory_viz`. The snapshot of a recording contains everything that was live at the
+//! end, at its addresses, and every earlier allocation and free. Run files contain no addresses, so
+//! their snapshots contain the findings at made-up addresses.
 //!
-//! A segment is an allocation from the outermost layer, usually the driver; blocks are the parts of
-//! it that an allocator has handed out. CUDA devices keep their numbers; other devices and the host
-//! are numbered after the last CUDA device.
+//! A segment is an allocation from the outermost layer, usually the driver. Blocks are the parts of
+//! a segment that an allocator has handed out. CUDA devices keep their numbers. Other devices and
+//! the host are numbered after the last CUDA device.
 //!
 //! [1]: https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -80,7 +80,7 @@ struct TraceEntry {
 }
 
 impl Segment {
-    /// A segment with its blocks, of which the active ones have `held` bytes.
+    /// Creates a segment with its blocks. The active blocks have `held` bytes in total.
     fn new(device: usize, address: u64, bytes: u64, held: u64, blocks: Vec<Block>) -> Self {
         Self {
             device,
@@ -246,7 +246,7 @@ impl Snapshot {
     }
 }
 
-/// The segment of a finding.
+/// Returns the segment of a finding.
 fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     let frames = frames(&finding.site);
     let is_reserve = finding.kind == FindingKind::Retained;
@@ -275,8 +275,8 @@ fn segment_of(finding: &Finding, device: usize, address: u64) -> Segment {
     }
 }
 
-/// The segment of an allocation from the outermost layer, with the blocks that were handed out of
-/// it and the gaps between them.
+/// Returns the segment of an allocation from the outermost layer, with the blocks that were handed
+/// out of it and the gaps between them.
 fn recorded_segment<'a>(
     outer: &'a Taken,
     mut inside: Vec<&'a Taken>,

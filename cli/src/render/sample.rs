@@ -14,7 +14,7 @@ use crate::run::{Process, Run};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// A run of one process.
+/// Creates a run of one process.
 pub(crate) fn run(reports: Vec<Report>) -> Run {
     Run {
         processes: vec![Process {
@@ -28,8 +28,8 @@ pub(crate) fn run(reports: Vec<Report>) -> Run {
     }
 }
 
-/// Two tests with the same leak, one with a finding of another kind, and one each that was not
-/// measured, is clean and was aborted.
+/// Creates a run with two tests that have the same leak, one test with a finding of another kind,
+/// and one test each that was not measured, is clean and was aborted.
 pub(crate) fn mixed() -> Run {
     let leak = finding(FindingKind::Leaked, "optim::Adam::step", 2, MIB / 2);
     let table = finding(FindingKind::FirstUse, "lookup_table", 1, 4096);
@@ -74,7 +74,7 @@ pub(crate) fn mixed() -> Run {
     run
 }
 
-/// A test that leaked in its first attempt but not in its second.
+/// Creates a run with a test that leaked in its first attempt but not in its second.
 pub(crate) fn retried() -> Run {
     let attempt = |number, report| {
         let mut process = run(vec![report]).processes.remove(0);
@@ -179,7 +179,7 @@ fn device(peak: u64) -> DeviceTable {
 pub(crate) const HOSTILE: &str =
     "<script>alert(1)</script>]]>\x1b[2J\u{202e}|`%\n::error::x;=1,\"\0";
 
-/// A run in which everything that a program can name is [`HOSTILE`], or very long.
+/// Creates a run in which everything that a program can name is [`HOSTILE`] or very long.
 pub(crate) fn hostile() -> Run {
     let long = "n".repeat(10_000);
     let named = |name: &str| {

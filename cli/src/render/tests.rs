@@ -1,4 +1,4 @@
-//! The formats on sample runs.
+//! Tests of the formats on sample runs.
 
 mod hostile;
 mod junit;
@@ -264,7 +264,7 @@ fn an_expected_leak_that_is_missing_fails_in_every_format() {
         let shown = shown(&run, format, 100);
         assert!(shown.contains(mark), "{format:?}: {shown}");
     }
-    // In a run that only confirms an outer check, it fails nothing.
+    // In a run that only confirms an outer check, the finding fails nothing.
     run.processes[0].file.reports[0].outcome = Some(Outcome::Pass);
     assert!(!Overview::of(&run).has_findings());
 }

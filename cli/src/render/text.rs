@@ -15,7 +15,7 @@ const MAX_FINDINGS: usize = 20;
 const MAX_NAMES: usize = 5;
 /// How many peaks are shown; the others are counted.
 const MAX_PEAKS: usize = 12;
-/// The width of labels.
+/// The width of the column of labels.
 const LABEL: usize = 15;
 
 pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec<u8>> {
@@ -68,7 +68,7 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
     Ok((lines.join("\n") + "\n").into_bytes())
 }
 
-/// A finding as a paragraph.
+/// Returns a finding as a paragraph.
 fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     let finding = &group.finding;
     let mut lines = wrapped(&title(group), 0, 2, width);
@@ -95,7 +95,7 @@ fn finding(group: &Group<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// Returns for example `optim::Adam::step (src/optim.rs:88)`.
+/// Returns, for example, `optim::Adam::step (src/optim.rs:88)`.
 fn place(finding: &Finding) -> String {
     match finding.shown_site().user_frame() {
         Some(frame) => frame.shown(),
@@ -103,7 +103,7 @@ fn place(finding: &Finding) -> String {
     }
 }
 
-/// The table of the highest peak of each layer.
+/// Returns the table of the highest peak of each layer.
 fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     if overview.peaks.is_empty() {
         return Vec::new();
@@ -140,7 +140,7 @@ fn peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     lines
 }
 
-/// The contents of each peak, line by line.
+/// Returns the contents of each peak, line by line.
 fn live_at_peaks(overview: &Overview<'_>, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for (test, peak) in overview.live_at_peaks.iter().take(MAX_PEAKS) {

@@ -1,6 +1,6 @@
-//! Processes that a program under `exec` starts, as the preloaded library encounters them: programs
-//! that cannot load it, programs that are linked to the driver, and libraries that free what they
-//! hold at the very end.
+//! How the preloaded library treats the processes that a program under `exec` starts. Some of them
+//! cannot load it, some are linked to the driver, and some use libraries that free what they hold
+//! at the very end.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,7 +13,7 @@ use gpu_leak_tests::skipped;
 
 use super::{Ran, program, ran_with};
 
-/// Compiles `source` and returns the program's path; `None` if the compiler is missing or fails.
+/// Compiles `source` and returns the program's path, or `None` if the compiler is missing or fails.
 fn built(
     directory: &Path,
     name: &str,
@@ -33,8 +33,8 @@ fn by_cc(directory: &Path, name: &str, source: &str, flags: &[&str]) -> PathBuf 
     built(directory, name, source, "cc", flags).expect("a C compiler")
 }
 
-/// Runs `program` behind a shell, like a build or a script. Returns the exit status that the shell
-/// sees, and all output.
+/// Runs `program` from a shell, as a build or a script would. Returns the exit status that the
+/// shell sees, and all output.
 fn behind_a_shell(directory: &Path, program: &Path) -> (Ran, String) {
     let written = directory.join("written");
     let line = format!(
@@ -49,7 +49,7 @@ fn behind_a_shell(directory: &Path, program: &Path) -> (Ran, String) {
 
 const ENDS_WITH_7: &str = "int main(void) { return 7; }\n";
 
-/// For a machine without a 32-bit C library: a loader is enough.
+/// This program also works on a machine without a 32-bit C library. It needs only a 32-bit loader.
 const ENDS_WITH_7_OF_32_BITS: &str =
     "void _start(void) { __asm__ volatile(\"int $0x80\" :: \"a\"(1), \"b\"(7)); }\n";
 
@@ -248,7 +248,7 @@ FORWARD(cuGetProcAddress_v2,
     name, function, version, flags, status)
 ";
 
-/// Uses the functions of both drivers: each one frees what the other has created.
+/// Uses the functions of both drivers. Each driver frees what the other has created.
 const BY_BOTH_DRIVERS: &str = "
 #include <dlfcn.h>
 typedef unsigned long ptr;

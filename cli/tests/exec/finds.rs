@@ -80,7 +80,7 @@ fn a_leak_is_reported_with_its_bytes_its_function_and_its_line() {
         "{:?}",
         ran.told
     );
-    // The help is for a program that has no attributes.
+    // The help does not mention attributes, since the program has none.
     let help = "help: if it is meant to stay: `cargo gpu-leak allow \
                 --write --reason \"why it may stay\"` allows the leaks of this run";
     assert!(ran.told.stderr.contains(help), "{:?}", ran.told);

@@ -1,4 +1,4 @@
-//! Resources that libraries and caching allocators keep: each entry of the shipped list.
+//! Tests each entry of the shipped list of resources that libraries and caching allocators keep.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use super::{Ran, program, ran_with};
 use crate::support::{call, command};
 
-/// For each entry of the list, in order: a library that the entry is about, a function of that
-/// library that creates something, and the driver's function that it calls.
+/// Three names for each entry of the list, in order: a library that the entry is about, a function
+/// of that library that creates something, and the driver's function that this function calls.
 const LIBRARIES: [(&str, &str, &str); 34] = [
     ("libc10_cuda.so", "raw_alloc", MEMORY),
     (
@@ -81,7 +81,8 @@ fn build(directory: &Path, file: &str, function: &str, creates: &str) -> PathBuf
     path
 }
 
-/// The program's arguments that make each library keep something, and the libraries.
+/// Builds the libraries. Returns their directory and the arguments with which the program makes
+/// each library keep something.
 fn words() -> (TempDir, Vec<String>) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut words = vec!["libraries".to_owned()];
@@ -156,7 +157,8 @@ fn the_list_can_be_switched_off() {
 #[test]
 fn memory_outside_the_pool_of_a_python_library_is_a_leak() {
     let directory = tempfile::tempdir().expect("a directory");
-    // CuPy's `runtime.malloc` returns the driver's allocations directly; XLA hands out arrays.
+    // CuPy's `runtime.malloc` returns the driver's allocations directly, whereas XLA hands out
+    // arrays.
     let others = [
         ("runtime.cpython-312-x86_64-linux-gnu.so", "runtime_malloc"),
         ("xla_cuda_plugin.so", "PlatformAllocate"),

@@ -1,4 +1,4 @@
-//! `cargo gpu-leak exec` on a program in C, with the fake driver.
+//! Tests of `cargo gpu-leak exec` on a program in C, with the fake driver.
 #![cfg(target_os = "linux")]
 
 mod children;
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 use crate::support::{CliOutput, call, command};
 
-/// The program, which is compiled once.
+/// Returns the program, which is compiled once.
 fn program() -> &'static Path {
     static BUILT: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, path) = BUILT.get_or_init(|| {
@@ -64,7 +64,7 @@ fn every_test_that_the_page_of_limits_names_is_there() {
     assert!(count >= 6, "the page names {count}");
 }
 
-/// The line of the program that has this comment.
+/// Returns the number of the program's line that has this comment.
 fn line_of(comment: &str) -> u32 {
     let lines = include_str!("program.c").lines();
     let line = (1..).zip(lines).find(|(_, line)| line.contains(comment));
@@ -78,7 +78,6 @@ struct Ran {
 }
 
 impl Ran {
-    /// The files of the run.
     fn files(&self) -> Vec<RunFile> {
         let runs = fs::read_dir(self.directory.path())
             .expect("a directory")

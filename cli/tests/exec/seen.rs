@@ -1,4 +1,4 @@
-//! Which programs are watched, and the messages for those that cannot be.
+//! Tests which programs are watched, and the messages about those that cannot be watched.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -110,7 +110,7 @@ fn an_unknown_option_is_reported() {
     assert!(said.contains("unknown option --eror-exitcode"), "{said}");
 }
 
-/// A project in another language has no workspace.
+/// A project in another language has no cargo workspace.
 #[test]
 fn leaks_of_a_program_are_reported_and_allowed_without_a_workspace() {
     let fake = Fake::new();

@@ -1,4 +1,4 @@
-//! A program that uses Vulkan, linked to its loader or not, or with volk.
+//! Tests of programs that use Vulkan: linked to its loader, not linked to it, or through volk.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,8 +9,8 @@ use gpu_leak_tests::skipped;
 
 use super::ran_with;
 
-/// Builds the program and compares what it leaves: one object of each kind, and the fence with its
-/// line.
+/// Builds the program and checks what it leaves: one object of each kind in `left`, and the fence
+/// with its line.
 fn is_found(compiler: &str, source: &str, flags: &[&str], left: &[Kind]) {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");

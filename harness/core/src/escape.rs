@@ -1,4 +1,4 @@
-//! Makes names from outside safe to print: control sequences in them are shown, never executed.
+//! Makes names from outside safe to print. Control sequences in them are shown and never executed.
 
 use std::fmt::Write;
 
@@ -17,13 +17,13 @@ pub fn name(text: &str) -> String {
     shown(text, LONGEST_NAME)
 }
 
-/// Like [`name()`], for a cell of a table, which is narrower.
+/// Like [`name()`], but for a cell of a table, which has less room.
 #[must_use]
 pub fn cell(text: &str) -> String {
     shown(text, LONGEST_CELL)
 }
 
-/// Like [`name()`], for a sentence, a command or a path, which may be longer.
+/// Like [`name()`], but for a sentence, a command or a path, which may be longer.
 #[must_use]
 pub fn sentence(text: &str) -> String {
     shown(text, LONGEST_SENTENCE)
@@ -62,13 +62,13 @@ fn is_unsafe(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
-            // Zero-width characters, joiners, direction marks.
+            // Zero-width characters, joiners and direction marks.
             '\u{200b}'..='\u{200f}'
-            // Line and paragraph separators, embeddings and overrides.
+            // Line and paragraph separators, embeddings, and overrides.
             | '\u{2028}'..='\u{202e}'
-            // Invisible operators, isolates.
+            // Invisible operators and isolates.
             | '\u{2060}'..='\u{206f}'
-            // Soft hyphen, Arabic letter mark, byte order mark.
+            // The soft hyphen, the Arabic letter mark and the byte order mark.
             | '\u{ad}' | '\u{61c}' | '\u{feff}'
             // Tags: a second, invisible alphabet.
             | '\u{e0000}'..='\u{e007f}'

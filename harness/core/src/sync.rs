@@ -1,7 +1,7 @@
 //! The synchronisation primitives of the ledger, the gate and the exclusion, all from `std`.
 //!
-//! They are imported only here, so that `tests/interleavings` can compile the same files with the
-//! types of a model checker, which tries one interleaving of the threads after another.
+//! The primitives are imported only here, so that `tests/interleavings` can compile the same files
+//! with the types of a model checker, which tries one interleaving of the threads after another.
 
 pub use lock::{Lock, LockGuard};
 pub use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -11,7 +11,8 @@ pub mod atomic {
     pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 }
 
-/// Locks `mutex` even if a previous holder panicked: the protected data is consistent at all times.
+/// Locks `mutex` even if a previous holder panicked, since the protected data is consistent at all
+/// times.
 pub fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -22,11 +23,11 @@ mod lock {
 
     use spin::mutex::{SpinMutex, SpinMutexGuard};
 
-    /// Unlocking is a plain store, where `std`'s lock pays for a second atomic exchange.
+    /// Unlocking is a plain store, whereas `std`'s lock needs a second atomic exchange.
     ///
     /// `SPINS` is the number of turns that a thread spins at first if it finds the lock taken. The
     /// higher the number, the more often the owner can take the lock again in the meantime, which
-    /// is cheaper than handing it to another thread. But the waiting thread waits longer.
+    /// is cheaper than handing it to another thread. However, the waiting thread then waits longer.
     #[derive(Debug, Default)]
     pub struct Lock<T, const SPINS: u32 = 32>(SpinMutex<T>);
 
@@ -50,13 +51,13 @@ mod lock {
         /// Waits for the lock in three ways. It spins, longer each time, because the owner is
         /// probably about to lock again, which is cheap while the lock and the data it guards stay
         /// in the owner's cache. It yields in between, because the owner may be waiting for this
-        /// processor. In the end it sleeps, because a thread with a higher priority than the owner
+        /// processor. In the end, it sleeps, because a thread with a higher priority than the owner
         /// (for example under `SCHED_FIFO`) gets the processor back as soon as it has yielded.
         #[cold]
         #[inline(never)]
         fn wait(&self) -> LockGuard<'_, T> {
-            /// How often it yields before it sleeps: enough for several of the scheduler's time
-            /// slices.
+            /// How often a thread yields before it sleeps. This is enough for several of the
+            /// scheduler's time slices.
             const YIELDS: u32 = 64;
             /// The shortest time that a sleep takes with the default timer slack.
             const NAP: Duration = Duration::from_micros(50);
@@ -68,8 +69,8 @@ mod lock {
                     std::hint::spin_loop();
                 }
                 spins = (2 * spins).min(16 * SPINS);
-                // Reads the lock before trying to take it, because an attempt would take the cache
-                // line from the owner.
+                // This reads the lock before trying to take it, because an attempt would take the
+                // cache line from the owner.
                 let free = (!self.0.is_locked()).then(|| self.0.try_lock()).flatten();
                 if let Some(guard) = free {
                     return guard;
@@ -90,7 +91,7 @@ mod lock {
 
         use super::Lock;
 
-        /// Fewer under Miri, which takes a thousand times as long.
+        /// There are fewer rounds under Miri, which takes a thousand times as long.
         const ROUNDS: u64 = if cfg!(miri) { 100 } else { 10_000 };
 
         #[test]
@@ -102,7 +103,7 @@ mod lock {
                         for _ in 0..ROUNDS {
                             let mut total = total.lock();
                             let before = *total;
-                            // Now and then, yields while it holds the lock.
+                            // Now and then, the thread yields while it holds the lock.
                             if before.is_multiple_of(ROUNDS / 10) {
                                 thread::yield_now();
                             }

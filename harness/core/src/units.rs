@@ -12,7 +12,7 @@ pub fn total(sizes: impl IntoIterator<Item = u64>) -> u64 {
 
 /// Formats a size in binary units: `0 B`, `1,023 B`, `512 KiB`, `1.04 MiB`.
 ///
-/// Bytes are exact; larger units have three digits.
+/// Bytes are exact. Larger units have three digits.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     rounded(bytes).0
@@ -145,7 +145,7 @@ fn rounded(bytes: u64) -> (String, bool) {
     }
     let bytes = u128::from(bytes);
     let mut exponent = bytes.ilog2() / 10;
-    // Otherwise 1,023.9 KiB would be rounded to 1,024 KiB.
+    // Otherwise, 1,023.9 KiB would be rounded to 1,024 KiB.
     if (bytes + (1_u128 << (10 * exponent)) / 2) >> (10 * exponent) == 1024 {
         exponent += 1;
     }

@@ -1,5 +1,5 @@
-//! Whenever an item is rejected, there is one error for each mistake, and the function is kept, so
-//! that other code that names it causes no further errors. The messages are in `tests/ui`.
+//! Tests that a rejected item causes one error for each mistake. The function is kept, so that
+//! other code that names it causes no further errors. The messages are in `tests/ui`.
 
 use syn::Item;
 

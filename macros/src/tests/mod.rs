@@ -1,4 +1,5 @@
-//! Expansions as snapshots, rounds of expansion, and each form that is rejected.
+//! Tests of expansions, which are compared with snapshots, of rounds of expansion, and of each form
+//! that is rejected.
 
 mod errors;
 mod expansions;
@@ -17,7 +18,6 @@ fn items(args: &str, item: &str) -> Vec<Item> {
     file.items
 }
 
-/// Formats items as source text.
 fn pretty(items: Vec<Item>) -> String {
     prettyplease::unparse(&syn::File {
         shebang: None,

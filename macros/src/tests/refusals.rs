@@ -1,4 +1,4 @@
-//! Every kind of wrong argument and its message. `tests/ui` shows the locations.
+//! Tests of every kind of wrong argument and its message. `tests/ui` shows the locations.
 
 use syn::{Item, LitStr};
 

@@ -1,12 +1,13 @@
 //! Reads the Python lines that a thread is executing while it is inside a call to the CUDA driver.
 //!
-//! [`install`] adds a reader of CPython's frames to the native unwinder of `gpu-leak-check`. Every
-//! backtrace from then on contains the lines of Python: `train.py:31 in step`.
+//! [`install`] adds a reader of CPython's frames to the native unwinder of `gpu-leak-check`. From
+//! then on, every backtrace contains Python lines such as `train.py:31 in step`.
 //!
-//! The reader must not call Python's functions: PyTorch, for one, has released the interpreter's
-//! lock when it allocates. So it reads the interpreter's structures directly. It reads only those
-//! of the calling thread, and only in the releases whose layout it knows: CPython 3.9 to 3.15.
-//! Other releases and those without the lock ("free-threaded") are rejected with a message.
+//! The reader must not call Python's functions, since the calling thread may have released the
+//! interpreter's lock, as PyTorch does before it allocates. Instead, the reader accesses the
+//! interpreter's structures directly. It reads only those of the calling thread, and only in the
+//! releases whose layout it knows: CPython 3.9 to 3.15. Other releases and builds without the lock
+//! ("free-threaded") are rejected with a message.
 
 #[cfg(all(
     target_os = "linux",
@@ -36,7 +37,7 @@ use std::fmt;
 pub struct Version {
     major: u8,
     minor: u8,
-    /// `3.12.3`, or `3.15.0b1` for an early version.
+    /// The full version: `3.12.3`, or `3.15.0b1` for a pre-release.
     full: String,
 }
 
@@ -77,12 +78,12 @@ pub fn before_shutdown(then: fn()) {
     shutdown::before(then);
 }
 
-/// Makes all later backtraces contain the lines of this process's Python, and returns its release;
-/// `None` if no Python is loaded. It can be called again when Python may have been loaded.
+/// Makes all later backtraces contain the lines of this process's Python, and returns its release,
+/// or `None` if no Python is loaded. It can be called again once Python may have been loaded.
 ///
 /// # Errors
 ///
-/// Returns an error if the layout of its frames is not known.
+/// Returns an error if the frame layout of this release is not known.
 pub fn install() -> Result<Option<Version>, Unsupported> {
     reader::install()
 }

@@ -1,4 +1,4 @@
-//! The reader of CPython's frames.
+//! Reads CPython's frames.
 
 #![expect(unsafe_code, reason = "reads memory of the same process directly")]
 
@@ -29,7 +29,7 @@ pub(crate) fn install() -> Result<Option<Version>, Unsupported> {
     Ok(Some(interpreter.version.clone()))
 }
 
-/// Reads the current lines of the calling thread: a [`gpu_leak_check::__script::Reader`].
+/// Reads the current lines of the calling thread. This is a [`gpu_leak_check::__script::Reader`].
 fn read(words: &mut [usize]) -> usize {
     let Some(interpreter) = INTERPRETER.get() else {
         return 0;
@@ -42,9 +42,9 @@ fn read(words: &mut [usize]) -> usize {
     if interpreter.is_the_program && is_main_thread() {
         // SAFETY: the thread's state is that of the calling thread, so its frames do not change
         // during the walk, and the objects that they refer to live as long as they do; their layout
-        // is that of this release. When Python shuts down it frees the states of all threads but
-        // the one that shuts it down, which is this one: the program is Python itself, and this is
-        // its main thread.
+        // is that of this release. When Python shuts down, it frees the states of all threads but
+        // the one that shuts it down. That is this thread, because the program is Python itself and
+        // this is its main thread.
         let memory = unsafe { Direct::new() };
         frames::read(&memory, layout, types, thread, words)
     } else {
@@ -53,14 +53,13 @@ fn read(words: &mut [usize]) -> usize {
 }
 
 thread_local! {
-    /// It has no destructor, since backtraces are also taken while a thread exits.
+    /// This value has no destructor, since backtraces are also taken while a thread exits.
     static IS_MAIN: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Whether this is the main thread of the process.
 fn is_main_thread() -> bool {
     IS_MAIN.get().unwrap_or_else(|| {
-        // SAFETY: both only return a number.
+        // SAFETY: both functions only return a number.
         let is_main = unsafe { libc::gettid() == libc::getpid() };
         IS_MAIN.set(Some(is_main));
         is_main

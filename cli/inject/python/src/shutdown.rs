@@ -24,7 +24,7 @@ struct MethodDefinition {
     documentation: *const c_char,
 }
 
-// SAFETY: its pointers are to constants.
+// SAFETY: its pointers refer to constants.
 unsafe impl Sync for MethodDefinition {}
 
 static HANDLER: MethodDefinition = MethodDefinition {
@@ -37,7 +37,7 @@ static HANDLER: MethodDefinition = MethodDefinition {
 static THEN: OnceLock<fn()> = OnceLock::new();
 
 pub(crate) fn before(then: fn()) {
-    // An error means that the handler has been registered.
+    // An error means that the handler has already been registered.
     if THEN.set(then).is_err() {
         return;
     }
@@ -51,12 +51,12 @@ pub(crate) fn before(then: fn()) {
 
 /// Returns Python's function of this name.
 fn function(name: &CStr) -> Option<*mut c_void> {
-    // SAFETY: looks up a name in the libraries that the process has loaded.
+    // SAFETY: this looks up a name in the libraries that the process has loaded.
     let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!found.is_null()).then_some(found)
 }
 
-/// Called by the main thread, which holds the interpreter's lock.
+/// The main thread calls this function, with the interpreter's lock held.
 extern "C" fn register(_: *mut c_void) -> c_int {
     // If a function is missing, nothing is registered.
     let _ = try_to_register();
@@ -77,9 +77,9 @@ fn try_to_register() -> Option<()> {
         function(c"Py_DecRef")?,
         function(c"PyErr_Clear")?,
     );
-    // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock. Null is
-    // accepted by `Py_DecRef`; it is checked before it is passed to any of the others. `HANDLER` is static,
-    // as a function of Python that refers to it requires.
+    // SAFETY: the signatures are the documented ones, and this thread holds the interpreter's lock.
+    // `Py_DecRef` accepts null. For all other functions, null is checked first. `HANDLER` is
+    // static, as a function of Python that refers to it requires.
     unsafe {
         let import = mem::transmute::<*mut c_void, Import>(import);
         let new_function = mem::transmute::<*mut c_void, NewFunction>(new_function);
@@ -105,8 +105,8 @@ fn try_to_register() -> Option<()> {
 
 /// The handler. Python calls it with the interpreter's lock held.
 extern "C" fn shuts_down(_: Object, _: Object) -> Object {
-    // Otherwise cycles that nothing refers to would be freed later, as if a variable had led to
-    // them.
+    // This collects unreachable cycles. Otherwise they would be freed later, as if a variable had
+    // referred to them.
     if let Some(collect) = function(c"PyGC_Collect") {
         // SAFETY: the signature is the documented one, and this thread holds the interpreter's lock.
         unsafe { mem::transmute::<*mut c_void, unsafe extern "C" fn() -> isize>(collect)() };
@@ -119,7 +119,7 @@ extern "C" fn shuts_down(_: Object, _: Object) -> Object {
 
 /// Returns a new reference to `None`.
 fn none() -> Object {
-    // Null makes Python print an error, and go on.
+    // Null makes Python print an error and continue.
     let Some(value) = function(c"Py_BuildValue") else {
         return ptr::null_mut();
     };

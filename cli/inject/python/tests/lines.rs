@@ -1,12 +1,12 @@
-//! The lines of real interpreters, in all releases of CPython on this machine.
+//! Reads lines from real interpreters: every release of CPython on this machine.
 
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// The interpreters to test: those in `GPU_LEAK_CHECK_PYTHONS`, paths separated by colons, or else
-/// those in `PATH`.
+/// Returns the interpreters to test. These are the paths in `GPU_LEAK_CHECK_PYTHONS`, separated by
+/// colons, or else the interpreters in `PATH`.
 fn interpreters() -> Vec<PathBuf> {
     if let Some(set) = env::var_os("GPU_LEAK_CHECK_PYTHONS") {
         return env::split_paths(&set).collect();
@@ -32,7 +32,7 @@ fn run(interpreter: &PathBuf, program: &str) -> Output {
     let command = Command::new(interpreter)
         .args(arguments)
         .current_dir("/")
-        // Paths would be relative to this workspace otherwise.
+        // Otherwise, paths would be relative to this workspace.
         .env_remove("CARGO_MANIFEST_DIR")
         .output();
     command.unwrap_or_else(|error| panic!("{}: {error}", interpreter.display()))

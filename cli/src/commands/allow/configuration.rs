@@ -46,7 +46,8 @@ impl Configuration {
         })
     }
 
-    /// The file with higher limits where `run` exceeds them, and with entries for its other leaks.
+    /// Returns the file with higher limits where `run` exceeds them, and with entries for the other
+    /// leaks of `run`.
     pub(super) fn with_leaks_of(
         &self,
         run: &Run,
@@ -66,9 +67,9 @@ impl Configuration {
         document.map_err(|why| Failure::usage(format!("{}: {why}", self.path.display())))
     }
 
-    /// Raises the limits that were too low in the entries that decided about findings of `run`, and
-    /// returns the number of these entries. A later entry for the same findings would have no
-    /// effect.
+    /// Raises limits that were too low for findings of `run`, in the entries that decided about
+    /// these findings. Returns the number of entries that it changed. A later entry for the same
+    /// findings would have no effect.
     fn raise_exceeded(&self, document: &mut DocumentMut, run: &Run) -> usize {
         let tables = document
             .get_mut("allow")

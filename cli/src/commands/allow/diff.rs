@@ -1,7 +1,7 @@
 //! The lines in which two texts differ.
 
-/// The lines that only `before` has, after `- `, and those that only `after` has, after `+ `, in
-/// order.
+/// Returns the lines that only `before` has, after `- `, and those that only `after` has, after `+
+/// `, in order.
 pub(super) fn lines(before: &str, after: &str) -> String {
     let (before, after): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let common = common(&before, &after);
@@ -26,8 +26,8 @@ pub(super) fn lines(before: &str, after: &str) -> String {
     text
 }
 
-/// The lines of `before` that differ in `after`, which has as many lines: number, old line, new
-/// line.
+/// Returns the lines of `before` that differ in `after`: the number, the old line and the new line.
+/// Both texts have the same number of lines.
 pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a str, &'a str)> {
     let pairs = before.lines().zip(after.lines());
     let numbered = (1..).zip(pairs);
@@ -37,7 +37,8 @@ pub(super) fn replaced<'a>(before: &'a str, after: &'a str) -> Vec<(usize, &'a s
         .collect()
 }
 
-/// How many lines the texts have in common from each pair of positions on.
+/// Returns, for each pair of positions, the number of lines that the texts have in common from
+/// there on.
 fn common(before: &[&str], after: &[&str]) -> Vec<Vec<u32>> {
     let mut common = vec![vec![0; after.len() + 1]; before.len() + 1];
     for old in (0..before.len()).rev() {

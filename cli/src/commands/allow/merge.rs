@@ -43,7 +43,7 @@ pub(super) fn merge(
     if sites.is_empty() {
         return Ok(merged);
     }
-    // A comment at the end of the file stays above the entries that follow it.
+    // A comment at the end of the file stays above the new entries.
     let mut above = document.trailing().as_str().unwrap_or_default().to_owned();
     let entries = document
         .entry("allow")
@@ -81,7 +81,7 @@ pub(super) fn merge(
     Ok(merged)
 }
 
-/// Whether an entry for the same function is about a test of `site`, or has its limits.
+/// Whether an entry for the same function covers a test of `site` or has the same limits.
 fn is_about(entry: &Table, site: &LeakingSite) -> bool {
     let Some(tests) = entry.get("tests").and_then(Item::as_array) else {
         return true;
@@ -165,7 +165,7 @@ fn renew_figures(entry: &mut Table, figures: &str) {
     decor.set_prefix(renewed);
 }
 
-/// Returns for example `2 allocations, 1.25 KiB` or `3 events`.
+/// Returns, for example, `2 allocations, 1.25 KiB` or `3 events`.
 fn figures(left: Left, noun: Noun) -> String {
     let number = quantity(left.count, noun.word());
     match left.bytes {
@@ -174,19 +174,19 @@ fn figures(left: Left, noun: Noun) -> String {
     }
 }
 
-/// TOML's integers have a sign.
+/// Converts a number to a TOML integer, which is signed.
 fn number(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The comment above an entry, which describes the call site.
+/// Returns the comment above an entry, which describes the call site.
 fn comment(site: &LeakingSite) -> String {
     let locations: Vec<_> = site.locations.iter().map(String::as_str).collect();
     let bounds = site.bounds();
     let (left, described) = &site.worst;
     let what = match (left.count, left.bytes) == (bounds.count, bounds.bytes) {
         true => described.clone(),
-        // The site's other findings, and other tests, count too.
+        // These figures also include the other findings of the site, and those of other tests.
         false => figures(bounds, site.noun),
     };
     let lines = [
@@ -278,7 +278,7 @@ mod tests {
         let small = "tests = [\"small\", \"tiny\"]\nup_to = 256\nup_to_count = 1\n";
         let large = "tests = [\"large\"]\nup_to = 2048\nup_to_count = 8\n";
         assert!(text.contains(small) && text.contains(large), "{text}");
-        // A further test joins the tests that leave the same amount.
+        // Another test that leaves the same amount is added to the existing entry.
         let run = sample::run(vec![test("new", 8)]);
         merge(&mut document, &leaking_sites(&run), WHY).expect("an entry");
         let text = document.to_string();

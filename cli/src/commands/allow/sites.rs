@@ -8,8 +8,8 @@ use gpu_leak_check::units;
 
 use crate::run::Run;
 
-/// For each entry of the file whose limits are too low, the most that one test leaves of the
-/// resources that the entry matches.
+/// Returns, for each entry of the file whose limits are too low, the largest amount that one test
+/// leaves of the resources that the entry matches.
 pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
     let mut exceeded: BTreeMap<&str, (Left, Noun)> = BTreeMap::new();
     for report in run.reports() {
@@ -33,25 +33,26 @@ pub(super) fn exceeded(run: &Run) -> BTreeMap<&str, (Left, Noun)> {
 /// The key and the value by which an entry matches.
 pub(super) type SiteKey = (&'static str, String);
 
-/// A call site that leaks.
 #[derive(Debug, Default)]
 pub(super) struct LeakingSite {
     /// The amount that each test leaks there.
     pub(super) left: BTreeMap<String, Left>,
-    /// The kind of the worst of its findings: `leaked`.
+    /// The kind of its worst finding, such as `leaked`.
     pub(super) kind: &'static str,
-    /// The amount that the finding left, and its description: `4.00 KiB device memory`.
+    /// The amount that the worst finding left, and its description, such as `4.00 KiB device
+    /// memory`.
     pub(super) worst: (Left, String),
     /// The noun for one leaked item.
     pub(super) noun: Noun,
     /// The source lines of its findings.
     pub(super) locations: BTreeSet<String>,
-    /// Whether a program under `exec` leaks there: its name is its command line, which may change.
+    /// Whether a program under `exec` leaks there. The name of such a program is its command line,
+    /// which may change.
     pub(super) in_a_program: bool,
 }
 
 impl LeakingSite {
-    /// The most that one test leaves.
+    /// Returns the largest amount that one test leaves.
     pub(super) fn bounds(&self) -> Left {
         let mut bounds = Left::default();
         for left in self.left.values() {
@@ -69,8 +70,8 @@ impl LeakingSite {
     }
 }
 
-/// The call site of a finding that an entry can allow: its function or, without symbols, the
-/// fingerprint of its stack.
+/// Returns the call site of a finding that an entry can allow: its function or, without symbols,
+/// the fingerprint of its stack.
 pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     let can_be_allowed = matches!(
         finding.kind,
@@ -87,13 +88,13 @@ pub(super) fn site_of(finding: &Finding) -> Option<SiteKey> {
     })
 }
 
-/// The call sites with leaks, once for each amount that a test leaves, so that an increase in any
-/// test exceeds its limits. First use there counts towards the limits, because the entry matches it
-/// too.
+/// Returns the call sites with leaks, listed once for each amount that a test leaves, so that an
+/// increase in any test exceeds the limits for that test. First use at a site counts towards the
+/// limits, because the entry matches it too.
 pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     let mut sites: BTreeMap<(SiteKey, (u64, u64)), LeakingSite> = BTreeMap::new();
     for ((key, _), site) in leaking_tests(run) {
-        // The name of a program varies, so one entry is about all of its runs.
+        // The name of a program varies, so one entry covers all of its runs.
         let amount = match site.in_a_program {
             true => (0, 0),
             false => (site.bounds().count, site.bounds().bytes),
@@ -109,12 +110,12 @@ pub(super) fn leaking_sites(run: &Run) -> Vec<(SiteKey, LeakingSite)> {
     sites.map(|((key, _), site)| (key, site)).collect()
 }
 
-/// The call sites with leaks, by test.
+/// Returns the call sites with leaks, by test.
 fn leaking_tests(run: &Run) -> BTreeMap<(SiteKey, String), LeakingSite> {
     let mut sites: BTreeMap<(SiteKey, String), LeakingSite> = BTreeMap::new();
     for report in run.reports() {
         let mut in_this_test: BTreeMap<SiteKey, Vec<&Finding>> = BTreeMap::new();
-        // The limits of the entry that is exceeded are raised.
+        // A finding that exceeds an entry needs no new one: the limits of that entry are raised.
         let new = report.findings.iter().filter(|it| it.exceeds.is_none());
         for finding in new {
             if let Some(site) = site_of(finding) {

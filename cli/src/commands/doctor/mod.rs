@@ -24,10 +24,10 @@ const VARIABLES: [&str; 5] = [
     "LD_PRELOAD",
     "NVIDIA_VISIBLE_DEVICES",
 ];
-/// The width of labels.
+/// The width of the column of labels.
 const LABEL: usize = 16;
 
-/// There is no driver that could be watched on other systems.
+/// Other systems have no driver that could be watched.
 #[cfg(not(unix))]
 mod self_test {
     use crate::exit::{Exit, ExitResult, Failure};
@@ -83,7 +83,7 @@ pub(crate) fn run(asked: &Doctor) -> ExitResult<Exit> {
     }
 }
 
-/// The driver, the GPUs and whether calls to the driver can be watched.
+/// Describes the driver and the GPUs, and says whether calls to the driver can be watched.
 fn describe(machine: &Machine) -> Vec<(&'static str, String)> {
     let mut rows = vec![(
         "driver",
@@ -106,7 +106,7 @@ fn describe(machine: &Machine) -> Vec<(&'static str, String)> {
     rows
 }
 
-/// A description of the configuration file in use, and whether it is valid.
+/// Describes the configuration file in use. Also returns whether the file is valid.
 fn configured() -> (String, bool) {
     match configuration() {
         None => ("none".to_owned(), true),
@@ -120,7 +120,7 @@ fn configured() -> (String, bool) {
     }
 }
 
-/// The relevant variables that are set.
+/// Returns the relevant variables that are set.
 fn environment() -> Vec<(&'static str, String)> {
     let mut set: Vec<_> = env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), value))

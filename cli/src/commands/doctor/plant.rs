@@ -1,7 +1,7 @@
-//! One leak of each kind, planted through the drivers of this machine. Nothing is freed: the
-//! process that plants ends soon after.
+//! Plants one leak of each kind through the drivers of this machine. Nothing is freed, since the
+//! process ends soon afterwards.
 //!
-//! The functions are looked up as a program's loader does, with `dlsym`, and called with the
+//! The functions are looked up with `dlsym`, as a program's loader does, and called with the
 //! signatures of `cuda.h` and `vulkan_core.h`.
 
 #![expect(unsafe_code, reason = "calls the drivers' C functions")]
@@ -14,23 +14,22 @@ use gpu_leak_check::Place;
 use gpu_leak_check::ledger::Kind;
 use gpu_leak_check::observe::Source;
 
-/// A handle or an address of a driver, whose content is the driver's.
+/// A handle or an address that a driver returned. Only the driver knows what it refers to.
 type Opaque = *mut c_void;
 
-/// How many bytes most plants allocate.
+/// The number of bytes that most plants allocate.
 pub(super) const BYTES: usize = 4096;
 
-/// A leak to plant.
 pub(super) struct Plant<Api> {
     /// The kind of resource that must be found.
     pub(super) kind: Kind,
-    /// Its bytes, unless they depend on the driver.
+    /// Its size in bytes, unless that depends on the driver.
     pub(super) bytes: Option<usize>,
     /// Plants it, or returns why this is not possible here.
     pub(super) plant: fn(&mut Api) -> Result<(), String>,
 }
 
-/// Calls a function of a driver; a result other than 0 is an error.
+/// Calls a function of a driver. A result other than 0 is an error.
 macro_rules! call {
     ($api:expr, $name:expr, ($($argument:expr => $kind:ty),* $(,)?)) => {{
         let function = $api.function($name)?;
@@ -45,7 +44,7 @@ macro_rules! call {
     }};
 }
 
-/// A leak of an object or address that a function of CUDA writes to its first parameter.
+/// A plant that leaks the object or address that a CUDA function writes to its first parameter.
 macro_rules! creates {
     ($kind:ident, $bytes:expr, $name:expr, $($argument:expr => $type:ty),*) => {
         Plant {
@@ -59,7 +58,7 @@ macro_rules! creates {
     };
 }
 
-/// A driver's library, opened.
+/// The opened library of a driver.
 struct Driver(Opaque);
 
 impl Driver {
@@ -114,7 +113,7 @@ impl Cuda {
             Pitched, None, c"cuMemAllocPitch_v2",
             ptr::from_mut(&mut 0) => *mut usize, 100 => usize, 4 => usize, 4 => u32
         ),
-        // 1: any stream may use it.
+        // The flag 1 means that any stream may use the memory.
         creates!(Managed, Some(BYTES), c"cuMemAllocManaged", BYTES => usize, 1 => u32),
         creates!(
             StreamOrdered, Some(BYTES), c"cuMemAllocAsync",
@@ -135,7 +134,7 @@ impl Cuda {
                 )
             },
         },
-        // `CUDA_ARRAY_DESCRIPTOR`: width, height, format (of floats) and channels.
+        // `CUDA_ARRAY_DESCRIPTOR`: width, height, format (floats) and channels.
         creates!(
             Array, None, c"cuArrayCreate_v2",
             ptr::from_ref(&[16, 16, 0x20 | 1 << 32]) => *const [u64; 3]
@@ -146,9 +145,9 @@ impl Cuda {
     ];
 }
 
-/// Vulkan, with the objects that later ones belong to. Its structures are written as the words of
-/// 64-bit processors, each of which begins with the number of its type and no extension; lists are
-/// empty unless a comment says otherwise.
+/// Vulkan, with the objects that later objects belong to. Its structures are written as arrays of
+/// 64-bit words. Each structure begins with the number of its type and a null pointer in place of
+/// extensions. Lists are empty unless a comment says otherwise.
 pub(super) struct Vulkan {
     library: Driver,
     instance: Opaque,
@@ -178,7 +177,7 @@ impl Vulkan {
             kind: Kind::Instance,
             bytes: None,
             plant: |vulkan| {
-                // Flags; an application; layers; extensions.
+                // The fields are the flags, the application, the layers and the extensions.
                 let info = [1, 0, 0, 0, 0, 0, 0, 0];
                 let mut instance = ptr::null_mut();
                 call!(
@@ -200,7 +199,7 @@ impl Vulkan {
             plant: |vulkan| {
                 let instance = vulkan.instance()?;
                 let (mut count, mut physical) = (1, ptr::null_mut());
-                // With more devices than there is room for, the result is VK_INCOMPLETE.
+                // If there are more devices than there is room for, the result is VK_INCOMPLETE.
                 let listed = call!(
                     vulkan,
                     c"vkEnumeratePhysicalDevices",
@@ -214,10 +213,12 @@ impl Vulkan {
                     return Err(listed.err().unwrap_or_else(|| "no device found".to_owned()));
                 }
                 let priorities = [1.0_f32];
-                // Flags and family; one queue; its priority.
+                // The fields are the flags, the queue family, the number of queues (one) and their
+                // priorities.
                 let queue = [2, 0, 0, 1, priorities.as_ptr().expose_provenance() as u64];
                 let queue = queue.as_ptr().expose_provenance() as u64;
-                // Flags, and one description of queues; layers; extensions; features.
+                // The fields are the flags, one description of queues, the layers, the extensions
+                // and the features.
                 let info = [3, 0, 1 << 32, queue, 0, 0, 0, 0, 0];
                 let mut device = ptr::null_mut();
                 call!(
@@ -237,19 +238,20 @@ impl Vulkan {
         Plant {
             kind: Kind::Memory,
             bytes: Some(BYTES),
-            // The size, and the first type of memory.
+            // The fields are the size and the first type of memory.
             plant: |vulkan| vulkan.create(c"vkAllocateMemory", &[5, 0, BYTES as u64, 0]),
         },
         Plant {
             kind: Kind::Buffer,
             bytes: None,
-            // Flags; the size; usage, as a source of copies, and sharing; families of queues.
+            // The fields are the flags, the size, the usage (as a source of copies), the sharing
+            // mode and the queue families.
             plant: |vulkan| vulkan.create(c"vkCreateBuffer", &[12, 0, 0, BYTES as u64, 1, 0, 0]),
         },
         Plant {
             kind: Kind::Fence,
             bytes: None,
-            // Flags.
+            // The only field is the flags.
             plant: |vulkan| vulkan.create(c"vkCreateFence", &[8, 0, 0]),
         },
     ];
@@ -260,7 +262,8 @@ impl Vulkan {
         created.ok_or_else(|| "no instance found".to_owned())
     }
 
-    /// Creates an object of the device with `name`, whose second parameter points to `info`.
+    /// Creates an object of the device by calling the function `name`, whose second parameter
+    /// points to `info`.
     fn create(&self, name: &'static CStr, info: &[u64]) -> Result<(), String> {
         if self.device.is_null() {
             return Err("no device found".to_owned());

@@ -16,7 +16,7 @@ use crate::exit::{Exit, ExitResult, Failure};
 use crate::launch;
 use crate::output::print;
 
-/// Runs the plants in a child process. The result is how the command ends.
+/// Runs the plants in a child process. Returns how the command ends.
 pub(super) fn run() -> ExitResult<Exit> {
     let this = env::current_exe().unwrap_or_default();
     let mut plants = Command::new(this);
@@ -37,7 +37,6 @@ pub(super) fn run() -> ExitResult<Exit> {
     })
 }
 
-/// The results of the plants.
 #[derive(Debug, Default)]
 struct Tally {
     found: u64,
@@ -93,7 +92,8 @@ fn try_all<Api>(
     plants: &[Plant<Api>],
     tally: &mut Tally,
 ) {
-    // The first use of a driver has a scope too: its calls are watched from then on.
+    // The first use of a driver gets its own scope, since calls are watched only from the first
+    // scope on.
     let mut api = match checked(name, start).0 {
         Ok(api) => api,
         Err(why) => return tell(name, &format!("not tried: {why}")),
@@ -126,7 +126,7 @@ fn tell(label: &str, text: &str) {
 }
 
 impl<Api> Plant<Api> {
-    /// The finding about this plant, whether or not the configuration file allows it.
+    /// Returns the finding about this plant, whether or not the configuration file allows it.
     fn is_in<'a>(&self, report: &'a Report) -> Option<&'a Finding> {
         let mut findings = report.findings.iter();
         findings.find(|finding| {

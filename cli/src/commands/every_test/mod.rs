@@ -58,10 +58,10 @@ pub(crate) fn set_runner(cargo: &mut Command, jobs: usize) -> ExitResult<()> {
     Ok(())
 }
 
-/// The runner: runs the tests of a program and returns libtest's exit code.
+/// Runs the tests of a program, as cargo's runner, and returns libtest's exit code.
 pub(crate) fn run(asked: &EveryTest) -> ExitResult<u8> {
     let program = TestProgram::of(&asked.program);
-    // A documentation test cannot list its tests: it would run instead.
+    // A documentation test cannot list its tests. It would run instead.
     if program.path.file_name() == Some(OsStr::new("rust_out")) {
         return program.run_unwatched();
     }
@@ -145,7 +145,7 @@ fn print_results(results: &[TestResult], ignored: usize, shows_all: bool) -> u8 
     if !failed.is_empty() {
         print("\nfailures:\n");
     }
-    // The sources of the tests, not those that this program was built from.
+    // Reports show the sources of the tests, not those that this program was built from.
     let how = Rendering {
         sources: Sources::below(workspace::root()),
         ..Rendering::for_stderr()

@@ -32,7 +32,8 @@ impl<'a> TestProgram<'a> {
         }
     }
 
-    /// The names of its tests; `None` if it does not list them as libtest does.
+    /// Returns the names of the program's tests, or `None` if it does not list them as libtest
+    /// does.
     pub(super) fn list(&self, more: &[&str]) -> ExitResult<Option<BTreeSet<String>>> {
         let output = Command::new(self.path)
             .args(list_arguments(self.arguments))
@@ -74,8 +75,8 @@ impl<'a> TestProgram<'a> {
         report.outcome == Some(Outcome::Fail)
     }
 
-    /// The command that runs one test again. cargo tells the runner the package; the target is
-    /// named after the program's file in the package's `tests` directory.
+    /// Returns the command that runs one test again. cargo passes the package to the runner. The
+    /// name of the target comes from the program's file in the package's `tests` directory.
     fn again(&self, test: &str) -> String {
         let variable = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let mut words = String::from("cargo gpu-leak test --every-test");
@@ -96,7 +97,7 @@ impl<'a> TestProgram<'a> {
         words
     }
 
-    /// The name of the program without the hash that cargo adds to it.
+    /// Returns the name of the program without the hash that cargo adds to it.
     fn name(&self) -> &str {
         let name = self
             .path
@@ -167,8 +168,8 @@ impl<'a> TestProgram<'a> {
     }
 }
 
-/// The target of integration tests in `directory` that cargo builds as `program`, in which `_`
-/// replaces `-`.
+/// Returns the integration test target in `directory` that cargo builds as `program`. In the
+/// program's name, cargo replaces `-` with `_`.
 fn target_in(directory: &Path, program: &str) -> Option<String> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let mut targets = entries.filter_map(|entry| {
@@ -181,8 +182,8 @@ fn target_in(directory: &Path, program: &str) -> Option<String> {
     targets.find(|name| name.replace('-', "_") == program.replace('-', "_"))
 }
 
-/// The program's arguments that are passed to each test's process: those that control how output is
-/// shown. The others select tests, which has already been done, or concern several tests.
+/// Returns the program's arguments that are passed to each test's process: those that control how
+/// output is shown. The others select tests, which has already been done, or concern several tests.
 fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut passed = Vec::new();
     let mut rest = arguments.iter();
@@ -205,7 +206,8 @@ fn output_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     passed
 }
 
-/// The arguments of the program that are passed when its tests are listed: all but the format.
+/// Returns the arguments of the program that are passed when its tests are listed: all but the
+/// format.
 fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     let mut kept = Vec::new();
     let mut rest = arguments.iter();
@@ -221,7 +223,7 @@ fn list_arguments(arguments: &[OsString]) -> Vec<&OsStr> {
     kept
 }
 
-/// The tests in a list in libtest's format; `None` if the list has another format.
+/// Returns the tests in a list in libtest's format, or `None` if the list has another format.
 fn names(listed: &str) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for line in listed.lines() {
@@ -234,7 +236,6 @@ fn names(listed: &str) -> Option<BTreeSet<String>> {
     Some(names)
 }
 
-/// The result of a test.
 pub(super) struct TestResult {
     pub(super) test: String,
     pub(super) passed: bool,

@@ -10,12 +10,11 @@ use gpu_leak_check::report::run_file;
 
 use crate::exit::{ExitResult, Failure};
 
-/// The directory of the current run, which the command that called cargo has put in the
-/// environment.
+/// The directory of the current run. The command that called cargo passes it in the environment.
 pub(super) struct TestReports {
     path: PathBuf,
-    /// The files of earlier test programs: process IDs are reused, and other programs may have
-    /// tests of the same names.
+    /// The files of earlier test programs, which are ignored: process IDs are reused, and other
+    /// programs may have tests of the same names.
     earlier: BTreeSet<PathBuf>,
 }
 
@@ -33,8 +32,8 @@ impl TestReports {
         })
     }
 
-    /// The report about `test` that the library in this process wrote; `None` if the test does not
-    /// use CUDA or checks itself.
+    /// Returns the report about `test` that the library in this process wrote, or `None` if the
+    /// test does not use CUDA or checks itself.
     pub(super) fn report_of(&self, process: u32, test: &str) -> Option<Report> {
         // A file's name contains the process ID, so the files of other tests need not be read.
         let mark = format!("-{process}");
@@ -93,7 +92,7 @@ mod tests {
             let copy = files_in(base.path()).count() + 1;
             fs::write(base.path().join(format!("train-7-{copy}.jsonl")), lines).expect("a file");
         };
-        // The file of an earlier program with a test of the same name.
+        // This is the file of an earlier program with a test of the same name.
         leave("b", CheckStatus::Clean);
         let directory = TestReports {
             path: base.path().to_owned(),

@@ -14,11 +14,10 @@ use super::plot::{Plot, plots};
 use crate::overview::Group;
 use crate::run::Run;
 
-/// How many tests have their timelines and tables in the page, the worst first: a page with ten
-/// thousand tests must still open.
+/// How many tests have their timelines and tables in the page, starting with the worst. A page with
+/// ten thousand tests must still open.
 const MAX_DETAILED: usize = 500;
 
-/// One test.
 #[derive(Debug)]
 pub(super) struct Test {
     pub(super) is: CheckStatus,
@@ -26,7 +25,7 @@ pub(super) struct Test {
     pub(super) class: &'static str,
     pub(super) name: String,
     pub(super) at: String,
-    /// For example `train, the check took 1.5 ms`.
+    /// For example, `train, the check took 1.5 ms`.
     pub(super) program: String,
     pub(super) reason: Vec<String>,
     pub(super) findings: Vec<Link>,
@@ -46,7 +45,7 @@ pub(super) struct Test {
 /// A link to a finding in the page.
 #[derive(Debug)]
 pub(super) struct Link {
-    /// The finding's number, from 1.
+    /// The finding's number, counted from 1.
     pub(super) to: usize,
     pub(super) text: String,
 }
@@ -56,11 +55,11 @@ pub(super) struct Link {
 pub(super) struct Device {
     pub(super) title: String,
     pub(super) rows: Vec<Layer>,
-    /// The parts of the change of the whole device, one sentence each.
+    /// What the change of the whole device consists of, one sentence for each part.
     pub(super) whole: Vec<String>,
 }
 
-/// A row of that table: one figure of a layer.
+/// A row of the table of a device: one figure of a layer.
 #[derive(Debug)]
 pub(super) struct Layer {
     pub(super) layer: String,
@@ -73,7 +72,7 @@ pub(super) struct Layer {
     pub(super) remark: String,
 }
 
-/// The contents of the peak of a layer.
+/// What was live at the peak of a layer.
 #[derive(Debug)]
 pub(super) struct PeakTable {
     pub(super) title: String,
@@ -82,7 +81,7 @@ pub(super) struct PeakTable {
     pub(super) reusable: Vec<String>,
 }
 
-/// The checks that ended, worst first.
+/// Returns the checks that ended, worst first.
 pub(super) fn tests(run: &Run, groups: &[Group<'_>]) -> Vec<Test> {
     let mut numbers: HashMap<*const Finding, usize> = HashMap::new();
     for (group, number) in groups.iter().zip(1..) {
@@ -166,7 +165,7 @@ fn reason(report: &Report) -> Vec<String> {
     reason.map(|it| escape::sentence(&it.what)).collect()
 }
 
-/// Whether the test did not use the device: reports list all devices that their process uses.
+/// Whether the test did not use the device. A report lists all devices that its process uses.
 fn is_unchanged(table: &DeviceTable) -> bool {
     table.whole.is_none()
         && table.rows.iter().all(|row| {

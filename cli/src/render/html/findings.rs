@@ -12,7 +12,6 @@ use crate::overview::Group;
 /// How many tests of a finding are named.
 const MAX_NAMES: usize = 50;
 
-/// A finding in the list.
 #[derive(Debug)]
 pub(super) struct FindingEntry {
     pub(super) status: &'static str,
@@ -26,7 +25,7 @@ pub(super) struct FindingEntry {
     pub(super) stack: String,
 }
 
-/// The CSS class of a status.
+/// Returns the CSS class of a status.
 pub(super) fn class(status: CheckStatus) -> &'static str {
     match status {
         CheckStatus::Found(FindingKind::Allowed) | CheckStatus::Clean => "good",

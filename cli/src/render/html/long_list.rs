@@ -22,7 +22,7 @@ const IN_MARKUP: usize = 100;
 #[derive(Debug)]
 pub(super) struct LongList<T> {
     all: Vec<T>,
-    /// The name of its entries: `finding`.
+    /// The noun for its entries, such as `finding`.
     noun: &'static str,
 }
 
@@ -35,18 +35,18 @@ impl<T> LongList<T> {
         self.all.is_empty()
     }
 
-    /// The entries in the markup.
+    /// Returns the entries in the markup.
     pub(super) fn first(&self) -> &[T] {
         &self.all[..IN_MARKUP.min(self.all.len())]
     }
 
-    /// The other entries with their numbers in the page.
+    /// Returns the other entries with their numbers in the page.
     fn rest(&self) -> impl Iterator<Item = (usize, &T)> {
         let numbered = self.all.iter().enumerate();
         numbered.map(|(at, entry)| (at + 1, entry)).skip(IN_MARKUP)
     }
 
-    /// The sentence under the list if the script does not run.
+    /// Returns the sentence under the list if the script does not run.
     pub(super) fn rest_note(&self) -> Option<String> {
         (self.all.len() > IN_MARKUP).then(|| {
             format!(
@@ -81,7 +81,8 @@ struct RestOfLists {
     tests: Vec<Vec<usize>>,
 }
 
-/// The rest of both lists as the content of a `script` element; `None` if everything is markup.
+/// Returns the rest of both lists as the content of a `script` element, or `None` if everything is
+/// markup.
 pub(super) fn rest(
     findings: &LongList<FindingEntry>,
     tests: &LongList<Test>,
@@ -121,7 +122,7 @@ pub(super) fn rest(
     Ok(Some(json.replace("</", "<\\/").replace("<!", "\\u003c!")))
 }
 
-/// The error of a page that cannot be written.
+/// Returns the error of a page that cannot be written.
 pub(super) fn not_written(why: impl std::fmt::Display) -> Failure {
     Failure::unwritten("the page", why)
 }

@@ -112,13 +112,13 @@ pub(super) fn render(overview: &Overview<'_>, how: &Rendering) -> ExitResult<Vec
     page.render().map(String::into_bytes).map_err(not_written)
 }
 
-/// The form in which a content security policy names an allowed style or script.
+/// Returns the form in which a content security policy names an allowed style or script.
 fn hash(text: &str) -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The kinds of findings and the statuses of tests, worst first. A test whose worst finding is of a
-/// kind has the status of that name.
+/// Returns the kinds of findings and the statuses of tests, worst first. A test whose worst finding
+/// is of a kind has the status of that name.
 fn filters(overview: &Overview<'_>, tests: &[Test]) -> Vec<Filter> {
     let kinds = overview.groups.iter().map(|group| group.finding.kind);
     let found: Vec<_> = kinds.map(CheckStatus::Found).collect();

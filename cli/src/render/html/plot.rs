@@ -1,8 +1,8 @@
 //! A check's timeline as a picture.
 //!
-//! Plotting crates write colours into the picture, while these curves follow the page's theme. For
-//! screen readers, a picture also needs a title, a description and a table of its numbers. Only
-//! steps remain to be drawn, so no such crate is used.
+//! No plotting crate is used. Such crates write colours into the picture, while these curves follow
+//! the page's theme. For screen readers, a picture also needs a title, a description and a table of
+//! its numbers. All that remains is drawing steps.
 
 mod axes;
 mod moments;
@@ -21,13 +21,13 @@ use super::findings::class;
 
 /// Runs that are narrower than this have no label.
 const MIN_LABEL_WIDTH: f64 = 62.0;
-/// How many styles of lines there are.
+/// The number of line styles.
 const STYLES: usize = 6;
 
 /// One picture: the bytes that were held on a device, or the number of objects.
 #[derive(Debug)]
 pub(super) struct Plot {
-    /// For example `cuda:0, bytes`.
+    /// For example, `cuda:0, bytes`.
     pub(super) title: String,
     /// A textual description of the picture.
     pub(super) description: String,
@@ -73,16 +73,16 @@ pub(super) struct Dot {
     pub(super) y: String,
 }
 
-/// A mark at a call that made an allocation of a finding.
+/// A mark at a call whose allocation belongs to a finding.
 #[derive(Debug)]
 pub(super) struct Mark {
-    /// Hollow if the finding fails no test.
+    /// The CSS class. The mark is hollow if the finding fails no test.
     pub(super) class: &'static str,
     pub(super) shape: String,
     pub(super) title: String,
 }
 
-/// The numbers of a curve in one run, a row of the table below the picture.
+/// The numbers of a curve in one run, which are a row of the table below the picture.
 #[derive(Debug)]
 pub(super) struct CurveRow {
     pub(super) style: usize,
@@ -95,8 +95,8 @@ pub(super) struct CurveRow {
     pub(super) end: String,
 }
 
-/// The pictures of a check: for each device, a picture of the bytes, and a picture of the objects
-/// if their number changed.
+/// Returns the pictures of a check: for each device, a picture of the bytes, and a picture of the
+/// objects if their number changed.
 pub(super) fn plots(report: &Report) -> Vec<Plot> {
     let Some(timeline) = &report.timeline else {
         return Vec::new();
@@ -237,13 +237,13 @@ fn run_boxes(timeline: &Timeline, spans: &[RunSpan]) -> Vec<RunBox> {
     runs.map(one).collect()
 }
 
-/// For example `judged run`, `confirming run` or `round 3`.
+/// Returns, for example, `judged run`, `confirming run` or `round 3`.
 fn name_of(timeline: &Timeline, index: usize) -> String {
     match timeline.runs[index].purpose {
         RunPurpose::Judged => "judged run".to_owned(),
         RunPurpose::Confirming => "confirming run".to_owned(),
         RunPurpose::Round => {
-            // The rounds that are left out come after the first eight.
+            // The omitted rounds come after the first eight.
             let number = match index as u64 + 1 {
                 late @ 9.. => late + timeline.left_out,
                 early => early,
@@ -287,7 +287,7 @@ fn draw(curve: &mut Curve, course: &Course, span: &RunSpan, scale: &Scale) {
     let _ = write!(curve.area, "H{last}V{floor}Z");
 }
 
-/// The call at which a curve has its peak; `None` if it never rises.
+/// Returns the call at which a curve has its peak, or `None` if it never rises.
 fn highest(course: &Course) -> Option<u64> {
     if course.peak == course.start {
         return None;
@@ -297,7 +297,8 @@ fn highest(course: &Course) -> Option<u64> {
     Some(highest.0)
 }
 
-/// Marks for leaked memory: at the first and the last call of the judged run that allocated it.
+/// Returns marks for leaked memory, at the first and the last call of the judged run that allocated
+/// it.
 fn marks(
     report: &Report,
     timeline: &Timeline,

@@ -8,7 +8,6 @@ const AROUND: u32 = 2;
 /// The length at which a line is cut off, in characters.
 const MAX_LINE: usize = 200;
 
-/// A line of source.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) text: String,
@@ -16,7 +15,8 @@ pub(super) struct Line {
     pub(super) is_marked: bool,
 }
 
-/// The line `number` of `file` and those around it; empty if it cannot be read.
+/// Returns the line `number` of `file` and the lines around it. The result is empty if the file
+/// cannot be read.
 pub(super) fn excerpt(sources: &Sources, file: &str, number: u32) -> Vec<Line> {
     let first = number.saturating_sub(AROUND).max(1);
     let lines = sources.lines(file, first..=number.saturating_add(AROUND));
@@ -30,7 +30,8 @@ pub(super) fn excerpt(sources: &Sources, file: &str, number: u32) -> Vec<Line> {
     lines.collect()
 }
 
-/// The caption `says` of a passage, and its lines; empty if they cannot be read.
+/// Returns the caption `says` of a passage and the lines of the passage. The result is empty if
+/// they cannot be read.
 pub(super) fn passage(sources: &Sources, passage: &Passage, says: &str) -> Vec<Line> {
     let frame = &passage.frame;
     let place = frame.file.as_deref().zip(frame.line);

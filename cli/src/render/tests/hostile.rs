@@ -1,4 +1,4 @@
-//! Names that contain markup and control characters.
+//! Tests of names that contain markup and control characters.
 
 use clap::ValueEnum;
 
@@ -29,8 +29,8 @@ fn a_hostile_name_is_text_in_every_format() {
     }
 }
 
-/// The texts that a reader of the format sees. If the syntax of the format encodes characters, as
-/// escapes do, these are the decoded texts.
+/// Returns the texts that a reader of the format sees. Characters that the syntax of the format
+/// encodes, as escapes do, are decoded.
 fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     let whole = || String::from_utf8(rendered.to_vec()).expect("text");
     match format {
@@ -54,7 +54,7 @@ fn texts(format: Format, rendered: &[u8]) -> Vec<String> {
     }
 }
 
-/// All strings in a value, without the names of its fields.
+/// Returns all strings in a value, without the names of its fields.
 fn strings(value: &serde_json::Value) -> Vec<String> {
     match value {
         serde_json::Value::String(text) => vec![text.clone()],
@@ -108,12 +108,12 @@ fn a_hostile_name_adds_no_markup() {
     }
     let folded = shown(&run, Format::Folded, 0);
     for line in folded.lines() {
-        // The test, two frames, the kind.
+        // The parts are the test, two frames and the kind.
         assert_eq!(line.split(';').count(), 4, "{line}");
     }
 }
 
-/// The characters that a terminal would act on.
+/// Returns the characters that a terminal would act on.
 fn control_characters(text: &str) -> Vec<char> {
     let commands = text.chars().filter(|c| c.is_control() && *c != '\n');
     commands.collect()

@@ -1,4 +1,4 @@
-//! JUnit, as CI systems read it.
+//! Tests of the JUnit XML that CI systems read.
 
 use gpu_leak_check::report::check_report::{CheckStatus, Outcome, Report};
 

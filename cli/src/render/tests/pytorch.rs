@@ -1,4 +1,4 @@
-//! The input of PyTorch's viewer.
+//! Tests of the snapshots for PyTorch's viewer.
 
 use gpu_leak_check::report::check_report::{Finding, FindingKind};
 
@@ -38,7 +38,7 @@ fn sum(segments: &serde_json::Value, of: &str) -> u64 {
     segments.filter_map(|segment| segment[of].as_u64()).sum()
 }
 
-/// The contents of a snapshot: its parts by name.
+/// Returns the contents of a snapshot: its parts by name.
 pub(super) fn unpickled(bytes: &[u8]) -> serde_json::Value {
     serde_pickle::from_slice(bytes, serde_pickle::DeOptions::new()).expect("a pickle")
 }

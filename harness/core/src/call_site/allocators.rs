@@ -15,10 +15,10 @@ pub struct Allocator {
     pub used_by: &'static str,
     /// The crate that provides a probe for it. If there is none, users write their own.
     pub probe_in: Option<&'static str>,
-    /// Rows of words. A row matches if one frame contains all of its words in its function, in its
-    /// file or in its library's name. In a frame of user code, the words must be the names of
-    /// modules around the function or be part of the library's name, because users name directories
-    /// and functions as they like.
+    /// Rows of words. A row matches if a single frame contains all of the row's words in its
+    /// function, its file or the name of its library. In a frame of user code, the words must be
+    /// the names of modules around the function or be part of the library's name, because users
+    /// name directories and functions as they like.
     frames: &'static [&'static [&'static str]],
 }
 
@@ -94,8 +94,8 @@ pub fn of(frames: &[Frame]) -> Option<&'static Allocator> {
     })
 }
 
-/// Whether `function` is in the module with this path. If so, it belongs to a copy of the
-/// allocator's crate in the user's own workspace.
+/// Whether `function` is in the module with this path, as it is in a copy of the allocator's crate
+/// in the user's own workspace.
 fn is_below(function: &str, path: &[&str]) -> bool {
     let parts: Vec<&str> = function.split("::").collect();
     let around = parts.split_last().map_or(&[][..], |(_, around)| around);

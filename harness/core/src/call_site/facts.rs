@@ -1,10 +1,10 @@
-//! The memory that NVIDIA's libraries and the frameworks built on them keep, and how long they keep
+//! The memory that NVIDIA's libraries, and frameworks built on them, keep, and how long they keep
 //! it.
 //!
 //! Each row is one fact with its source. A row explains a finding and names the remedy. It never
 //! excuses a leak.
 
-/// Raised when the meaning of a row changes or a row is removed, but not when a row is added.
+/// Incremented when the meaning of a row changes or a row is removed, but not when a row is added.
 pub(crate) const VERSION: u32 = 1;
 
 /// A known fact about a library.
@@ -14,9 +14,10 @@ pub(crate) struct Fact {
     pub(crate) row: &'static str,
     /// The library, as reports name it.
     library: &'static str,
-    /// The prefixes of the functions that allocate it; if empty, all functions of the library.
+    /// The prefixes of the functions that allocate the memory. If there are none, the fact applies
+    /// to all functions of the library.
     functions: &'static [&'static str],
-    /// Says what memory is kept, for how long, and what to do about it.
+    /// The text that says what memory is kept, for how long, and what to do about it.
     pub(crate) says: &'static str,
     /// The source of this fact.
     #[cfg_attr(

@@ -112,7 +112,7 @@ pub fn of_file(file: &str) -> Option<&'static KnownLibrary> {
 /// The libraries whose objects keep alive their device and everything else that they need.
 const COUNT_REFERENCES: &[&str] = &["wgpu-core", "wgpu_core", "vulkano"];
 
-/// Whether a backtrace passes through a library whose objects keep alive everything they need.
+/// Whether a backtrace passes through a library whose objects keep alive everything that they need.
 #[must_use]
 pub fn counts_references(frames: &[Frame]) -> bool {
     let is_in = |text: Option<&str>| {
@@ -131,7 +131,7 @@ pub fn is_known_library(file: &str) -> bool {
     of_file(file).is_some()
 }
 
-/// Returns the library that a function whose name has no path belongs to, such as
+/// Returns the library to which a function belongs. The name of the function has no path, as in
 /// `cublasCreate_v2`.
 #[must_use]
 pub fn of_function(function: &str) -> Option<&'static KnownLibrary> {
@@ -186,7 +186,6 @@ pub(super) fn library(frames: &[Frame]) -> Option<Library> {
     })
 }
 
-/// Returns the library of a frame.
 fn of_frame(frame: &Frame) -> Option<&'static KnownLibrary> {
     let by_file = frame.module.as_deref().and_then(of_file);
     by_file.or_else(|| {

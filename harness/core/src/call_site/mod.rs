@@ -131,8 +131,8 @@ fn is_ours(frame: &Frame) -> bool {
     frame.owner == Owner::Harness || file.contains("/backtrace-0.")
 }
 
-/// The C function with which a program begins. In a C program it is user code; in a Rust program it
-/// only calls std.
+/// The C function with which a program begins. In a C program, it is user code. In a Rust program,
+/// it only calls std.
 const MAIN: &str = "main";
 
 fn is_main(frame: &Frame) -> bool {
@@ -167,8 +167,8 @@ fn is_start_up(frame: &Frame) -> bool {
 }
 
 /// Returns the index of the frame that contains the user's line. This is the innermost frame in a
-/// file of the user, otherwise the innermost frame of an installed Python package, and otherwise
-/// the innermost frame of a program or library that belongs to neither Rust nor CUDA.
+/// file of the user. If there is none, it is the innermost frame of an installed Python package, or
+/// else the innermost frame of a program or library that belongs to neither Rust nor CUDA.
 fn user(frames: &[Frame]) -> Option<usize> {
     let first = |wanted: fn(&Frame) -> bool| frames.iter().position(wanted);
     first(|frame| frame.owner == Owner::User && frame.file.is_some())
@@ -201,8 +201,8 @@ fn fingerprint(kind: Kind, frames: &[Frame]) -> String {
     format!("{VERSION}{hash:016x}")
 }
 
-/// The prefix of every fingerprint. It is raised when the same backtrace gets a different
-/// fingerprint than before.
+/// The prefix of every fingerprint. It changes when a release gives the same backtrace a different
+/// fingerprint.
 const VERSION: &str = "1-";
 
 /// Returns a name such as `optim:Adam.step`. Only the last part of the file's path is used, because
@@ -226,7 +226,7 @@ pub fn bare_name(function: &str) -> &str {
     let segments = function.split(|character: char| {
         match character {
             '<' | '(' | '[' => depth += 1,
-            // Part of `fn() -> T`.
+            // This `>` is part of `fn() -> T`.
             '>' if before == '-' => {}
             '>' | ')' | ']' => depth = depth.saturating_sub(1),
             _ => {}

@@ -24,7 +24,7 @@ fn kept(frames: &[Frame]) -> Vec<String> {
     trimmed(frames.to_vec()).into_iter().map(name).collect()
 }
 
-/// The outer frames of a test's body on the harness's thread.
+/// Returns the outer frames of a test's body on the harness's thread.
 fn bottom() -> Vec<Frame> {
     vec![
         frame(Owner::Std, "core::ops::function::FnOnce::call_once"),

@@ -1,5 +1,5 @@
-//! Finds options with which a failing check would pass, for leaks that are intended. Each candidate
-//! is tried against the judgement itself, so only advice that helps is given.
+//! For leaks that are intended, finds options with which a failing check would pass. Each candidate
+//! is tried out on the judgement itself, so the advice always helps.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::units::total;
 /// Returns the options with which the check would have passed, or `None` if its findings cannot be
 /// allowed or no known option is enough.
 ///
-/// Changes the facts of `input` while trying and restores them.
+/// This function changes the facts of `input` while it tries options, and restores them afterwards.
 pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<MeantToStay> {
     let stays = [FindingKind::Leaked, FindingKind::Retained].map(CheckStatus::Found);
     if !stays.contains(&result.status) {
@@ -25,7 +25,7 @@ pub fn meant_to_stay(input: &mut CheckInput, result: &CheckResult) -> Option<Mea
         true => [Some(MeantToStay::default()), None],
         false => [
             specific_function(&leaked, input).map(MeantToStay::allow),
-            // Applies per device and layer, and covers only bytes.
+            // A tolerance applies per device and layer, and covers only bytes.
             largest_sum(&leaked).map(|tolerance| MeantToStay {
                 tolerance,
                 ..MeantToStay::default()

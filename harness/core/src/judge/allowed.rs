@@ -1,6 +1,6 @@
-//! Leaked resources that are allowed to stay: because the code under test or a suppression allows
-//! them, because a library keeps them until the process ends, or because the test expects exactly
-//! this leak.
+//! Finds leaked resources that are allowed to stay, because the code under test or a suppression
+//! allows them, because a library keeps them until the process ends, or because the test expects
+//! exactly this leak.
 
 use super::diff::Diff;
 use super::finding::{Found, of_group};
@@ -9,7 +9,7 @@ use crate::report::{AllowedBy, Finding, FindingKind};
 use crate::suppressions;
 use crate::units::{exact_size, quantity, total};
 
-/// Returns the resources that the code creating them allowed to stay.
+/// Returns the resources that are allowed to stay by the code that created them.
 pub(crate) fn by_the_code(diff: &Diff, input: &CheckInput) -> Vec<Found> {
     let all = diff.allowed.iter().filter_map(|(by, group)| {
         let kept = group.kept_in_all();
@@ -39,7 +39,7 @@ pub(crate) fn by_suppressions<'a>(
 }
 
 /// Applies the shipped suppressions to the leaks of a whole program. Growth is never suppressed: it
-/// is reported no matter who holds the memory.
+/// is reported no matter what holds the memory.
 pub(crate) fn kept_for_the_process(input: &CheckInput, found: &mut [Found]) {
     let all = found.iter_mut().map(|found| &mut found.finding);
     let mut leaked: Vec<_> = all
@@ -83,7 +83,7 @@ pub(crate) fn expected(expect: Expect, found: &mut [Found]) -> Result<(), String
     Ok(())
 }
 
-/// For example `2 objects, 1.00 MiB`.
+/// Returns, for example, `2 objects, 1.00 MiB`.
 fn amount(count: Option<u64>, bytes: Option<u64>) -> String {
     let parts = [
         count.map(|count| quantity(count, "object")),

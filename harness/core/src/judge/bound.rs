@@ -10,12 +10,12 @@ use super::input::RunInput;
 use crate::ledger::event::{ContextUid, Space};
 use crate::ledger::{Anomaly, Kind, Record};
 
-/// The memory, identified by its device and handle, to which an object is bound that is live at the
-/// end of a run or ended with its device.
+/// Memory to which an object is bound, identified by its device and handle. The object is live at
+/// the end of a run, or ended with its device.
 #[derive(Debug, Default)]
 pub(crate) struct BoundMemory(FxHashSet<(ContextUid, u64)>);
 
-/// Whether memory is bound to this object, which then has a size in bytes.
+/// Whether memory is bound to this object. Such an object has a size in bytes.
 pub(crate) fn is_bound(record: &Record) -> bool {
     record.made.pool != 0 && matches!(record.made.kind, Kind::Buffer | Kind::Image)
 }

@@ -1,8 +1,8 @@
 //! Limits on the memory that a test uses while it runs, whether or not the test frees it.
 //!
-//! The test fails if every run exceeds a limit, or if two of three runs do, the last one included.
-//! If only the first run exceeds it, one-time set-up was the cause. If others could have moved a
-//! reserve in any run, exceeding its limit is only noted.
+//! The test fails if every run exceeds a limit, or if two of three runs do, including the last. If
+//! only the first run exceeds a limit, one-time set-up was the cause. If other code in the process
+//! could have changed a reserve in any run, a reserve above its limit is only noted.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::units::exact_size;
 /// The number of source lines that a finding names.
 const NAMED: usize = 10;
 
-/// Returns the limits that any run exceeded, each once.
+/// Returns the limits that any run exceeded, each listed once.
 fn exceeded(input: &CheckInput) -> Vec<&UsageOverBudget> {
     let mut known: Vec<&UsageOverBudget> = Vec::new();
     for over in input.judged_runs().iter().flat_map(|run| &run.over_budget) {
@@ -29,13 +29,14 @@ fn exceeded(input: &CheckInput) -> Vec<&UsageOverBudget> {
     known
 }
 
-/// Whether this is a reserve to which others could have contributed.
+/// Whether this is a reserve to which other code in the process could have contributed.
 fn is_shared(over: &UsageOverBudget, input: &CheckInput) -> bool {
     let mut runs = input.judged_runs().iter();
     over.limit == Limit::MaxReserved && runs.any(|run| run.others.may_have_moved_sums())
 }
 
-/// Returns notes about reserves that exceeded a limit while others could have moved them.
+/// Returns notes about reserves that exceeded a limit while other code in the process could have
+/// changed them.
 pub(crate) fn shared(input: &CheckInput) -> impl Iterator<Item = String> {
     let shared = exceeded(input).into_iter();
     let shared = shared.filter(move |over| is_shared(over, input));
@@ -91,7 +92,7 @@ fn finding(of_runs: &[Option<UsageOverBudget>], input: &CheckInput) -> Option<Fi
         false => FindingKind::FirstUse,
     };
     let shares = shares(&over.sites, run, &input.names, NAMED);
-    // A line may have several call sites, of which the largest represents the line.
+    // A line may have several call sites. The largest of them represents the line.
     let mut sites = over
         .sites
         .iter()

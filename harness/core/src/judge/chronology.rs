@@ -1,6 +1,6 @@
-//! The order in which the run that confirmed a leak created and freed the resources of the leak's
-//! line. The mistake is often between two frees, or before the first one. A line is described only
-//! if everything that happened on it is known.
+//! Finds the order in which the run that confirmed a leak created and freed the resources of the
+//! leak's line. The mistake is often between two frees, or before the first one. A line is
+//! described only if everything that happened on it is known.
 
 use std::collections::BTreeMap;
 use std::iter::repeat;
@@ -13,7 +13,7 @@ use crate::units::{listed, size};
 
 /// The largest number of calls that are listed.
 pub const MOST_IN_ORDER: usize = 12;
-/// If a run left this many resources or more, those of a line are not searched for among them.
+/// In a run that left this many resources or more, the resources of a line are not searched for.
 const MOST_LEFT: usize = 1000;
 
 /// A resource that was created on the line.
@@ -134,7 +134,7 @@ pub(super) fn of_line(
     (steps.len() <= MOST_IN_ORDER).then_some((text, first))
 }
 
-/// For example `#1, #2 and #5 to #7`.
+/// Returns, for example, `#1, #2 and #5 to #7`.
 fn numbers(of: &[usize]) -> String {
     let runs = of.chunk_by(|before, after| before + 1 == *after);
     let runs = runs.flat_map(|run| match run {

@@ -1,12 +1,12 @@
-//! Confirms findings: only leaks that repeat are reported as leaks, because a single run may leave
+//! Confirms findings. Only leaks that repeat are reported as leaks, because a single run may leave
 //! one-time set-up.
 //!
-//! A finding is confirmed if the same call site leaks in two runs, the last one included. A
-//! resource that only the second run leaves triggers a third and last run. Then a finding is also
-//! confirmed if all three runs left something of the same layer, place and kind, regardless of the
-//! call sites, or if more was live after each of them. A resource that is kept but not confirmed is
-//! `first-use`. A resource that one run left and a later one freed is `deferred`. Neither fails a
-//! test by default.
+//! A finding is confirmed if the same call site leaks in two runs, including the last. A resource
+//! that only the second run leaves triggers a third and last run. After three runs, a finding is
+//! also confirmed if each run left something of the same layer, place and kind, regardless of the
+//! call sites, or if more was live after each run than after the one before. A resource that is
+//! kept but not confirmed is `first-use`. A resource that one run left and a later one freed is
+//! `deferred`. Neither fails a test by default.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::ledger::StackId;
 use crate::report::{Confirmation, FindingKind};
 use crate::units::{amount, count, total};
 
-/// The most runs that a check without `rounds` makes of its body.
+/// How many times a check without `rounds` runs its body at most.
 pub(crate) const MAX_RUNS: usize = 3;
 
 /// Whether the second of two runs left something that neither run explains, so that a third must
@@ -72,7 +72,7 @@ pub(crate) fn until_shutdown(groups: &[Group], input: &CheckInput) -> Vec<Found>
     held.collect()
 }
 
-/// Returns, for each run, whether it left something that is kept.
+/// Returns, for each run, whether the run left something that is kept.
 fn kept_in(group: &Group) -> Vec<bool> {
     group.kept.iter().map(|it| !it.amount.is_zero()).collect()
 }
@@ -107,9 +107,9 @@ struct ClassHistory<'a> {
     groups: Vec<&'a Group>,
     /// The amount that each run left.
     left: Vec<Amount>,
-    /// The amount that each run left beyond that confirmed by call site.
+    /// The amount that each run left beyond the amount confirmed by call site.
     residual: Vec<Amount>,
-    /// The amount that the second of two runs left beyond that confirmed at each of its call sites.
+    /// The amount that the second of two runs left beyond the amounts confirmed at its call sites.
     new_in_second: Amount,
     /// Whether more was live after each run than after the one before.
     rises: bool,
@@ -119,7 +119,7 @@ struct ClassHistory<'a> {
 
 impl ClassHistory<'_> {
     /// Whether each of three runs left something of this class at any call site, or more was live
-    /// after each of them.
+    /// after each run than after the one before.
     fn is_in_all_runs(&self) -> bool {
         let left_in_each = self.residual.iter().all(|it| !it.is_zero());
         self.residual.len() == MAX_RUNS && (left_in_each || self.rises)
@@ -215,11 +215,12 @@ fn replaced(groups: &[&Group]) -> Amount {
         .fold(Amount::default(), Amount::plus)
 }
 
-/// Reports the leaks of the first run, if every later run left as much at any call site.
+/// Reports the leaks of the first run if every later run left at least as much, regardless of the
+/// call sites.
 fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> Option<Found> {
     let first = &group.kept[0];
     if first.amount.is_zero() {
-        // Reported with the findings of the first run.
+        // This group is reported with the findings of the first run.
         return None;
     }
     let last = group.kept.len() - 1;
@@ -227,7 +228,7 @@ fn of_first_run(group: &Group, class: &ClassHistory<'_>, input: &CheckInput) -> 
     let (own, all) = (group.kept[last].amount, class.left[last]);
     let shown = [own, all][usize::from(own.is_zero())];
     leaked.finding.confirmed = confirmation(&vec![true; last + 1], shown);
-    // The amount that a later run left beyond the first is charged once.
+    // What a later run left in excess of the first run is charged to only one group.
     let of_first = |other: &&&Group| !other.kept[0].amount.is_zero();
     if class.groups.iter().find(of_first).map(|other| &other.key) == Some(&group.key) {
         let beyond = |left: &Amount| left.bytes.saturating_sub(class.left[0].bytes);
@@ -274,7 +275,7 @@ fn confirmed(
 }
 
 /// Reports a group if every run left something of the same layer, place and kind, regardless of the
-/// call sites. The leaks of the first run are reported, and those that later runs left elsewhere
+/// call sites. The leaks of the first run are reported. The leaks of later runs at other call sites
 /// confirm them.
 fn by_class(
     group: &Group,
@@ -292,7 +293,7 @@ fn by_class(
         .filter_map(|group| group.kept.iter().position(|it| !it.amount.is_zero()))
         .min();
     let Some(run) = earliest.filter(|run| kept_in[*run]) else {
-        // Reported with the findings of the first run.
+        // This group is reported with the findings of the first run.
         return Vec::new();
     };
     let mut leaked = of_group(FindingKind::Leaked, group, &group.kept[run], run, input);
@@ -327,7 +328,7 @@ fn by_class(
     vec![leaked]
 }
 
-/// Reports resources that do not repeat.
+/// Reports resources that the runs did not leave repeatedly.
 fn unconfirmed(
     group: &Group,
     class: &ClassHistory<'_>,
@@ -397,7 +398,8 @@ mod tests {
         Record { sequence, made }
     }
 
-    /// A whole program, with this many live allocations at the end of its only run.
+    /// Returns the input of a whole program with this many live allocations at the end of its only
+    /// run.
     fn program(live: u64) -> CheckInput {
         CheckInput {
             facts: Facts {

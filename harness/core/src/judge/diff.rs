@@ -1,6 +1,6 @@
 //! The resources that the runs of a check left behind, by call site and by run.
 //!
-//! Records are compared by identity, never by sum: a record belongs to the run in which it was
+//! Records are compared by identity, never by sum. A record belongs to the run in which it was
 //! created. A run *left* a record if it is live at the end of that run. The record is *kept* if it
 //! is still live after the last run. A resource that was left but not kept was freed by a later
 //! run.
@@ -22,11 +22,11 @@ use crate::report::{AllowedBy, Frame, Owner};
 pub(crate) struct Diff {
     /// The resources that are not allowed to stay.
     pub(crate) groups: Vec<Group>,
-    /// The resources that are allowed to stay, and by whom.
+    /// The resources that are allowed to stay, and what allows them.
     pub(crate) allowed: Vec<(AllowedBy, Group)>,
     /// The resources that an interpreter freed only as it shut down.
     pub(crate) freed_by_shutdown: Vec<Group>,
-    /// Known caching allocators without a probe, through which the remaining records were
+    /// The known caching allocators without a probe through which the remaining records were
     /// allocated. The check cannot judge these records.
     pub(crate) missing_probes: Vec<&'static crate::call_site::allocators::Allocator>,
 }
@@ -148,7 +148,7 @@ fn held_unseen(
     run: &RunInput,
     input: &CheckInput,
 ) -> Option<Missing> {
-    // On Vulkan a segment is a buffer.
+    // On Vulkan, a segment is a buffer.
     let has_bytes = !class.kind.is_handle() || is_bound(record);
     if class.layer != Layer::DRIVER || !has_bytes || input.facts.whole_program {
         return None;
@@ -167,7 +167,6 @@ fn held_unseen(
     }
 }
 
-/// Builds the groups.
 #[derive(Debug)]
 struct Groups<'a> {
     runs: &'a [RunInput],
@@ -208,8 +207,8 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Adds `record`, which ended with its context in run `at`, by a call with the backtrace
-    /// `ended_by`, and can no longer be freed.
+    /// Adds `record`, which ended with its context in run `at` and can no longer be freed. The call
+    /// that ended the context had the backtrace `ended_by`.
     fn add_ended(&mut self, at: usize, key: GroupKey, record: &Record, ended_by: StackId) {
         let runs = self.runs.len();
         let group = self.group(key);
@@ -312,7 +311,8 @@ mod tests {
     use crate::ledger::{Anomaly, Kind, Layer, Place, Record, StackId};
     use crate::report::{Frame, Owner};
 
-    /// A function without line information and the functions that it called, the innermost first.
+    /// Returns a function without line information and the functions that it called, the innermost
+    /// first.
     fn called_by_set_up(inner: &[(&str, &str)]) -> Vec<Frame> {
         let frame = |(module, function): (&str, &str), owner| Frame {
             module: Some(module.to_owned()),
@@ -333,7 +333,7 @@ mod tests {
             called_by_set_up(&[DRIVER, ("libcublas.so.13", "cublasCreate_v2")]),
             called_by_set_up(&[DRIVER, ("libcudart.so.13", "cudaMalloc")]),
             called_by_set_up(&[DRIVER, ("libcufft.so.12", "cufftPlan1d")]),
-            // The same library on a different path, which calls this or another library.
+            // The same library, reaching the driver by a different call path.
             called_by_set_up(&[
                 DRIVER,
                 ("libcublasLt.so.13", "cublasLtCreate"),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     /// The order matters, because a report names the first and the last of the calls that created
-    /// them.
+    /// the records.
     #[test]
     fn records_that_ended_with_a_context_are_in_order_of_creation() {
         let run = RunInput {

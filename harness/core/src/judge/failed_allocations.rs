@@ -59,8 +59,8 @@ fn together<'a>(anomalies: impl Iterator<Item = &'a Anomaly>) -> Vec<(Call, Tall
     all
 }
 
-/// For example `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, requested at
-/// src/model.rs:40`.
+/// Returns, for example, `2 × CUDA_ERROR_OUT_OF_MEMORY: 64.0 TiB of linear memory each, requested
+/// at src/model.rs:40`.
 fn note((call, failed): &(Call, Tally), input: &CheckInput) -> String {
     let (kind, error, stack) = *call;
     let Amount { count, bytes } = failed.amount;

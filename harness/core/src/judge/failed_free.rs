@@ -1,5 +1,4 @@
-//! Free and destroy calls that returned an error. Each is reported, no matter in which run it
-//! happened.
+//! Free and destroy calls that returned an error. Each is reported, no matter which run made it.
 //!
 //! A record that is live only because its free failed is reported once, as the failed free. In a
 //! broken context, every free fails from some point on. These failed frees are one finding, which
@@ -25,7 +24,8 @@ use crate::units::{memory, noun, quantity, total};
 /// The largest number of call sites that a finding names for frees of an address inside a record.
 const MOST_INSIDE: usize = 3;
 
-/// The calls from one line that failed to free resources allocated at one line.
+/// Calls from a single line that failed to free resources, all of which were allocated at a single
+/// line.
 #[derive(Debug)]
 struct Failed {
     call: FailedCall,
@@ -59,7 +59,7 @@ pub(crate) fn findings(input: &CheckInput, diff: &mut Diff) -> Vec<Found> {
             if record.is_some_and(|it| is_the_runtimes_code(&it, is_cudas_own)) {
                 continue;
             }
-            // A call site that fails twice to free the same record counts as one.
+            // A call site that fails twice to free the same record is counted once.
             let is_new =
                 record.is_none_or(|it| met.insert((it.sequence, caller.stack, call.error)));
             if is_new {
@@ -174,7 +174,7 @@ fn add(all: &mut Vec<Failed>, call: FailedCall, at: usize, run: &RunInput, names
     }
 }
 
-/// The record that a failed call was probably supposed to free, and the mistake in the call.
+/// The record that a failed call was probably supposed to free, and the mistake that the call made.
 struct Meant {
     record: Record,
     mistake: Mistake,
@@ -218,7 +218,7 @@ fn what_was_meant(key: Key, run: &RunInput) -> Option<Meant> {
     })
 }
 
-/// Returns the call that frees memory at an address of this space.
+/// Returns the name of the call that frees memory at an address of this space.
 fn free_of(space: Space) -> Option<&'static str> {
     match space {
         Space::DevicePointer => Some("cuMemFree"),
@@ -262,7 +262,7 @@ impl Meant {
     }
 }
 
-/// For example `4,096 bytes of linear memory` or `an event`.
+/// Returns, for example, `4,096 bytes of linear memory` or `an event`.
 fn described(record: &Record) -> String {
     let made = &record.made;
     match made.kind.is_handle() {
@@ -366,7 +366,7 @@ fn in_broken_context(
             diff.groups.push(group);
         }
     }
-    // The record named by a failed free is also among those that the groups kept.
+    // The record named by a failed free is also among the records of the groups.
     found.records.sort_unstable();
     found.records.dedup();
     let finding = &mut found.finding;
@@ -391,7 +391,7 @@ fn in_broken_context(
     found
 }
 
-/// Removes the records of failed frees from the leaked ones.
+/// Removes the records of failed frees from the leaked records.
 fn take_out(diff: &mut Diff, not_freed: &FxHashSet<u64>) {
     for group in &mut diff.groups {
         group.forget(not_freed);

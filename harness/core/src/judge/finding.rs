@@ -14,9 +14,7 @@ use crate::units::quantity;
 /// A finding, and the sequence numbers of its records. A finding about a sum has none.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    /// The finding.
     pub(crate) finding: Finding,
-    /// The sequence numbers of its records.
     pub(crate) records: Vec<u64>,
     /// The number of bytes that each run is charged with. Tolerances apply to these numbers. A
     /// single number applies to every run.
@@ -83,10 +81,10 @@ pub(crate) fn of_group(
     }
 }
 
-/// How many names a finding shows.
+/// How many names of objects a finding shows.
 const MOST_LABELS: usize = 3;
 
-/// Returns the names of the objects in `tally`, each once.
+/// Returns the names of the objects in `tally`, each listed once.
 fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
     let known = tally
         .records
@@ -103,8 +101,8 @@ fn labels(tally: &Tally, names: &NameTable) -> Option<String> {
 }
 
 /// Returns a note that says whether a handle of this physical memory was not released or a range is
-/// still mapped, because the line that allocated the memory does not show which. Returns `None` for
-/// other memory.
+/// still mapped. The line that allocated the memory does not show which of the two happened.
+/// Returns `None` for other memory.
 fn what_holds(tally: &Tally, input: &CheckInput) -> Option<String> {
     let run = input.judged_runs().last()?;
     if run.holdings.is_empty() {
@@ -177,7 +175,8 @@ fn ending(cause: ContextEnd, group: &Group, input: &CheckInput) -> Ended {
     }
 }
 
-/// Returns which of the calls of the run that allocate or free created these records.
+/// Returns which calls created these records, counting only the calls of the run that allocate or
+/// free.
 fn when(run: &RunInput, records: &[u64]) -> Option<When> {
     let ordinal = |sequence| sequence - run.began + 1;
     let (first, last) = (*records.first()?, *records.last()?);
@@ -200,13 +199,13 @@ pub(crate) fn of_sum(kind: FindingKind, layer: Layer, place: Place, bytes: u64) 
 }
 
 /// Whether something that happened in these runs repeats, which means that it happened in at least
-/// two runs, the last one included.
+/// two runs, including the last.
 pub(crate) fn repeats(in_runs: &[bool]) -> bool {
     let times = in_runs.iter().filter(|it| **it).count();
     times >= 2 && in_runs.last() == Some(&true)
 }
 
-/// Returns in how many runs a finding repeated, and the amount that the last one left.
+/// Returns the number of runs in which a finding repeated, and the amount that the last run left.
 pub(crate) fn confirmation(in_runs: &[bool], last: Amount) -> Option<Confirmation> {
     let runs = in_runs.iter().filter(|it| **it).count();
     (in_runs.len() > 1).then_some(Confirmation::Repeated {

@@ -1,4 +1,4 @@
-//! Freed resources, by the lines and functions that led to their allocation and to their free.
+//! Freed resources, with the lines and functions that led to their allocation and to their free.
 
 use super::input::FreedAt;
 use crate::report::{Finding, Frame, Site};
@@ -22,12 +22,10 @@ pub(super) type FileAndLine<'a> = (&'a str, u32);
 /// A function and its file.
 pub(super) type SourceFunction<'a> = (&'a str, Option<&'a str>);
 
-/// Returns the line of this frame, if it is known.
 pub(super) fn line(frame: &Frame) -> Option<FileAndLine<'_>> {
     Some((frame.file.as_deref()?, frame.line?))
 }
 
-/// Returns the function of this frame, if it is known.
 pub(super) fn function(frame: &Frame) -> Option<SourceFunction<'_>> {
     Some((frame.function.as_deref()?, frame.file.as_deref()))
 }

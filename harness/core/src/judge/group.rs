@@ -11,22 +11,19 @@ use crate::ledger::{Kind, Layer, Place, Record, StackId};
 /// The key by which records are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupKey {
-    /// The layer, place and kind.
     pub(crate) class: Class,
     /// The backtrace that represents the call site.
     pub(crate) stack: StackId,
 }
 
-/// Layer, place and kind: everything about a record except its call site.
+/// The layer, the place and the kind, which are everything by which records are grouped except the
+/// call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Class {
-    /// The allocator.
     pub(crate) layer: Layer,
-    /// The place.
     pub(crate) place: Place,
-    /// The kind.
     pub(crate) kind: Kind,
-    /// How its context ended, if only that freed the resource; `None` if it is live.
+    /// How its context ended, if only that freed the resource, or `None` if it is live.
     pub(crate) ended: Option<ContextEnd>,
 }
 
@@ -51,7 +48,7 @@ const MOST_SIZES: usize = 3;
 pub(crate) struct Tally {
     /// Their number and total size.
     pub(crate) amount: Amount,
-    /// The size of each, if all are the same.
+    /// The size of each record, if all sizes are equal.
     pub(crate) each: Option<u64>,
     /// Their sequence numbers, in order.
     pub(crate) records: Vec<u64>,
@@ -60,8 +57,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Adds a record with this sequence number and size. The number is 0 for anything that is not a
-    /// record.
+    /// Adds a record with this sequence number and size. The sequence number is 0 for anything that
+    /// is not a record.
     pub(crate) fn add(&mut self, sequence: u64, bytes: u64) {
         self.each = match (self.amount.count, self.each) {
             (0, _) => Some(bytes),
@@ -114,7 +111,6 @@ impl Tally {
 /// The resources that the runs of a check left at one call site.
 #[derive(Clone, Debug)]
 pub(crate) struct Group {
-    /// The class and the call site.
     pub(crate) key: GroupKey,
     /// The resources that each run left.
     pub(crate) left: Vec<Tally>,
@@ -152,7 +148,7 @@ impl Group {
         }
     }
 
-    /// Returns a tally of this amount for a part of the leaks of run `run`, without sequence
+    /// Returns a tally of `amount`, which is part of what run `run` left. The tally has no sequence
     /// numbers.
     pub(crate) fn part(&self, run: usize, amount: Amount) -> Tally {
         Tally {
@@ -167,7 +163,7 @@ impl Group {
         self.left[run].amount.minus(self.kept[run].amount)
     }
 
-    /// Removes these records, because they are reported as something else.
+    /// Removes these records, which are reported as part of another finding.
     pub(crate) fn forget(&mut self, records: &FxHashSet<u64>) {
         for run in 0..self.left.len() {
             let forgotten = self.left[run].forget(records);

@@ -24,7 +24,7 @@ pub(crate) fn may_still_grow(groups: &[Group]) -> bool {
             .any(|(_, levels)| gains_always(levels))
 }
 
-/// Returns the findings that grew in every round.
+/// Returns a finding for everything that grew in every round.
 pub(crate) fn findings(groups: &[Group], input: &CheckInput) -> Vec<Found> {
     if input.could_not_repeat() || input.judged_runs().len() < FEWEST_ROUNDS {
         return Vec::new();
@@ -45,7 +45,7 @@ fn of_site(group: &Group, input: &CheckInput) -> Found {
     let is_exact = |each: &u64| each.checked_mul(last.count) == Some(last.bytes);
     (finding.count, finding.bytes) = (last.count, last.bytes);
     finding.each = finding.each.filter(is_exact);
-    // The calls of the finding come from several rounds.
+    // The calls of the finding come from several rounds, so they have no position in a single run.
     (finding.when, finding.allocated, finding.freed) = (None, finding.count, 0);
     finding.rounds = group.level.clone();
     grown.charged = vec![last.bytes];

@@ -1,7 +1,7 @@
 //! The input of the judgement of one check, as data.
 //!
-//! A session collects it, a recording stores it, and [`judge`](super::judge) is a function of it:
-//! the result of a check can be computed again from this data alone.
+//! A session collects this data, a recording stores it, and [`judge`](super::judge) is a function
+//! of it. So the result of a check can be computed again from this data alone.
 
 use std::collections::BTreeMap;
 
@@ -33,11 +33,11 @@ pub struct CheckInput {
     /// The shipped suppressions, for memory that allocators and libraries keep until a whole
     /// program ends.
     pub kept_for_the_process: Vec<Suppression>,
-    /// The runs of the body, in order; at least one.
+    /// The runs of the body, in order. There is at least one.
     pub runs: Vec<RunInput>,
-    /// If calls to the driver could not be seen, the reason.
+    /// Why calls to the driver could not be seen. `None` if they could be seen.
     pub untraced: Option<Untraced>,
-    /// For a whole program, the trend of its snapshots.
+    /// The trend of the snapshots of a whole program.
     pub trend: Option<Trend>,
     /// The names of stacks, devices, threads and errors.
     pub names: NameTable,
@@ -52,9 +52,9 @@ pub struct Subject {
     pub test: String,
     /// The file that contains the check.
     pub file: String,
-    /// The line, from 1; 0 for a program that was watched from outside.
+    /// The line, counted from 1, or 0 for a program that was watched from outside.
     pub line: u32,
-    /// The column, from 1.
+    /// The column, counted from 1.
     pub column: u32,
     /// The command that runs this check alone.
     pub again: Option<String>,
@@ -88,9 +88,9 @@ pub struct RunInput {
     pub scope: ScopeId,
     /// When the run began, in the order of the ledger's events.
     pub began: u64,
-    /// When the body had ended, in the same order.
+    /// When the body ended, in the same order.
     pub ended: u64,
-    /// Whether the body ended as it should.
+    /// Whether the body ended as expected.
     pub as_expected: bool,
     /// All usage before the body ran.
     pub baseline: Usage,
@@ -98,8 +98,8 @@ pub struct RunInput {
     pub end: Usage,
     /// The records that are live at the end and were created since the check's first run began.
     pub live: Vec<LiveRecord>,
-    /// For a program that an interpreter runs: the records that were live when the interpreter
-    /// began to shut down and have been freed since.
+    /// The records that were live when an interpreter began to shut down and have been freed since,
+    /// if an interpreter runs the program.
     pub freed_by_shutdown: Vec<Record>,
     /// Events that are neither a plain allocation nor a plain free.
     pub anomalies: Vec<Anomaly>,
@@ -109,15 +109,15 @@ pub struct RunInput {
     /// frees.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub freed_inside: Vec<FreedInside>,
-    /// The allocations of the run that were freed, by the stacks of both calls. Set only in runs
+    /// The allocations of the run that were freed, by the stacks of both calls. Known only for runs
     /// that log frees and left something.
     pub freed_of_run: Vec<FreedAt>,
-    /// For each stack of a live record, how many times it allocated during the run.
+    /// How many times each stack of a live record allocated during the run.
     #[serde(with = "pairs")]
     pub allocations: BTreeMap<StackId, u64>,
     /// The budgets that the run exceeded.
     pub over_budget: Vec<UsageOverBudget>,
-    /// The ranges that probed allocators held before the body.
+    /// The ranges that probed allocators held before the body ran.
     pub segments_before: SegmentMap,
     /// The ranges that probed allocators hold at the end.
     pub segments: SegmentMap,
@@ -128,13 +128,13 @@ pub struct RunInput {
     pub holdings: BTreeMap<Key, Holding>,
     /// Sums for which a check inside this one has already failed.
     pub failed_inside: Vec<FailedSum>,
-    /// The other activity in the process.
+    /// Other activity in the process.
     pub others: Others,
-    /// Allocations that have no owner.
+    /// The amount allocated without an owner.
     pub owner_unknown: Amount,
-    /// The records that were allocated before the run and freed inside it.
+    /// The amount allocated before the run and freed during it.
     pub freed_earlier: Amount,
-    /// The records that the run handed over to others.
+    /// The amount that the run handed over to other code.
     pub handed_over: Amount,
     /// A context that failed before the body began.
     pub broken_before: Option<ContextError>,
@@ -165,7 +165,8 @@ impl RunInput {
         total(failed.map(figure))
     }
 
-    /// Returns the number of calls that allocated or freed while the body ran; 0 if it is unknown.
+    /// Returns the number of calls that allocated or freed while the body ran, or 0 if it is
+    /// unknown.
     pub(crate) fn calls(&self) -> u64 {
         self.ended.saturating_sub(self.began)
     }
@@ -191,7 +192,7 @@ pub struct FreedInside {
     pub stack: StackId,
 }
 
-/// How much of the memory allocated at one stack was freed at another.
+/// The resources that were allocated at one stack and freed at another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FreedAt {
     /// The allocator.
@@ -204,11 +205,12 @@ pub struct FreedAt {
     pub freed: StackId,
     /// The number of freed resources.
     pub count: u64,
-    /// For each of them, the number of the event that created it, and the number of the event after
-    /// its free. Empty if there are too many, or if some frees of the run are not known.
+    /// For each of these resources, the number of the event that created it, and the number of the
+    /// event after its free. Empty if there are too many, or if some frees of the run are not
+    /// known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<(u64, u64)>,
-    /// The size of each of them, in bytes; empty in recordings of earlier releases.
+    /// The size of each of these resources, in bytes. Empty in recordings of earlier releases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<u64>,
 }
@@ -240,12 +242,12 @@ impl LiveRecord {
 pub enum Ownership {
     /// The check itself owns the record.
     Session,
-    /// Created by a thread outside every scope while nothing but the check could run.
+    /// A thread outside every scope created the record while nothing but the check could run.
     Foreign(ThreadNumber),
     /// The check itself owns the record, and it may stay because the code that created it, or a
     /// check inside this one, allows this particular object.
     Allowed(AllowedBy),
-    /// Created by the check, which has handed over the responsibility to free it.
+    /// The check created the record and has handed over the responsibility to free it.
     HandedOver,
     /// Another check owns the record, for example the check around this one. The record is used
     /// only to explain an allocator's reserve.
@@ -285,7 +287,7 @@ pub struct FailedSum {
 /// Why the driver's calls could not be seen.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Untraced {
-    /// Whether the calls were intercepted at first and missed later. Then later events prove
+    /// Whether the calls were intercepted at first and missed later. If so, later events prove
     /// nothing.
     pub lost: bool,
     /// The reason, and what to do.

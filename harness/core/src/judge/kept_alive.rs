@@ -1,13 +1,13 @@
-//! The objects that a leaked object keeps alive.
+//! Reports the objects that a leaked object keeps alive as part of its leak.
 //!
 //! One call to a library may create several resources, for example a buffer with its events or a
 //! handle with its workspace. If all of them are left, this is one mistake, and it is reported as a
 //! leak of the most important resource.
 //!
 //! In a library that counts references, an object keeps its device alive. So a forgotten buffer
-//! also keeps alive its device and the instance, with everything that these created for themselves.
+//! also keeps alive its device and the instance, with everything that they created for themselves.
 //! All of this is one leak, at the line of the object that the program forgot. If only the device
-//! is left, it is one leak at the line that opened the device.
+//! is left, the leak is at the line that opened the device.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -61,9 +61,10 @@ pub(crate) fn fold(found: &mut Vec<Found>) {
     found.insert(at.min(found.len()), cause);
 }
 
-/// Finds leaks that the same calls to a library created. The most important one is reported, and
-/// the others are marked as its consequences if their number is a multiple of its number. Memory is
-/// more important than handles, and a larger leak of memory is more important than a smaller one.
+/// Finds leaks that the same calls to a library created. The most important of these leaks is
+/// reported. Each of the others is marked as its consequence if its count is a multiple of the
+/// count of the reported leak. Memory is more important than handles, and a larger leak of memory
+/// is more important than a smaller one.
 pub(crate) fn mark_consequences(found: &mut [Found]) {
     let mut calls: FxHashMap<_, Vec<usize>> = FxHashMap::default();
     for (at, it) in found.iter().enumerate() {
@@ -73,8 +74,7 @@ pub(crate) fn mark_consequences(found: &mut [Found]) {
     }
     let calls: Vec<_> = calls.into_values().collect();
     for mut all in calls {
-        // Memory comes before handles, and among handles, the kind of which there are fewest comes
-        // first.
+        // Memory comes before handles. Among handles, the kind with the lowest count comes first.
         all.sort_by_key(|at| {
             let finding = &found[*at].finding;
             (Reverse(finding.bytes), finding.count)
@@ -109,7 +109,6 @@ fn library_call(finding: &Finding) -> Option<(&str, &[Frame])> {
     Some((called.filter(|_| is_known)?, outer))
 }
 
-/// Returns the user's line, if it is known.
 fn line_of(finding: &Finding) -> Option<(String, u32)> {
     let frame = finding.site.user_frame()?;
     Some((frame.file.clone()?, frame.line?))
@@ -159,7 +158,7 @@ mod tests {
         }
     }
 
-    /// The leaks of an instance, a device and a fence, created at lines 10 and 20.
+    /// Returns the leaks of an instance, a device and a fence, created at lines 10 and 20.
     fn opened(through: &str) -> Vec<Found> {
         vec![
             leaked(Kind::Instance, 10, through, &[1]),
@@ -228,7 +227,7 @@ mod tests {
         assert!(found.iter().all(|it| it.finding.notes.is_empty()));
     }
 
-    /// A leak of something that `function` of a library created for line 10.
+    /// Returns a leak of something that `function` of a library created for line 10.
     fn created(kind: Kind, function: &str, count: u64, bytes: u64) -> Found {
         let records: Vec<u64> = (0..count).collect();
         let mut found = leaked(kind, 10, "cudarc", &records);
@@ -237,7 +236,7 @@ mod tests {
         found
     }
 
-    /// The findings that are reported separately, each with the number of its consequences.
+    /// Returns the findings that are reported separately, each with the number of its consequences.
     fn reported(found: &[Found]) -> Vec<(Option<Kind>, usize)> {
         let reported = found.iter().filter(|it| !it.finding.is_consequence);
         let reported = reported.map(|it| (it.finding.resource, it.finding.consequences.len()));
@@ -263,10 +262,10 @@ mod tests {
         let mut failed = created(Kind::Stream, "alloc", 4, 0);
         failed.finding.kind = FindingKind::FailedFree;
         let others = [
-            // Events that another function created, and 3 streams for 2 buffers.
+            // These are events that another function created, and three streams for two buffers.
             created(Kind::Event, "record", 2, 0),
             created(Kind::Stream, "alloc", 3, 0),
-            // A free that failed, and a leak on another line.
+            // These are a free that failed and a leak on another line.
             Found::sum(of_sum(
                 FindingKind::FailedFree,
                 Layer::DRIVER,

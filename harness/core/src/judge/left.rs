@@ -1,5 +1,5 @@
-//! Whether a run left anything. If so, its check waits for frees that are in flight, long before it
-//! is judged.
+//! Decides whether a run left anything. If it did, the check waits for frees that are in flight.
+//! This happens long before the check is judged.
 
 use super::diff::is_own;
 use super::input::{LiveRecord, Ownership, RunInput};
@@ -27,7 +27,7 @@ pub(crate) fn sum_or_reserve_rose(run: &RunInput) -> bool {
     is_more_reserved(run) || rose(run, |usage| matches!(usage.name, LayerName::Probe(_)))
 }
 
-/// Whether any of these layers has handed out more than at the baseline.
+/// Whether any layer for which `is_counted` holds has handed out more than at the baseline.
 fn rose(run: &RunInput, is_counted: impl Fn(&LayerUsage) -> bool) -> bool {
     run.end.layers.iter().any(|usage| {
         let before = run.baseline.layer(&usage.name, usage.place);

@@ -8,7 +8,7 @@ use crate::report::Limit;
 
 macro_rules! limits {
     ($($(#[$doc:meta])* $option:ident: $limit:ident,)*) => {
-        /// The limits of one test, each inclusive and per device.
+        /// The limits of one test. Each is inclusive and applies per device.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct Limits {
             $($(#[$doc])* pub $option: Option<u64>,)*
@@ -44,7 +44,7 @@ pub struct UsageOverBudget {
     pub pool: Option<PoolName>,
     /// The call sites that contributed to it, the largest first.
     pub sites: Vec<SiteUsage>,
-    /// The event that reached the peak; 0 if the limit is about something else.
+    /// The event that reached the peak, or 0 if the limit is about something else.
     pub peak_at: u64,
     /// Allocations that were live one after another, if the limit is about the sum of all
     /// allocations.

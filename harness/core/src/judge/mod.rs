@@ -115,7 +115,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
         false => confirm::findings(&diff.groups, input),
     };
     siblings::add(&mut found, input);
-    // A failed free explains more than the lines that allocated.
+    // A failed free explains more than the lines of the allocations.
     for found in found.iter_mut().filter(|_| !failed_frees.is_empty()) {
         found
             .finding
@@ -188,7 +188,7 @@ pub fn judge(input: &CheckInput) -> CheckResult {
     }
 }
 
-/// Returns the current holdings of a program as findings, for its [`Trend`].
+/// Returns the resources that a program currently holds, as findings for its [`Trend`].
 pub fn held(input: &CheckInput) -> Vec<Finding> {
     let found = confirm::findings(&diff(input).groups, input);
     found.into_iter().map(|found| found.finding).collect()
@@ -234,7 +234,7 @@ pub fn needs_another_run(input: &CheckInput) -> bool {
     }
 }
 
-/// Returns notes about the runs, none of which fails the test.
+/// Returns notes about the runs. A note never fails the test.
 fn notes(input: &CheckInput) -> Vec<String> {
     let first = input.first();
     let mut notes = Vec::new();

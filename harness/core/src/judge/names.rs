@@ -1,4 +1,4 @@
-//! The names that the judgement and its report use, of call sites, devices, threads and errors.
+//! The names of call sites, devices, threads and errors that the judgement and its report use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,14 @@ use crate::report::{Frame, Site};
 /// The description of a device in reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
-    /// For example `NVIDIA H200`.
+    /// The model, for example `NVIDIA H200`.
     pub name: String,
-    /// Its UUID as nvidia-smi prints it, `GPU-5f2c…`; none if the driver does not report it.
+    /// Its UUID in the form that nvidia-smi prints, `GPU-5f2c…`. `None` if the driver does not
+    /// report it.
     pub uuid: Option<String>,
 }
 
-/// The names of devices, layers and locations in reports.
+/// The names of call sites, devices, threads and errors in reports.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NameTable {
     /// The frames of each stack that a judgement may ask for.
@@ -43,12 +44,12 @@ pub struct NameTable {
     pub labels: BTreeMap<u64, String>,
     /// The test that broke a context.
     pub broken_by: Option<String>,
-    /// The other processes that visibly use CUDA: `4242 (python3)`.
+    /// The other processes that visibly use CUDA, such as `4242 (python3)`.
     pub neighbours: BTreeSet<String>,
 }
 
 impl NameTable {
-    /// Returns the frames of a backtrace; empty if they were not collected.
+    /// Returns the frames of a backtrace. The result is empty if they were not collected.
     pub fn frames(&self, stack: StackId) -> &[Frame] {
         self.frames.get(&stack).map_or(&[], Vec::as_slice)
     }
@@ -73,7 +74,7 @@ impl NameTable {
         self.devices.get(&place)
     }
 
-    /// Returns how many threads the device at `place` can run at once; 0 if unknown.
+    /// Returns how many threads the device at `place` can run at once, or 0 if unknown.
     pub fn resident_threads(&self, place: Place) -> u64 {
         self.resident_threads.get(&place).copied().unwrap_or(0)
     }

@@ -1,6 +1,6 @@
 //! Chooses lines of the program that show how a leak came about. Most mistakes are not on the line
-//! that allocated, but in the function that leads both to the allocation and to the free of its
-//! siblings, or near that free.
+//! of the allocation. They are in the function that leads both to the allocation and to the free of
+//! its siblings, or near that free.
 
 use super::freed_site::FreedSite;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
@@ -10,15 +10,15 @@ use crate::report::{Finding, Frame, Passage, Site};
 pub const LINES_BEFORE: u32 = 1;
 /// How many lines after a passage are shown. Most mistakes are there.
 pub const LINES_AFTER: u32 = 3;
-/// The largest distance in lines at which an allocation and a free are shown as one passage.
+/// The largest distance, in lines, at which an allocation and a free are shown as one passage.
 const FARTHEST: u32 = 10;
 /// How many lines after the call to the allocating function are shown if no frees are known.
 const AFTER_THE_CALL: u32 = 2;
 /// How many callers are shown for something that was allocated elsewhere.
 const MOST_CALLERS: usize = 2;
 
-/// Returns the passages for a leak whose siblings or companions in `freed` were freed. `since` is
-/// the event that created the first resource that is left.
+/// Returns the passages for a leak. `freed` are the siblings or companions of the leak that were
+/// freed, and `since` is the event that created the first resource that is left.
 pub(super) fn of_leak(
     finding: &Finding,
     freed: &[&FreedSite<'_>],
@@ -49,8 +49,8 @@ pub(super) fn of_leak(
         Some((at, end))
     });
     let mut common = common.peekable();
-    // Below the function that leads to both the allocation and the free, the function called on the
-    // way to the free may decide whether anything is freed.
+    // The function that leads to both the allocation and the free calls another function on the way
+    // to the free. That function may decide whether anything is freed.
     let way = common.peek().and_then(|(_, end)| end.checked_sub(1));
     let way = way.filter(|it| *it > 0).map(|it| ends[it]);
     let meeting = common.find(|(at, _)| is_telling(own[*at]));

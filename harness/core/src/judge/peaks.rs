@@ -75,13 +75,13 @@ pub fn graph_memory(input: &CheckInput) -> Vec<GraphMemory> {
     run.graphs.iter().map(memory).collect()
 }
 
-/// Returns which call of the run an event is, counted from 1; 0 if the event was before the run.
+/// Returns which call of the run an event is, counted from 1, or 0 if the event was before the run.
 pub(super) fn call(run: &RunInput, event: u64) -> u64 {
     // A whole program has no earlier events.
     (event + 1).saturating_sub(run.began.max(1))
 }
 
-/// Returns the number of calls of a run; 0 if it is unknown.
+/// Returns the number of calls of a run, or 0 if it is unknown.
 fn calls(run: &RunInput) -> u64 {
     run.timeline.calls.max(run.calls())
 }
@@ -119,7 +119,7 @@ pub(super) fn shares(
 
 fn share_of(site: &SiteUsage, run: &RunInput) -> Share {
     let (first, last) = (call(run, site.allocated.0), call(run, site.allocated.1));
-    // The total number of allocations of a call site says nothing about one moment.
+    // The total number of allocations of a call site says nothing about a single moment.
     let is_earlier = last == 0;
     Share {
         count: site.count,

@@ -1,8 +1,8 @@
-//! Objects that a library keeps for its next use.
+//! Objects that a library keeps in order to reuse them.
 //!
-//! Their number depends on how much work the device had not finished when the next use began, or on
-//! how many threads worked at once, so it differs from run to run. A single remaining object proves
-//! nothing, but growth in each round does.
+//! The number of these objects depends on how much work the device had not finished when the
+//! library was used again, or on how many threads worked at once. So it differs from run to run. A
+//! single remaining object proves nothing, but growth in each round does.
 
 use super::finding::Found;
 use crate::ledger::Kind;
@@ -11,15 +11,15 @@ use crate::report::{AllowedBy, FindingKind, Frame, Owner};
 /// A kind of object that a library keeps.
 struct Recycler {
     library: &'static str,
-    /// The words by which the creation of such an object is recognised: one frame has all of them
-    /// in its function or its file.
+    /// The words by which the creation of such an object is recognised. A single frame must contain
+    /// all of them in its function or its file.
     words: &'static [&'static str],
     kinds: &'static [Kind],
 }
 
 const RECYCLERS: &[Recycler] = &[
-    // Command encoders with their buffers, finished fences, semaphores of a queue, descriptor
-    // pools, and the render passes and framebuffers of a device.
+    // These are command encoders with their buffers, finished fences, semaphores of a queue,
+    // descriptor pools, and the render passes and framebuffers of a device.
     Recycler {
         library: "wgpu",
         words: &["wgpu_hal"],
@@ -33,7 +33,7 @@ const RECYCLERS: &[Recycler] = &[
             Kind::Framebuffer,
         ],
     },
-    // Pools for each working thread, which later threads use again.
+    // These are the pools of each worker thread, which later threads reuse.
     Recycler {
         library: "vulkano",
         words: &["vulkano", "command_buffer", "allocator"],
@@ -44,7 +44,7 @@ const RECYCLERS: &[Recycler] = &[
         words: &["vulkano", "descriptor_set", "allocator"],
         kinds: &[Kind::DescriptorPool, Kind::DescriptorSet],
     },
-    // Objects that a device keeps from futures that were dropped.
+    // These are objects that a device keeps from futures that were dropped.
     Recycler {
         library: "vulkano",
         words: &["vulkano", "from_pool"],

@@ -1,10 +1,10 @@
 //! Allocators whose reserved memory is larger than at the baseline.
 //!
 //! Reserved memory is reported as `retained` only to the extent that nothing live explains it. A
-//! block explains the new segment that contains it, no matter who owns the block. Where segments
+//! block explains the new segment that contains it, no matter what owns the block. Where segments
 //! are unknown, as in CUDA's pools, a block explains at most one growth chunk of its pool. A run in
-//! which others could have moved a reserve is not judged: it neither shows a rise nor confirms the
-//! rise of another run.
+//! which other code in the process could have changed a reserve is not judged: it neither shows a
+//! rise nor confirms the rise of another run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ use crate::ledger::{Kind, Layer, Place, PoolName};
 use crate::report::FindingKind;
 use crate::units::{exact_size, total};
 
-/// How much a pool of the driver takes from the device at once: 32 MiB, or the requested size
-/// rounded up to whole chunks if that is more (measured on an H200, CUDA 13.0).
+/// How much memory a pool of the driver takes from the device at once. A larger request is rounded
+/// up to whole chunks. This was measured on an H200 with CUDA 13.0.
 const GROWTH_CHUNK: u64 = 32 << 20;
 
 /// Returns the findings about reserves that nothing live explains.
@@ -32,7 +32,7 @@ pub(crate) fn findings(input: &CheckInput) -> Vec<Found> {
         .collect()
 }
 
-/// Whether nothing else could move a reserve in this run.
+/// Whether nothing else in the process could change a reserve in this run.
 fn is_alone(run: &RunInput) -> bool {
     !run.others.may_have_moved_sums()
 }
@@ -43,7 +43,7 @@ fn lacks_confirmation(input: &CheckInput) -> bool {
     runs.len() > 1 && runs.iter().filter(|run| is_alone(run)).count() == 1
 }
 
-/// Returns notes about reserves that rose while others could have moved them.
+/// Returns notes about reserves that rose while other code in the process could have changed them.
 pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     let is_meant = |run: &RunInput| lacks_confirmation(input) || !is_alone(run);
     let of_others = rises(input, is_meant);
@@ -59,8 +59,8 @@ pub(crate) fn notes(input: &CheckInput) -> Vec<String> {
     of_others.iter().map(note).collect()
 }
 
-/// Whether only the second of two runs shows a rise, or only one of them could be judged, so that a
-/// third run must decide.
+/// Whether a third run must decide, because only the second of two runs shows a rise or only one of
+/// them could be judged.
 pub(crate) fn is_undecided(input: &CheckInput) -> bool {
     let rises = rises(input, is_alone);
     rises.iter().any(Rise::is_undecided) || (lacks_confirmation(input) && !rises.is_empty())
@@ -79,8 +79,8 @@ fn finding(rise: &Rise, input: &CheckInput) -> Option<Found> {
     Some(found)
 }
 
-/// Returns the unexplained rises beyond the tolerance of their layer and place, in the judged runs
-/// for which `is_meant` holds.
+/// Returns the unexplained rises that exceed the tolerance of their layer and place, in the judged
+/// runs for which `is_meant` holds.
 fn rises(input: &CheckInput, is_meant: impl Fn(&RunInput) -> bool) -> Vec<Rise> {
     let runs: Vec<_> = input
         .judged_runs()
@@ -139,8 +139,8 @@ pub fn is_more_reserved(run: &RunInput) -> bool {
         .any(|usage| more_reserved(usage, run) != 0)
 }
 
-/// Adds a note to the first finding that pins a reserve, which says how much memory it keeps from
-/// being returned.
+/// Adds a note to the first finding that pins a reserve. The note says how much memory the finding
+/// keeps from being released.
 pub(crate) fn note_what_is_pinned(input: &CheckInput, found: &mut [Found]) {
     let run = input.first();
     for usage in &run.end.layers {
@@ -187,8 +187,8 @@ fn explained(
     });
     if !run.segments.has_any_of(layer, usage.place) {
         let chunks = blocks.map(|live| chunk(live.record.made.bytes));
-        // Some blocks are not reported individually. Their sum explains at most one chunk more than
-        // the sum itself.
+        // Some blocks are not reported individually. Together they explain at most one chunk more
+        // than their sum.
         let was = before.map_or(0, |before| before.allocated);
         let sum = match (&usage.name, usage.reported) {
             (LayerName::Probe(_), None) => usage.allocated.saturating_sub(was),
@@ -269,8 +269,8 @@ mod tests {
 
     const SEGMENT: u64 = 1 << 20;
 
-    /// A run in which an allocator takes two segments, one of them for a block, in addition to
-    /// those of the earlier runs.
+    /// Returns a run in which an allocator takes two segments, one of them for a block, in addition
+    /// to those of the earlier runs.
     fn run(layer: Layer, at: u64) -> RunInput {
         let place = Place::cuda(0);
         let address = |segment: u64| 0x1000_0000 + segment * SEGMENT;

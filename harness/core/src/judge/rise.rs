@@ -1,8 +1,8 @@
 //! A figure without an owner that rose: the sum of a probed allocator, or a reserve.
 //!
-//! Neither the line nor the individual block is known, only how much the figure rose in each run. A
-//! rise is judged like a leak with a call site: a rise that repeats is not one-time set-up, and
-//! with rounds, only a rise in every round is a finding.
+//! Neither the line nor the individual block is known. What is known is how much the figure rose in
+//! each run. A rise is judged like a leak with a call site: a rise that repeats is not one-time
+//! set-up, and with rounds, only a rise in every round is a finding.
 
 use super::finding::{Found, confirmation, of_sum, repeats};
 use super::growth::FEWEST_ROUNDS;
@@ -15,11 +15,9 @@ use crate::units::total;
 /// How much one figure rose in each run.
 #[derive(Debug)]
 pub(crate) struct Rise {
-    /// The name of the figure's layer.
     pub(crate) name: LayerName,
-    /// The place.
     pub(crate) place: Place,
-    /// The rise in each run that is judged; 0 if it did not rise.
+    /// The rise in each run that is judged, or 0 if it did not rise.
     pub(crate) bytes: Vec<u64>,
 }
 
@@ -55,7 +53,7 @@ impl Rise {
     }
 
     /// Returns the finding, whose kind is `repeated` if the rise repeats. Returns `None` if there
-    /// was no rise, or with rounds, if the figure did not rise in every round.
+    /// was no rise or, with rounds, if the figure did not rise in every round.
     pub(crate) fn finding(&self, repeated: FindingKind, input: &CheckInput) -> Option<Found> {
         let in_runs: Vec<bool> = self.bytes.iter().map(|bytes| *bytes != 0).collect();
         let first = self.bytes.iter().copied().find(|bytes| *bytes != 0)?;
@@ -69,7 +67,7 @@ impl Rise {
             false => FindingKind::FirstUse,
         };
         let bytes = match kind {
-            // The amount that each run is confirmed to lose.
+            // This is the amount that each run is confirmed to lose.
             FindingKind::Leaked => first.min(last),
             _ => first,
         };

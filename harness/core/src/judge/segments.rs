@@ -30,7 +30,7 @@ pub struct SegmentMap {
     ranges: BTreeMap<(Layer, Place), BTreeMap<u64, u64>>,
 }
 
-/// One such range, as data.
+/// One range of a [`SegmentMap`], as it is serialised.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Claim {
     layer: Layer,
@@ -130,7 +130,7 @@ fn around(ranges: &BTreeMap<u64, u64>, address: u64) -> Option<Range<u64>> {
     (address < *end).then_some(*start..*end)
 }
 
-/// Whether this is a proper part of `whole`.
+/// Whether `range` is a proper part of `whole`.
 fn is_part(range: &Range<u64>, whole: &Range<u64>) -> bool {
     whole.start <= range.start && range.end <= whole.end && range != whole
 }

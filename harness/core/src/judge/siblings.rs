@@ -1,11 +1,12 @@
-//! Adds to a leak where its siblings were freed, which are other resources created on the same
-//! line, and through which callers they were allocated. The difference is often the mistake, such
-//! as a branch that returns early. If no sibling was freed, adds where its companions were freed,
-//! which are other resources that the same function created, for example in a `Drop` that forgets
-//! one of two fields.
+//! Adds to a leak where its siblings were freed, and through which callers they were allocated.
+//! Siblings are other resources created on the same line. Where they differ from the leak is often
+//! the mistake, such as a branch that returns early.
 //!
-//! This is known only for runs that confirm a leak, because the stacks of frees are captured only
-//! in them.
+//! If no sibling was freed, adds where the companions of the leak were freed. Companions are other
+//! resources that the same function created. A `Drop` may forget one of two fields, for example.
+//!
+//! This is known only for runs that confirm a leak, because only such runs capture the stacks of
+//! frees.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -101,7 +102,8 @@ fn siblings(finding: &mut Finding, freed: &[&FreedSite<'_>], test: &str) -> Vec<
         allocated_from,
     };
     let mut siblings: Vec<_> = places.into_iter().map(sibling).collect();
-    // Siblings with the finding's own callers come first, and the most frequent of them first.
+    // Siblings with the finding's own callers come first. Otherwise, the most frequent siblings
+    // come first.
     siblings.sort_by_key(|sibling| (sibling.allocated_from.is_some(), Reverse(sibling.count)));
     siblings.truncate(MOST_PLACES);
     siblings
@@ -117,10 +119,11 @@ fn without_common_end(callers: &str, of_finding: Option<&str>) -> String {
     callers.join(" ← ")
 }
 
-/// Returns the companions of a finding, and how many of them were freed, the most frequent first.
-/// Companions are resources that the same function created through the same callers on a line other
-/// than the finding's, or of another kind on the same line. The innermost function that has any is
-/// chosen. The test's own function does not count, because a test creates everything that it uses.
+/// Returns the companions of a finding and how many of them were freed, starting with the most
+/// frequent. Companions are resources that the same function created through the same callers on a
+/// line other than the finding's, or of another kind on the same line. The innermost function that
+/// has companions is chosen. The test's own function does not count, because a test creates
+/// everything that it uses.
 fn companions<'a>(
     finding: &Finding,
     by_function: &FxHashMap<SourceFunction<'_>, Vec<&'a FreedSite<'a>>>,

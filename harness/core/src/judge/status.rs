@@ -112,8 +112,8 @@ fn broken_context(broken: &ContextError, input: &CheckInput) -> Reason {
     )
 }
 
-/// Returns the reason why a check cannot judge allocators without a probe. It is the same for every
-/// check, so that a run reports it once.
+/// Returns the reason why a check cannot judge allocators without a probe. The reason is the same
+/// for every check, so that a run reports it once.
 fn missing_probes(missing: &[&'static Allocator]) -> Reason {
     let named = missing
         .iter()

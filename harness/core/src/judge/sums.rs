@@ -2,8 +2,8 @@
 //!
 //! A probe that reads how much memory its allocator has handed out knows neither the owner nor the
 //! line. A rise beyond the reported blocks is a leak if nothing else could run during the check.
-//! Otherwise, something else may have caused the rise: the check is inconclusive, never clean, and
-//! no other test fails because of it.
+//! Otherwise, something else may have caused the rise. The check is then inconclusive and never
+//! clean, and no other test fails because of the rise.
 
 use super::diff::Diff;
 use super::finding::Found;
@@ -17,7 +17,8 @@ use crate::units::{exact_size, total};
 /// The largest number of bytes that an allocator may add to a block by rounding up its size.
 const ROUNDING: u64 = 512;
 
-/// Returns the findings about sums that rose in runs in which nothing else could have moved them.
+/// Returns the findings about sums that rose in runs in which nothing else in the process could
+/// have changed them.
 pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();
@@ -32,7 +33,8 @@ pub(crate) fn findings(input: &CheckInput, diff: &Diff) -> Vec<Found> {
     judged.filter_map(|rise| finding(&rise, input)).collect()
 }
 
-/// Returns a sentence for each sum that rose beyond the tolerance while others could have moved it.
+/// Returns a sentence for each sum that rose beyond the tolerance while other code in the process
+/// could have changed it.
 pub(crate) fn shared(input: &CheckInput, diff: &Diff) -> Vec<String> {
     let runs = input.judged_runs();
     let rises = rises(input, diff).into_iter();

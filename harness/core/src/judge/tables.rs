@@ -1,4 +1,4 @@
-//! The usage of each device before and after, as a report shows it.
+//! The usage of each device before and after a check, as a report shows it.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Tests of whole checks: each describes what the runs allocate and leave, and compares the result
-//! of the judgement.
+//! Tests of whole checks. Each describes what the runs allocate and leave, and checks the result of
+//! the judgement.
 
 mod body;
 mod budgets;

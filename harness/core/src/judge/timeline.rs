@@ -9,11 +9,11 @@ use super::usage::{LayerName, Usage};
 use crate::ledger::{self, Kind, Lifetime, MeterReading, Place, Sample, StackId};
 use crate::report::{Course, Figure, LoggedAllocation, Point, RunPurpose, Timeline, TimelineRun};
 
-/// How many of the first and of the last rounds are kept, and how many points of each round.
+/// How many of the first rounds and of the last rounds are kept, and how many points of each round.
 const FIRST_ROUNDS: usize = 8;
 const LAST_ROUNDS: usize = 24;
 const POINTS_OF_A_ROUND: usize = 32;
-/// A check with more runs than this keeps only the largest allocations of each.
+/// A check with more runs than this keeps only the largest allocations of each run.
 const MAX_RUNS: usize = 3;
 const ALLOCATIONS_OF_A_ROUND: usize = 256;
 
@@ -50,8 +50,8 @@ pub fn of_run(
     let later = [(run.ended, reserved), (over, &run.end)];
     let later = later.map(|(sequence, usage)| (calls_until(sequence), usage));
     curves.extend(reserves(&run.baseline, later, &places));
-    // Sorted by name, because the numbers of layers depend on the order in which the process used
-    // them.
+    // The curves are sorted by name, because the numbers of layers depend on the order in which the
+    // process used the layers.
     curves.sort_by(|left, right| {
         let key = |course: &Course| (course.place, course.figure == Figure::Handles);
         let layer = |course: &Course| (course.layer != "driver", course.layer.clone());
@@ -81,7 +81,8 @@ fn peak(curve: &ledger::Curve, after: &Usage) -> u64 {
     })
 }
 
-/// Converts samples to points. A sample of several events is a range, followed by its final level.
+/// Converts samples to points. A sample of several events becomes a range, followed by its final
+/// level.
 fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     let mut points = Vec::with_capacity(2 * samples.len());
     let call = |sequence: u64| sequence.saturating_sub(began) + 1;
@@ -103,7 +104,7 @@ fn points(samples: &[Sample], began: u64, peak: u64) -> Vec<Point> {
     points
 }
 
-/// Returns the reserve at these places before the body and at each later reading.
+/// Returns the reserve at these places before the body ran and at each later reading.
 fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<Course> {
     let readings = || [before, later[0].1, later[1].1].into_iter();
     let mut names: Vec<_> = readings()
@@ -130,8 +131,8 @@ fn reserves(before: &Usage, later: [(u64, &Usage); 2], places: &[Place]) -> Vec<
     names.into_iter().map(course).collect()
 }
 
-/// Returns the timeline of a check with rounds or confirming runs; `None` if nothing happened. If
-/// there are many rounds, only some are kept.
+/// Returns the timeline of a check with rounds or confirming runs, or `None` if nothing happened.
+/// If there are many rounds, only some are kept.
 #[must_use]
 pub fn of_check(input: &CheckInput) -> Option<Timeline> {
     let runs: Vec<&TimelineRun> = input.runs.iter().map(|run| &run.timeline).collect();
@@ -146,7 +147,7 @@ fn add_allocations(timeline: &mut Timeline, input: &CheckInput) {
         ..=MAX_RUNS => usize::MAX,
         _ => ALLOCATIONS_OF_A_ROUND,
     };
-    // The rounds that are left out follow the first ones.
+    // The omitted rounds come after the first ones.
     let number = |at: usize| match at {
         ..FIRST_ROUNDS => at,
         _ => at + timeline.left_out as usize,

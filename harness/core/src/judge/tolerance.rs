@@ -1,11 +1,11 @@
 //! The tolerance: bytes of a layer that may stay at a place.
 //!
 //! If the findings of a layer and place add up to at most the tolerance in every run, all of them
-//! are removed; otherwise all of them are reported, and nothing is subtracted. One-time set-up is
+//! are removed. Otherwise, all of them are reported, and nothing is subtracted. One-time set-up is
 //! added up separately. Handles have no bytes, so no tolerance covers them.
 //!
-//! Two other rules use the same option: `sums.rs`, for a sum that others could have moved, and
-//! `reserve.rs`, for the reserve of an allocator whose blocks are not reported.
+//! Two other rules use the same option: `sums.rs`, for a sum that other code in the process could
+//! have changed, and `reserve.rs`, for the reserve of an allocator whose blocks are not reported.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ const STAYS: &[FindingKind] = &[FindingKind::Leaked, FindingKind::Grew];
 const ONCE: &[FindingKind] = &[FindingKind::FirstUse];
 
 /// Removes the findings of each layer and place whose sum is at most `tolerance` bytes in every
-/// run. Returns notes about them and about the others.
+/// run. Returns notes about the removed findings and about the remaining ones.
 pub(crate) fn tolerate(tolerance: u64, found: &mut Vec<Found>) -> Vec<String> {
     if tolerance == 0 {
         return Vec::new();

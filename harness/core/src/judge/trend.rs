@@ -1,5 +1,5 @@
-//! Detects increases from each snapshot of a program to the next: like growth in rounds, but based
-//! on the memory held at one moment.
+//! Detects increases from each snapshot of a program to the next. This is like growth in rounds,
+//! but it is based on the memory held at one moment.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ use crate::ledger::{Kind, Layer, Place};
 use crate::report::{Finding, FindingKind};
 
 /// The number of consecutive snapshots in which something must grow. A program that is still
-/// starting up can grow in three or four by chance.
+/// starting up can grow in three or four snapshots by chance.
 pub const ENOUGH: usize = 5;
 
 /// The trend shown by a program's snapshots so far.
@@ -81,7 +81,7 @@ fn allocator(finding: &Finding) -> Option<&'static str> {
 }
 
 impl Trend {
-    /// Adds the findings of one more snapshot.
+    /// Adds the findings of another snapshot.
     pub fn add(&mut self, held: &[Finding]) {
         let mut now: Vec<(Followed, Amount)> = Vec::new();
         for finding in held.iter().filter(|it| it.kind == FindingKind::Leaked) {

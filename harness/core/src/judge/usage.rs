@@ -14,9 +14,9 @@ pub use crate::ledger::Amount;
 pub struct Usage {
     /// The usage of each layer at each place.
     pub layers: Vec<LayerUsage>,
-    /// Handles by place.
+    /// The handles at each place.
     pub handles: Vec<(Place, Counted)>,
-    /// Whole devices, where they could be read.
+    /// The usage of whole devices, where it could be read.
     pub whole_devices: Vec<DeviceUsage>,
 }
 
@@ -43,7 +43,7 @@ pub struct DeviceUsage {
     pub used: u64,
     /// The sizes that this context has reserved.
     pub limits: ContextLimits,
-    /// Bytes in the driver's layer that need not lie in this device's own memory.
+    /// Bytes in the driver's layer that may be located outside this device's own memory.
     pub elsewhere: u64,
     /// How many live contexts the device has.
     pub contexts: u64,
@@ -72,7 +72,7 @@ impl LayerName {
         }
     }
 
-    /// Returns the pool, if this is one.
+    /// Returns the pool, if these are the figures of a pool.
     pub(crate) const fn pool(&self) -> Option<PoolName> {
         match self {
             Self::Pool(pool) => Some(*pool),
@@ -106,8 +106,9 @@ pub struct LayerUsage {
     pub reserved: Option<u64>,
     /// The bytes of the live blocks of a probed allocator that reports its blocks.
     pub reported: Option<u64>,
-    /// How far `reported` may be from the memory handed out while both were read: bytes that
-    /// threads had allocated but not reported yet, or had reported as freed but not freed yet.
+    /// How far `reported` may be from the memory that was handed out when both were read. These are
+    /// bytes that threads had allocated but not reported yet, or had reported as freed but not
+    /// freed yet.
     pub in_motion: u64,
 }
 
@@ -126,7 +127,7 @@ impl LayerUsage {
         }
     }
 
-    /// Returns the memory that it has handed out but not reported.
+    /// Returns the number of bytes that the allocator has handed out but not reported.
     pub fn unreported(&self) -> u64 {
         self.allocated.saturating_sub(self.reported.unwrap_or(0))
     }

@@ -1,7 +1,7 @@
 //! Explains the change of a whole device's memory.
 //!
-//! The result is advice and never fails a check: the driver itself and other processes use the
-//! device too.
+//! The result is advice and never fails a check, because the driver itself and other processes use
+//! the device too.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ pub(super) fn whole_device(
         part(Purpose::Printf, change(was.printf, is.printf));
         part(Purpose::Heap, change(was.heap, is.heap));
     }
-    // The sum wraps, because a recording may contain any size.
+    // The sum may wrap, because a recording may contain any size.
     let known = parts
         .iter()
         .fold(0_i64, |sum, part| sum.wrapping_add(part.bytes));
@@ -79,7 +79,7 @@ pub(super) fn whole_device(
     })
 }
 
-/// Returns a hint such as `2 more contexts on this device`; `None` if there are no more than
+/// Returns a hint such as `2 more contexts on this device`, or `None` if there are no more than
 /// before.
 fn hint(more: i64, noun: &str, what: &str) -> Option<String> {
     let more = u64::try_from(more).ok().filter(|more| *more != 0)?;
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_kernel_s_local_memory_is_known_by_the_context_s_limit() {
-        // Measured on an H200 for one kernel with a local array of 16 KiB.
+        // This was measured on an H200 for a kernel with a local array of 16 KiB.
         let grown = 4_055_040 * 1024;
         let mut is = whole(500 * MIB + grown);
         is.limits.stack = 16 * 1024;

@@ -11,7 +11,7 @@ use super::event::{Caller, ContextEnd, CuResult, Key, Record, ScopeId};
 use super::kind::Kind;
 
 /// How many anomalies of one kind are kept per scope. A test with a million failed frees does not
-/// need all of them, but the first ones of the next test must still be kept.
+/// need all of them, but the first failed frees of the next test must still be kept.
 const LIMIT: u32 = 10_000;
 
 /// An event that is neither a plain allocation nor a plain free.
@@ -20,7 +20,7 @@ const LIMIT: u32 = 10_000;
 pub enum Anomaly {
     /// A free or destroy call returned an error.
     FailedRelease(FailedCall),
-    /// A creating call failed.
+    /// A call that should have created something failed.
     FailedCreation {
         /// The kind that was requested.
         kind: Kind,
@@ -28,7 +28,7 @@ pub enum Anomaly {
         bytes: u64,
         /// The caller.
         caller: Caller,
-        /// The driver's answer.
+        /// The error that the driver returned.
         error: CuResult,
     },
     /// A record ended with its context, without being freed itself.
@@ -37,16 +37,17 @@ pub enum Anomaly {
         record: Record,
         /// How the context ended.
         cause: ContextEnd,
-        /// The caller that ended it.
+        /// The caller that ended the context.
         caller: Caller,
     },
     /// A creation used a key that was still live, so the release of the earlier record was missed.
-    /// If the two are in different places, both may be live: an allocator uses the same address in
-    /// both places, and should report through an `observe::PlacedSource`.
+    /// If the two records are in different places, both may be live. In that case, an allocator
+    /// uses the same address in both places and should report through an `observe::PlacedSource`.
     Overwritten {
-        /// The record that was live, which the ledger has removed.
+        /// The record that was live. The ledger has removed it.
         record: Record,
-        /// The record that has its key now; none for resources that may have more than one holder.
+        /// The record that has its key now. `None` for resources that may have more than one
+        /// holder.
         by: Option<Record>,
     },
 }
@@ -56,11 +57,11 @@ pub enum Anomaly {
 pub struct FailedCall {
     /// The key that it named.
     pub key: Key,
-    /// The live record with this key; none for an address that the ledger does not know.
+    /// The live record with this key. `None` for an address that the ledger does not know.
     pub record: Option<Record>,
     /// The caller.
     pub caller: Caller,
-    /// The driver's answer.
+    /// The error that the driver returned.
     pub error: CuResult,
 }
 
@@ -74,9 +75,9 @@ impl Anomaly {
         }
     }
 
-    /// Returns the caller that caused it, which is the caller of the failing call or the creator of
-    /// the record that is gone. For a record that ended with its context this is the creator, who
-    /// never freed it, no matter who ended the context.
+    /// Returns the caller that caused the anomaly: the caller of the failed call, or the creator of
+    /// the record that is gone. For a record that ended with its context, this is the creator,
+    /// which never freed it, no matter which caller ended the context.
     #[must_use]
     pub fn caller(&self) -> Caller {
         match self {

@@ -1,4 +1,4 @@
-//! Applies events to the ledger: its only entry point.
+//! Applies events to the ledger. All events enter the ledger here.
 
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ const fn succeeded(error: CuResult) -> bool {
 pub struct Ledger {
     table: Table,
     shared: Mutex<Shared>,
-    /// Whether any graph allocates or frees memory. Launches are frequent, but few graphs do this.
+    /// Whether any graph allocates or frees memory. Launches are frequent, but few graphs do so.
     knows_graph_memory: AtomicBool,
     unknown_frees: AtomicU64,
     scopes: OpenScopes,
@@ -78,8 +78,8 @@ impl Ledger {
         None
     }
 
-    /// Like [`Self::apply`], for all other events. They have their own function because a single
-    /// function for all events would need a large stack frame.
+    /// Like [`Self::apply`], but for all other events. A single function for all events would need
+    /// a large stack frame.
     #[inline(never)]
     fn update_other(&self, event: &Event) -> Option<Ticket> {
         match *event {
@@ -200,7 +200,8 @@ impl Ledger {
         self.end_if_too_late(&record);
     }
 
-    /// A pool knows its device; everything else belongs to the device of its context.
+    /// Returns the place of a creation. A pool knows its device, and everything else belongs to the
+    /// device of its context.
     fn resolve_place(&self, made: &Creation) -> Place {
         let pool = Key::new(Space::Handle(Kind::Pool), made.pool);
         let pool = (made.pool != 0).then(|| self.table.get(&pool)).flatten();
@@ -273,7 +274,7 @@ impl Ledger {
             && !record.key().space.is_graph()
     }
 
-    /// Records that a known record was freed.
+    /// Handles the free of a known record.
     fn freed(&self, record: &Record, caller: Caller) {
         self.free_log.freed(record, caller.stack, || self.now());
         if frees_for_another(record, caller) {
@@ -283,7 +284,7 @@ impl Ledger {
     }
 }
 
-/// Whether a scope frees resources that it has not created.
+/// Whether a scope frees a resource that it did not create.
 fn frees_for_another(record: &Record, caller: Caller) -> bool {
     caller.scope != ScopeId::NONE && caller.scope != record.made.caller.scope
 }

@@ -16,7 +16,7 @@ use super::name::Place;
 pub struct ContextEntry {
     /// Its number, which is never reused within a process.
     pub uid: ContextUid,
-    /// Its handle; 0 while only its number is known.
+    /// Its handle, or 0 while only its number is known.
     pub handle: u64,
     /// Its device.
     pub place: Place,
@@ -29,7 +29,7 @@ pub(super) struct Ending {
     pub(super) caller: Caller,
 }
 
-/// The contexts. There are few, and they change rarely.
+/// There are few contexts, and they change rarely.
 #[derive(Debug, Default)]
 pub(super) struct ContextTable {
     known: Mutex<ContextLists>,
@@ -62,7 +62,7 @@ impl ContextTable {
         self.last_ended.fetch_max(uid.0, Ordering::Release);
     }
 
-    /// Returns how a context ended; `None` while it is live.
+    /// Returns how a context ended, or `None` while it is live.
     #[inline]
     pub(super) fn ending_of(&self, uid: ContextUid) -> Option<Ending> {
         // Numbers increase, so for a resource of the newest context, this single load is enough.
@@ -87,7 +87,7 @@ impl ContextTable {
 /// Whether the resource that `made` describes is freed when its context ends.
 pub(super) const fn dies_with_context(made: &Creation) -> bool {
     match made.kind {
-        // A buffer of external memory ends with its context; a pointer into an imported pool
+        // A buffer of external memory ends with its context. A pointer into an imported pool
         // belongs to the pool.
         Kind::Imported => made.pool == 0,
         kind => kind.ends_with_context(),

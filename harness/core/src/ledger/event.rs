@@ -14,8 +14,8 @@ use super::name::{Layer, Place};
 
 /// A set of addresses or handles that can be compared with each other.
 ///
-/// Numbers of different spaces are unrelated: a registered host page may have the same number as a
-/// device pointer, and a stream the same number as an event.
+/// Numbers of different spaces are unrelated. A registered host page may have the same number as a
+/// device pointer, and a stream may have the same number as an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Space {
@@ -30,16 +30,16 @@ pub enum Space {
     PhysicalObject,
     /// The handles that `cuMemRelease` accepts.
     PhysicalHandle,
-    /// The addresses that `cuMemUnmap` accepts: those where physical memory is mapped.
+    /// The addresses that `cuMemUnmap` accepts, at which physical memory is mapped.
     Mapping,
-    /// The addresses that `cuIpcCloseMemHandle` accepts: memory that was opened twice must be
+    /// The addresses that `cuIpcCloseMemHandle` accepts. Memory that was opened twice must be
     /// closed twice.
     IpcPointer,
     /// Handles of one kind.
     Handle(Kind),
     /// Handles of one kind in one context, because a handle is meaningful only within its context.
-    /// Several live objects may have the same handle: each creation counts, and each release ends
-    /// the newest one.
+    /// Several live objects may have the same handle. Each creation counts, and each release ends
+    /// the newest object.
     Object {
         /// The kind.
         kind: Kind,
@@ -75,7 +75,7 @@ impl Space {
 /// The identity of a live resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Key {
-    /// The space its number belongs to.
+    /// The space to which its number belongs.
     pub space: Space,
     value: Hidden,
 }
@@ -151,7 +151,7 @@ impl Key {
         self.value.shown()
     }
 
-    /// Returns the key for one more live object with this handle; `None` if no more can be
+    /// Returns the key for one more live object with this handle, or `None` if no more can be
     /// distinguished.
     #[must_use]
     pub(super) fn next_copy(mut self) -> Option<Self> {
@@ -177,7 +177,7 @@ impl ScopeId {
     pub const NOBODY: Self = Self(u32::MAX);
 }
 
-/// A thread of the program, numbered in the order in which they first met the harness.
+/// A thread of the program. Threads are numbered in the order in which the harness first saw them.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
 )]
@@ -210,7 +210,8 @@ pub struct Caller {
 #[serde(transparent)]
 pub struct ContextUid(pub u32);
 
-/// A release between its beginning and its end. Never 0, so that 0 can mean none.
+/// Identifies a release from its beginning to its end. A ticket is never 0, so that 0 can mean that
+/// there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Ticket(pub u64);
@@ -224,13 +225,13 @@ pub struct Creation {
     pub kind: Kind,
     /// The allocator that created it.
     pub layer: Layer,
-    /// Where its bytes are. For [`Place::UNKNOWN`] the ledger uses the context's device.
+    /// Where its bytes are. For [`Place::UNKNOWN`], the ledger uses the context's device.
     pub place: Place,
-    /// Its size; 0 for handles.
+    /// Its size, or 0 for handles.
     pub bytes: u64,
-    /// The context current to the calling thread; none for an allocator's blocks.
+    /// The context that is current to the calling thread. An allocator's blocks have none.
     pub context: ContextUid,
-    /// The stream of a stream-ordered allocation, as a handle; otherwise 0.
+    /// The handle of the stream of a stream-ordered allocation. Otherwise 0.
     pub stream: u64,
     /// The handle of the resource that it is a part of: the explicit pool that an allocation came
     /// from, or the memory that is bound to a buffer or image. Otherwise 0.
@@ -257,7 +258,7 @@ impl Record {
         self.made.key.space == key.space && addresses.contains(&key.value())
     }
 
-    /// Whether `key` is this resource's own or an address inside it.
+    /// Whether `key` is the key of this resource or an address inside it.
     #[must_use]
     pub fn is_at(&self, key: Key) -> bool {
         self.made.key == key || self.contains(key)
@@ -273,19 +274,19 @@ impl Record {
 /// The return value of a driver call: 0 for success, otherwise a `CUresult`.
 pub type CuResult = u32;
 
-/// An event.
+/// An event that the ledger applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// A creating call returned success.
+    /// A call that creates a resource succeeded.
     Created(Creation),
-    /// A creating call failed. Nothing is live because of it.
+    /// A call that should have created a resource failed. Nothing is live because of it.
     CreationFailed {
         /// The kind that was requested.
         kind: Kind,
-        /// The number of bytes; 0 for handles.
+        /// The number of bytes, or 0 for handles.
         bytes: u64,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
         /// The caller.
         caller: Caller,
@@ -298,21 +299,21 @@ pub enum Event {
         /// The caller that frees it.
         caller: Caller,
     },
-    /// The call ended: on success the record is removed permanently, otherwise it is restored.
+    /// The call ended. If it succeeded, the record is removed permanently. Otherwise, it is
+    /// restored.
     ReleaseEnded {
-        /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned for the beginning of
-        /// the call.
+        /// The ticket that [`Ledger::apply`](super::Ledger::apply) returned when the call began.
         ticket: Ticket,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
-        /// The stack of the call if it failed; the empty stack if it succeeded. Capturing a stack
-        /// costs more than the rest of a release, and a successful release does not need it.
+        /// The stack of the call if it failed, or the empty stack if it succeeded. Capturing a
+        /// stack costs more than the rest of a release, and a successful release does not need it.
         stack: StackId,
     },
-    /// The call was recorded into a graph instead of being executed: the record is restored, and
+    /// The call was recorded into a graph instead of being executed. The record is restored, and
     /// this is not a failure.
     ReleaseCaptured {
-        /// The ledger's answer to the beginning of the call.
+        /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
     },
     /// The reference count of the resource that is live under `key` increases.
@@ -322,14 +323,14 @@ pub enum Event {
         /// The number of references.
         count: u64,
     },
-    /// A call that releases references began; [`Self::ReleaseEnded`] ends it. The record is removed
+    /// A call that releases references began. [`Self::ReleaseEnded`] ends it. The record is removed
     /// with the last reference.
     GiveBackBegan {
-        /// The resource that they refer to.
+        /// The resource to which the references belong.
         key: Key,
         /// The number of references.
         count: u64,
-        /// The graph that releases them; none if the program does.
+        /// The graph that releases the references. `None` if the program releases them.
         graph: Option<Key>,
         /// The caller.
         caller: Caller,
@@ -338,11 +339,11 @@ pub enum Event {
     GraphRetained {
         /// The graph.
         graph: Key,
-        /// The resource that they refer to.
+        /// The resource to which the references belong.
         key: Key,
         /// The number of references.
         count: u64,
-        /// Whether they were moved from the program to the graph.
+        /// Whether the references were moved from the program to the graph.
         moved: bool,
     },
     /// A graph or an executable graph was created from another graph, and holds the same resources.
@@ -372,7 +373,7 @@ pub enum Event {
     CaptureEnded {
         /// The stream on which the capture began.
         stream: Key,
-        /// The graph of the capture; none if the capture was invalidated.
+        /// The graph of the capture. `None` if the capture was invalidated.
         graph: Option<Key>,
         /// Whether no other capture is in progress.
         is_last: bool,
@@ -387,9 +388,9 @@ pub enum Event {
     },
     /// The call that launched an executable graph returned.
     LaunchEnded {
-        /// The ledger's answer to the beginning of the call.
+        /// The ticket that the ledger returned when the call began.
         ticket: Ticket,
-        /// The driver's answer.
+        /// The result that the driver returned.
         error: CuResult,
     },
     /// From now on, an executable graph executes `graph`, and refers to the same resources.
@@ -416,7 +417,7 @@ pub enum Event {
         /// The memory's handle.
         handle: u64,
     },
-    /// A call that unmaps one or several adjacent mappings began; [`Self::ReleaseEnded`] ends it.
+    /// A call that unmaps one or several adjacent mappings began. [`Self::ReleaseEnded`] ends it.
     UnmapBegan {
         /// The first address.
         address: u64,

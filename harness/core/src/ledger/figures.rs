@@ -10,7 +10,7 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 use super::meter::Meters;
 use super::usage::{Gauge, UsageKey};
 
-/// The shards' common state.
+/// The state that all shards share.
 #[derive(Debug, Default)]
 pub(super) struct Figures {
     /// The number of the last event.
@@ -48,7 +48,6 @@ impl Figures {
         self.gauges.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a watch is active.
     pub(super) fn is_watched(&self) -> bool {
         self.watches.load(Ordering::Relaxed) != 0
     }

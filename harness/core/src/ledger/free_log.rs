@@ -11,7 +11,7 @@ use super::event::{Caller, Key, Record, ScopeId, StackId};
 /// allocated before the harness began to listen.
 const MOST_UNKNOWN: usize = 10_000;
 
-/// The free of a record of a logged scope.
+/// The free of a record that belongs to a logged scope.
 #[derive(Clone, Copy, Debug)]
 pub struct Released {
     /// The record that was freed.
@@ -20,7 +20,7 @@ pub struct Released {
     pub at: Instant,
     /// The number of the ledger's next event at that time.
     pub before: u64,
-    /// Where it was freed; the empty backtrace if none was captured.
+    /// The backtrace of the free. It is empty if none was captured.
     pub stack: StackId,
 }
 
@@ -38,8 +38,8 @@ pub struct UnknownFree {
 /// The frees of records of the logged scopes.
 #[derive(Debug, Default)]
 pub(super) struct FreeLog {
-    /// Reads the time of a free. It is set with the first logged scope, because most processes have
-    /// none, and frees are frequent.
+    /// Reads the time of a free. It is set with the first logged scope. Most processes log no
+    /// scope, and in these no free reads the time.
     clock: OnceLock<fn() -> Instant>,
     log: Mutex<LoggedFrees>,
 }
@@ -78,7 +78,7 @@ impl FreeLog {
         self.clock.get().is_some()
     }
 
-    /// Records that a record was freed; `next` returns the number of the ledger's next event.
+    /// Logs that a record was freed. `next` returns the number of the ledger's next event.
     pub(super) fn freed(&self, record: &Record, stack: StackId, next: impl FnOnce() -> u64) {
         if let Some(clock) = self.clock.get() {
             let mut log = self.lock();
@@ -93,7 +93,7 @@ impl FreeLog {
         }
     }
 
-    /// Records that an unknown address was freed.
+    /// Logs that an unknown address was freed.
     pub(super) fn freed_unknown(&self, free: UnknownFree) {
         if self.clock.get().is_some() {
             let mut log = self.lock();

@@ -36,7 +36,6 @@ pub(super) struct Graph {
     nodes: Vec<Node>,
 }
 
-/// A node that allocates or frees.
 #[derive(Clone, Copy, Debug)]
 enum Node {
     Allocates(Creation),
@@ -196,8 +195,8 @@ impl Graphs {
         }
     }
 
-    /// Returns the effect that launching an executable graph has on memory; `None` if none of its
-    /// nodes allocates or frees.
+    /// Returns the effect that launching an executable graph has on memory, or `None` if none of
+    /// its nodes allocates or frees.
     pub(super) fn launch(&self, exec: &Key) -> Option<Launch> {
         let graph = self.0.get(exec)?;
         let has_memory = !(graph.allocations.made.is_empty() && graph.frees.is_empty());

@@ -1,4 +1,4 @@
-//! Objects that live as long as something holds them: references or mappings.
+//! Objects that live as long as references or mappings hold them.
 //!
 //! Such an object has one record, no matter how many holders it has. This module does not change
 //! the table itself: the necessary changes are collected as [`TableChange`]s.
@@ -41,7 +41,6 @@ struct SharedObject {
     /// The sequence number of its first record, which distinguishes it from a later object under
     /// the same key.
     first: u64,
-    /// The number of holds.
     count: u64,
     /// How many calls are releasing some of its holds.
     in_flight: u32,
@@ -85,7 +84,6 @@ impl SharedObjects {
         held.flat_map(|object| &object.earlier)
     }
 
-    /// Whether the object under `key` is held.
     pub(super) fn is_held(&self, key: &Key) -> bool {
         self.all.get(key).is_some_and(|object| object.count != 0)
     }
@@ -108,7 +106,7 @@ impl SharedObjects {
         }
     }
 
-    /// Adds `count` holds to an object that is held; otherwise does nothing.
+    /// Adds `count` holds to an object if the object is held.
     pub(super) fn add(&mut self, key: &Key, count: u64) {
         if let Some(object) = self.all.get_mut(key)
             && object.count != 0
@@ -204,8 +202,8 @@ impl SharedObjects {
     }
 }
 
-/// Returns the object that `taken` was released from. It borrows only one field, so that the other
-/// one can be changed at the same time.
+/// Returns the object that `taken` was released from. This function borrows only one field, so that
+/// the other one can be changed at the same time.
 fn of<'a>(
     all: &'a mut FxHashMap<Key, SharedObject>,
     taken: &GivenBack,

@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 /// A resource of this kind is freed when its context ends.
 ///
-/// Taken from the documentation of
+/// This follows the documentation of
 /// [`cuCtxDestroy`](https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html) and, where
-/// the documentation is silent, from tests on an H200 (driver 580, CUDA 13.0): an object of each
-/// kind was created, its context was ended by `cuCtxDestroy`, by the last
+/// the documentation is silent, tests on an H200 (driver 580, CUDA 13.0). In these tests, an object
+/// of each kind was created, its context was ended by `cuCtxDestroy`, by the last
 /// `cuDevicePrimaryCtxRelease` or by `cuDevicePrimaryCtxReset`, and the object was queried. All
 /// three calls had the same effect on every kind. Memory, streams, events, modules and external
 /// memory are freed, according to both the documentation and the driver. The documentation does not
@@ -25,7 +25,7 @@ const STAYS: bool = false;
 /// or [stays](STAYS).
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal, $ends:ident;)*) => {
-        /// The kind of a resource. The first ones hold bytes; the others are handles, which are
+        /// The kind of a resource. The first kinds hold bytes. The others are handles, which are
         /// counted.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
@@ -41,7 +41,7 @@ macro_rules! kinds {
             /// Every kind, in the order of declaration.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$kind),*];
 
-            /// The word for it in reports: `stream-ordered`, `exec graph`.
+            /// Returns the word for it in reports, such as `stream-ordered` or `exec graph`.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -86,8 +86,8 @@ kinds! {
     Block = "block", STAYS;
     /// An allocation of device memory to which buffers and images are bound.
     Memory = "memory object", ENDS;
-    // Handles begin here, with the stream. The first are those of CUDA. Vulkan's events and
-    // surfaces have the same kinds.
+    // Handles begin here, with the stream. The first ones are CUDA's. Vulkan's events and surfaces
+    // have the same kinds as CUDA's.
 
     /// `CUstream`.
     Stream = "stream", ENDS;
@@ -122,7 +122,7 @@ kinds! {
     GreenContext = "green context", STAYS;
     /// `CUuserObject`: an object that a graph keeps alive for the program.
     UserObject = "user object", STAYS;
-    /// A multicast object, `cuMulticastCreate`.
+    /// `cuMulticastCreate`: a multicast object.
     Multicast = "multicast object", STAYS;
     // Handles that only Vulkan has begin here, with the device.
 
@@ -130,11 +130,11 @@ kinds! {
     Device = "device", ENDS;
     /// The program's connection to an API, and everything that belongs to it.
     Instance = "instance", ENDS;
-    /// A buffer; its bytes are those of the memory that is bound to it.
+    /// A buffer. Its bytes are those of the memory that is bound to it.
     Buffer = "buffer", ENDS;
     /// A view of a buffer.
     BufferView = "buffer view", ENDS;
-    /// An image; its bytes are those of the memory that is bound to it.
+    /// An image. Its bytes are those of the memory that is bound to it.
     Image = "image", ENDS;
     /// A view of an image.
     ImageView = "image view", ENDS;

@@ -1,8 +1,8 @@
-//! Meters allocations on request: the peak, its contents and their age, the allocations that could
-//! have shared a buffer, and the total number and bytes. A budget meters the allocations of its
-//! scope in one layer. A log meters everything in the process, including resources that are live
-//! when it begins, and keeps a bounded number of lifetimes. While neither is active, metering costs
-//! one additional load per event.
+//! Meters allocations on request. A meter reads the peak, its contents and their age, the
+//! allocations that could have shared a buffer, and the total number and bytes of all allocations.
+//! A budget meters the allocations of its scope in one layer. A log meters everything in the
+//! process, including resources that are live when it begins, and keeps a bounded number of
+//! lifetimes. While neither is active, metering costs one additional load per event.
 
 mod flow;
 mod reading;
@@ -21,7 +21,6 @@ use crate::sync::{Mutex, MutexGuard, PoisonError};
 /// How many graphs are kept.
 const MAX_GRAPHS: usize = 16;
 
-/// The active meters.
 #[derive(Debug, Default)]
 pub(super) struct Meters {
     running: AtomicUsize,
@@ -138,7 +137,6 @@ impl Meters {
             .unwrap_or_default()
     }
 
-    /// Whether any log is active.
     pub(super) fn has_log(&self) -> bool {
         self.logs.load(Ordering::Relaxed) != 0
     }
@@ -173,7 +171,8 @@ impl Meters {
 }
 
 impl Running {
-    /// Records that the event `at` made a record live. It is new, or was restored.
+    /// Records that the event `at` made a record live. `is_new` says whether the record is new or
+    /// was restored.
     pub(super) fn gained(&mut self, record: &Record, at: u64, is_new: bool) {
         self.for_each_budget(record, |flow| flow.gain(record, at, is_new));
         for log in self.logs.values_mut() {
@@ -181,7 +180,7 @@ impl Running {
         }
     }
 
-    /// Records that a record is gone with the event `at`.
+    /// Records that the event `at` removed a record.
     pub(super) fn lost(&mut self, record: &Record, at: u64) {
         self.disowned(record, at);
         for log in self.logs.values_mut() {

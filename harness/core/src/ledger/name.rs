@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::recursion_guard::quiet;
 
-/// A growing list of names; a name's number never changes.
+/// A growing list of names. The number of a name never changes.
 ///
 /// The code under test may ask for a name inside an allocator, so nothing is allocated or freed
 /// while the lock is held.
@@ -56,7 +56,7 @@ impl NameList {
     }
 
     /// Returns the number of `name`, adding it if necessary. Returns `None` while this thread is
-    /// adding a name, and if there are more names than numbers.
+    /// adding a name, or if there are more names than numbers.
     fn number(&self, name: &str) -> Option<u16> {
         let known = self.lock().numbers.get(name).copied();
         known.or_else(|| self.add(name))
@@ -69,7 +69,8 @@ impl NameList {
         }
 
         if ADDING.replace(true) {
-            // Without this, an allocator that is called to store the name would ask for it again.
+            // Without this, an allocator that is called to store the name would ask for the name
+            // again.
             return None;
         }
         let _quiet = quiet();
@@ -109,7 +110,7 @@ impl NameList {
     }
 }
 
-/// How many names there can be, after the numbers that places without a name use.
+/// The largest number of names. The remaining numbers are for places without a name.
 const MAX_NAMES: u16 = u16::MAX - Place::FIRST_NAMED;
 
 static LAYERS: NameList = NameList::new();
@@ -123,7 +124,7 @@ impl Layer {
     /// All allocation calls to the CUDA driver.
     pub const DRIVER: Self = Self(0);
 
-    /// Returns the layer of the allocator called `name`; the same name gives the same layer.
+    /// Returns the layer of the allocator called `name`. The same name always gives the same layer.
     ///
     /// # Panics
     ///
@@ -140,7 +141,7 @@ impl Layer {
         Some(Self(LAYERS.number(name)? + 1))
     }
 
-    /// Returns the allocator with this number; `None` for 0.
+    /// Returns the allocator with this number, or `None` for 0.
     pub fn numbered(number: u32) -> Option<Self> {
         let number = u16::try_from(number).ok().filter(|number| *number != 0)?;
         Some(Self(number))
@@ -151,7 +152,7 @@ impl Layer {
         self.0 as u32
     }
 
-    /// Returns the allocator's own name; `None` for the driver.
+    /// Returns the allocator's own name, or `None` for the driver.
     #[must_use]
     pub fn allocator_name(self) -> Option<&'static str> {
         LAYERS.name(self.0.checked_sub(1)?)
@@ -188,8 +189,8 @@ impl fmt::Display for Layer {
 pub struct Place(u16);
 
 impl Place {
-    /// Not known, or not known yet, for example for a context that existed before the harness began
-    /// to listen.
+    /// A place that is unknown, or not known yet, such as that of a context that existed before the
+    /// harness began to listen.
     pub const UNKNOWN: Self = Self(0);
     /// The host's memory.
     pub const HOST: Self = Self(1);

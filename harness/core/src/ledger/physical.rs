@@ -36,10 +36,9 @@ struct Handle {
     since: u64,
 }
 
-/// A mapped range.
 #[derive(Clone, Copy, Debug)]
 struct MappedRange {
-    /// The first address after it.
+    /// The first address after the range.
     end: u64,
     object: u64,
     /// The event with which it was mapped.
@@ -176,7 +175,8 @@ impl Physical {
     pub(super) fn put_back(&mut self, dropped: Dropped) {
         let is_taken = match dropped.from {
             DroppedBy::Handle(value, old) => {
-                // Another call may have removed it, with the references that `old` still had.
+                // Another call may have removed the handle, together with the references that `old`
+                // still had.
                 let known = self.handles.entry(value).or_insert(Handle {
                     references: 0,
                     ..old

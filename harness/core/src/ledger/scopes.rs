@@ -10,21 +10,19 @@ use super::event::{Creation, ScopeId};
 use super::name::Place;
 use super::usage::Amount;
 
-/// An open scope.
 #[derive(Debug, Default)]
 struct ScopeState {
     /// The event with which it began.
     since: u64,
-    /// Records that it freed and that existed before it.
+    /// The amount of resources that it freed and that existed before it.
     freed_earlier: Amount,
-    /// Records that it created and handed over.
+    /// The amount of resources that it created and handed over.
     handed_over: Amount,
     /// How many times it retained primary contexts, minus its releases. Primary contexts are shared
     /// by the whole process, so a retain without a release is not a leak, but it deserves a note.
     primaries: BTreeMap<Place, i64>,
 }
 
-/// The open scopes.
 #[derive(Debug, Default)]
 pub(super) struct OpenScopes(Mutex<FxHashMap<ScopeId, ScopeState>>);
 
@@ -47,7 +45,7 @@ impl OpenScopes {
         is_new
     }
 
-    /// Closes a scope and returns the records that it freed and that existed before it.
+    /// Closes a scope. Returns the amount of resources that it freed and that existed before it.
     pub(super) fn close(&self, scope: ScopeId) -> Amount {
         let closed = self.lock().remove(&scope);
         closed.map_or_else(Amount::default, |closed| closed.freed_earlier)
@@ -86,7 +84,8 @@ impl OpenScopes {
         }
     }
 
-    /// Returns the records that the scopes satisfying `wanted` have created and handed over.
+    /// Returns the amount of resources that the scopes satisfying `wanted` have created and handed
+    /// over.
     pub(super) fn all_handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let open = self.lock();
         let wanted = open.iter().filter(|(scope, _)| wanted(**scope));

@@ -1,4 +1,4 @@
-//! Source lines of interpreted programs, interned.
+//! Interns source lines of interpreted programs.
 //!
 //! A backtrace consists of words, which are return addresses. The frames of an interpreted program
 //! have no return addresses of their own, because the compiled code that runs is the interpreter's.
@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-/// The bit that marks a word that refers to a line. It is not used where addresses can have it.
+/// The bit that marks a word that refers to a line. It is 0 on systems whose addresses can have
+/// this bit.
 const TAG: usize = if usize::BITS == 64 { 1 << 63 } else { 0 };
-/// The bit that is also set if compiled code, not another line, started the evaluation.
+/// The bit that is also set if compiled code, rather than another line, started the evaluation.
 const OUTERMOST: usize = TAG >> 1;
 /// How many distinct lines are kept. A program that generates code can produce new ones forever.
 const MAX_LINES: usize = 1 << 20;
@@ -54,8 +55,8 @@ impl ScriptLine {
 pub struct LineNumber(u32);
 
 impl LineNumber {
-    /// Returns the word for a frame at this line. `outermost` says that compiled code, not another
-    /// line, called the code that is evaluated there.
+    /// Returns the word for a frame at this line. `outermost` says whether compiled code, rather
+    /// than another line, called the code that is evaluated there.
     #[must_use]
     pub fn word(self, outermost: bool) -> usize {
         TAG | self.0 as usize | if outermost { OUTERMOST } else { 0 }
@@ -72,7 +73,7 @@ pub fn is_outermost(word: usize) -> bool {
     is_script(word) && word & OUTERMOST != 0
 }
 
-/// Returns the line that a word refers to; `None` for an address or a word of another process.
+/// Returns the line that a word refers to, or `None` for an address or a word of another process.
 pub fn line(word: usize) -> Option<Arc<ScriptLine>> {
     if !is_script(word) {
         return None;

@@ -16,8 +16,8 @@ use super::timeline::SampleLog;
 use super::usage::{Gauge, UsageKey};
 use crate::sync::atomic::Ordering;
 
-/// The number of shards: a power of two, larger than the number of threads that usually allocate at
-/// once. Every shard has an entry for each scope, so it must not be too large.
+/// The number of shards. It is a power of two and larger than the number of threads that usually
+/// allocate at once. Every shard has an entry for each scope, so it must not be too large.
 pub(super) const SHARDS: usize = 32;
 
 /// The records whose keys are protected by one lock.
@@ -38,7 +38,7 @@ pub(super) struct Shard {
     pub(super) scopes: ScopeCounts,
     /// How many records were created outside every open scope.
     pub(super) unowned: u64,
-    /// For each backtrace, the latest scope that allocated there, and how many times.
+    /// For each backtrace, the latest scope that allocated there, and how many times it did so.
     pub(super) allocations: FxHashMap<StackId, (ScopeId, u32)>,
     /// The figures of this shard. They are in a list, because a program has only a few.
     pub(super) usage: Vec<ShardUsage>,
@@ -76,7 +76,7 @@ pub(super) struct ShardUsage {
 /// The minimum number of free entries that a shard keeps.
 pub(super) const MIN_FREE: usize = 64;
 
-/// The reason for which a record is added.
+/// Why a record is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entering {
     /// It was created.
@@ -119,7 +119,6 @@ impl Shard {
             .map(|index| &mut self.entries[index as usize].record)
     }
 
-    /// Returns the live records.
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
         let live = self
             .entries
@@ -248,7 +247,7 @@ impl Shard {
         self.free = 0;
     }
 
-    /// Ends the use of a record that no figure counts any more.
+    /// Releases the entry of a record that no figure counts any more.
     #[inline]
     fn release(&mut self, index: Index) -> &Record {
         let entry = &mut self.entries[index as usize];
@@ -335,7 +334,6 @@ impl Shard {
         }
     }
 
-    /// Removes the record under `key`.
     pub(super) fn take(&mut self, figures: &Figures, key: &Key) -> Option<Record> {
         let index = self.find(key)?;
         self.lose(figures, index, figures.last());
@@ -348,7 +346,7 @@ mod scope_counts;
 
 #[cfg(test)]
 impl Shard {
-    /// How many keys have an entry.
+    /// Returns how many keys have an entry.
     pub(super) fn keys(&self) -> usize {
         self.index.len()
     }

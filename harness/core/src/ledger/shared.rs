@@ -1,9 +1,9 @@
 //! Resources with more than one owner: reference-counted objects, physical memory, and resources
 //! that graphs refer to.
 //!
-//! They are kept apart from the table, because one call may change several records, and one record
-//! may end only after several calls. One lock guards all of them, because these calls are rare, and
-//! slow in the driver.
+//! These resources are kept apart from the table, because one call may change several records, and
+//! one record may end only after several calls. A single lock guards all of them, because these
+//! calls are rare, and the driver itself takes long for them.
 
 use std::mem;
 
@@ -54,12 +54,12 @@ impl SharedFree {
         }
     }
 
-    /// Whether it frees anything that is known.
+    /// Whether the call frees anything that is known.
     pub(super) fn is_known(&self) -> bool {
         self.graph.is_some() || self.records().next().is_some()
     }
 
-    /// Whether other calls have freed everything that it frees.
+    /// Whether other calls have freed everything that this call was to free.
     pub(super) fn was_freed(&self) -> bool {
         let oldest = self.records().map(|record| record.sequence).min();
         oldest.is_some_and(|oldest| oldest < self.freed_by)
@@ -92,7 +92,6 @@ impl Shared {
         of_physical.into_iter().chain(of_counted)
     }
 
-    /// Whether a free is in flight.
     pub(super) fn has_frees_in_flight(&self) -> bool {
         !self.in_flight.is_empty() || !self.launches.is_empty()
     }
@@ -149,7 +148,7 @@ impl Shared {
                 self.graphs.retained(graph, key, count);
                 self.counted.add(&key, count);
             }
-            // A child graph, or a graph that existed before the harness began to listen. Its end
+            // The graph is a child graph, or it existed before the harness began to listen. Its end
             // cannot be observed.
             (false, true) => self.counted.give_back(&key, count),
             (false, false) => {}

@@ -1,4 +1,4 @@
-//! Interned backtraces: a record stores a number instead of frames.
+//! Interns backtraces, so that a record stores a number instead of frames.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Mutex, OnceLock, PoisonError};
@@ -11,7 +11,8 @@ use super::event::StackId;
 
 const SHARDS: usize = 64;
 const CHUNK: usize = 1024;
-/// Enough for about a million distinct backtraces. Further ones are not stored.
+/// There are enough chunks for about a million distinct backtraces. Further backtraces are not
+/// stored.
 const CHUNKS: usize = 1024;
 
 /// A block of backtraces, each as its return addresses, innermost first.
@@ -19,13 +20,14 @@ type Chunk = Box<[OnceLock<Box<[usize]>>]>;
 
 thread_local! {
     /// The backtraces that this thread used last, by their hash. A program allocates at the same
-    /// lines again and again, from many threads at once; without this cache all of them would
-    /// contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
-    /// compares the frames. It has no destructor, like everything that a wrapper touches.
+    /// lines again and again, from many threads at once. Without this cache, all of these threads
+    /// would contend for the lock of that backtrace's shard. An entry is only a guess, so a reader
+    /// compares the frames. The cache has no destructor, and neither has anything else that a
+    /// wrapper touches.
     static MET: [Cell<StackId>; MEMORY] = const { [const { Cell::new(StackId(0)) }; MEMORY] };
 }
 
-/// The size of this cache: a power of two.
+/// The size of this cache, a power of two.
 const MEMORY: usize = 64;
 
 fn known_to_this_thread(hash: u64) -> StackId {
@@ -91,7 +93,7 @@ impl Stacks {
             let mut numbers = shard.lock().unwrap_or_else(PoisonError::into_inner);
             match numbers.get(&next) {
                 Some(&id) if self.frames(id) == frames => break id,
-                // Two backtraces have the same hash: the next number belongs to the second one.
+                // If two backtraces have the same hash, the next number belongs to the second one.
                 Some(_) => next = next.wrapping_add(1),
                 None => {
                     let id = add()?;
@@ -144,7 +146,7 @@ impl Stacks {
         chunk[id.0 as usize % CHUNK].get().map(|frames| &**frames)
     }
 
-    /// Returns the return addresses, innermost first; empty for 0.
+    /// Returns the return addresses, innermost first. The result is empty for 0.
     #[must_use]
     pub fn frames(&self, id: StackId) -> &[usize] {
         self.entry(id).unwrap_or_default()
@@ -189,7 +191,7 @@ mod tests {
 
     #[test]
     fn backtraces_with_the_same_hash_have_different_numbers() {
-        // The factor of rustc-hash, with which these two have the same hash.
+        // This is the factor of rustc-hash, with which these two backtraces have the same hash.
         const FACTOR: usize = 0xf135_7aea_2e62_a9c5_u64 as usize;
         let stacks = Stacks::default();
         let pair = [[1, FACTOR], [2, 0]];

@@ -21,7 +21,7 @@ const STICKY: [(CuResult, &str); 13] = [
     (911, "CUDA_ERROR_EXTERNAL_DEVICE"),
 ];
 
-/// Returns the name of a sticky error; `None` for any other.
+/// Returns the name of a sticky error, or `None` for any other.
 #[must_use]
 pub fn sticky_error(error: CuResult) -> Option<&'static str> {
     let found = STICKY.iter().find(|(code, _)| *code == error);

@@ -38,8 +38,8 @@ impl Default for Table {
     fn default() -> Self {
         Self {
             figures: Figures::default(),
-            // The shards are created one by one, because all at once need more space than a small
-            // stack has.
+            // The shards are created one by one, because all of them together need more space than
+            // a small stack has.
             shards: (0..SHARDS)
                 .map(|_| Padded(Lock::new(Shard::new())))
                 .collect(),
@@ -196,7 +196,6 @@ impl Table {
         }
     }
 
-    /// Whether a free is in flight.
     pub(super) fn has_frees_in_flight(&self) -> bool {
         self.lock_all().iter().any(|it| !it.in_flight.is_empty())
     }
@@ -348,7 +347,7 @@ mod tests {
         }
     }
 
-    /// An address has three records, two of which are being freed.
+    /// The address has three records, two of which are being freed.
     #[test]
     fn an_address_that_is_used_again_and_again_has_its_last_record() {
         for second_first in [true, false] {

@@ -16,11 +16,11 @@ use crate::recursion_guard::quiet;
 /// must neither report to the ledger nor wait for a thread that does.
 pub type EventListener = Box<dyn Fn(&Ledger, &Event, Option<Ticket>) + Send + Sync>;
 
-/// The listener, if there is one. At first there is none.
+/// The listener, if there is one. Initially, there is none.
 #[derive(Default)]
 pub(super) struct Tap {
     on: AtomicBool,
-    /// Held from before an event is applied until it has been reported.
+    /// This lock is held from before an event is applied until the event has been reported.
     order: Mutex<()>,
     listener: OnceLock<EventListener>,
 }
@@ -32,7 +32,7 @@ impl fmt::Debug for Tap {
 }
 
 impl Tap {
-    /// Whether there is a listener. If there is none, this test is the only cost for an event.
+    /// Whether there is a listener. If there is none, this check is the only cost for an event.
     #[inline]
     pub(super) fn is_on(&self) -> bool {
         self.on.load(Ordering::Relaxed)

@@ -77,7 +77,7 @@ impl SampleLog {
 }
 
 impl Sample {
-    /// The value that one event gave a figure.
+    /// Creates the sample for the value that one event gave a figure.
     fn at(at: u64, value: u64) -> Self {
         Self {
             at,
@@ -113,8 +113,8 @@ fn join(samples: &mut Vec<Sample>, scale: u32) {
     });
 }
 
-/// Returns the curve of a figure from the event `since` on, from the logs of all shards; `None` if
-/// it did not change. `live` is its current value.
+/// Returns the curve of a figure from the event `since` on, from the logs of all shards, or `None`
+/// if it did not change. `live` is its current value.
 pub(super) fn curve(of: UsageKey, logs: &[SampleLog], since: u64, live: u64) -> Option<Curve> {
     let first = logs
         .iter()

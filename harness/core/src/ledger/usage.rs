@@ -11,7 +11,7 @@ use super::name::{Layer, Place};
 /// that belong to a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UsageKey {
-    /// The layer; `None` for handles.
+    /// The layer, or `None` for handles.
     pub layer: Option<Layer>,
     /// The place.
     pub place: Place,
@@ -34,7 +34,7 @@ impl UsageKey {
     }
 }
 
-/// How much is in use: bytes, or handles.
+/// How much is in use, in bytes or in handles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// The current value.
@@ -43,8 +43,7 @@ pub struct Counted {
     pub peak: u64,
 }
 
-/// A number of resources and their bytes: live ones, or those from a call site that were live after
-/// a round.
+/// A number of resources and their total size in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// How many.
@@ -60,7 +59,7 @@ impl Amount {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Returns the sum of both.
+    /// Returns the sum of this and `other`.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -78,7 +77,7 @@ impl Amount {
         }
     }
 
-    /// Whether both are 0.
+    /// Whether both numbers are 0.
     #[must_use]
     pub const fn is_zero(self) -> bool {
         self.count == 0 && self.bytes == 0
@@ -92,8 +91,8 @@ impl Amount {
 }
 
 /// One figure, which is changed by all threads. Its alignment gives it exclusive use of its cache
-/// line and of the adjacent line that processors prefetch. It wraps, because a recording may
-/// contain any size.
+/// line and of the adjacent line that processors prefetch. The value may wrap, because a recording
+/// may contain any size.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Gauge {

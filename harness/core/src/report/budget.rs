@@ -8,17 +8,17 @@ use super::{Reusable, When};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Budget {
-    /// The option that sets it: `max_allocated`.
+    /// The option that sets the limit, such as `max_allocated`.
     pub limit: Limit,
     /// The limit, in bytes or allocations.
     pub allowed: u64,
     /// The amount that the test reached.
     pub reached: u64,
-    /// The source lines that contributed, the largest first; for bytes, those live at the peak.
-    /// They add up to the amount that the test reached. If there are many, the last entry is the
-    /// sum of the rest. None for a reserve.
+    /// The source lines that contributed, the largest first. For bytes, these are the lines of the
+    /// memory that was live at the peak. They add up to the amount that the test reached. If there
+    /// are many, the last entry is the sum of the rest. There are none for a reserve.
     pub shares: Vec<Share>,
-    /// For bytes, the call that reached the peak; none if it is unknown.
+    /// For bytes, the call that reached the peak. None if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
     /// For amounts counted over the whole test, the allocations that could have shared one buffer.
@@ -34,9 +34,9 @@ pub struct Share {
     pub count: u64,
     /// The number of bytes.
     pub bytes: u64,
-    /// `src/optim.rs:88`, or `12 other lines`.
+    /// The source line, such as `src/optim.rs:88`, or `12 other lines`.
     pub at: String,
-    /// For allocations live at a peak, the calls that made the first and the last of them; none if
+    /// For allocations live at a peak, the calls that made the first and the last of them. None if
     /// all were live before the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,

@@ -1,4 +1,4 @@
-//! A finding in one line.
+//! Formats a finding as one line.
 
 use std::fmt;
 
@@ -70,7 +70,7 @@ impl Finding {
         }
         let memory = memory(kind, self.layer, self.place);
         match (self.bytes, self.count, self.each) {
-            // A free of an address that was never allocated.
+            // This is a free of an address that was never allocated.
             (0, frees, _) if self.failed.is_some() => {
                 format!("{} of {memory}", quantity(frees, "free"))
             }
@@ -83,7 +83,7 @@ impl Finding {
         }
     }
 
-    /// Returns text such as `2 × 1.00 KiB and 2.25 KiB`; `None` if not all sizes are known.
+    /// Returns text such as `2 × 1.00 KiB and 2.25 KiB`, or `None` if not all sizes are known.
     fn sizes_that_differ(&self) -> Option<String> {
         let total = self.sizes.iter().copied().reduce(Amount::plus)?;
         let one = |of_size: &Amount| match of_size.count {

@@ -8,15 +8,15 @@ use crate::ledger::Place;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct DeviceTable {
-    /// `cuda:0`.
+    /// The device, such as `cuda:0`.
     pub place: Place,
-    /// `NVIDIA H200`; none if it is unknown.
+    /// The name of the device, such as `NVIDIA H200`. None if it is unknown.
     pub name: Option<String>,
     /// Its UUID: `GPU-5f2c0d4e-…`. Reports print the first part.
     pub uuid: Option<String>,
     /// Its rows, the driver first.
     pub rows: Vec<Row>,
-    /// The whole device; none if it was not read or other processes use it.
+    /// The usage of the whole device. None if it was not read or other processes use the device.
     pub whole: Option<WholeDevice>,
 }
 
@@ -44,15 +44,15 @@ pub struct WholeDevice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Row {
-    /// `driver`, `pool 0`, `allocator:cubecl`, `handles`.
+    /// The layer: `driver`, `pool 0`, `allocator:cubecl` or `handles`.
     pub layer: String,
     /// What is counted.
     pub figure: Figure,
-    /// Before the body.
+    /// The value before the body ran.
     pub baseline: u64,
-    /// After it.
+    /// The value after the body ran.
     pub after: u64,
-    /// The peak in between; none if it is not tracked.
+    /// The peak in between. None if it is not tracked.
     pub peak: Option<u64>,
     /// A note: `pinned by the two above`.
     pub remark: Option<String>,
@@ -105,7 +105,7 @@ named! {
 pub struct Part {
     /// The purpose of this part.
     pub purpose: Purpose,
-    /// The change in bytes; negative if it is less than before.
+    /// The change in bytes. Negative if less is in use than before.
     pub bytes: i64,
 }
 

@@ -16,7 +16,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The layer, which is one allocator.
     pub layer: Layer,
-    /// The kind of resource; none if the finding is about an allocator's reserve.
+    /// The kind of resource. None if the finding is about an allocator's reserve.
     pub resource: Option<Kind>,
     /// The pool, if the finding is about the reserve of a pool.
     pub pool: Option<PoolName>,
@@ -24,43 +24,45 @@ pub struct Finding {
     pub place: Place,
     /// The number of resources.
     pub count: u64,
-    /// The total number of bytes; 0 for handles.
+    /// The total number of bytes, or 0 for handles.
     pub bytes: u64,
-    /// The size of each, if all have the same size.
+    /// The size of each resource, if all have the same size.
     pub each: Option<u64>,
-    /// The number and the total of each size, if they have a few different ones.
+    /// The number and the total size of the resources of each size, if there are a few different
+    /// sizes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<Amount>,
     /// The call site that created them.
     pub site: Site,
-    /// How many this call site created during the check.
+    /// How many resources this call site created during the check.
     pub allocated: u64,
-    /// How many of those created here were freed during the check.
+    /// How many of these resources were freed during the check.
     pub freed: u64,
-    /// Where others that were created on the same line were freed in the run that confirmed the
-    /// finding, at most three places; empty if that is unknown.
+    /// Where other resources that were created on the same line were freed in the run that
+    /// confirmed the finding. These are at most three places. Empty if they are unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
-    /// If there are none: other resources that the same function created, and where they were freed
-    /// in that run, at most two.
+    /// If there are no siblings, at most two other resources that the same function created, and
+    /// where they were freed in that run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub companions: Vec<Companion>,
     /// Other leaked resources that the same calls created: a buffer's events, a handle's workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consequences: Vec<Consequence>,
-    /// Whether this is such a consequence of another finding, with which it is reported.
+    /// Whether this finding is such a consequence of another finding and is reported with it.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub is_consequence: bool,
-    /// When they were created; none if it is unknown.
+    /// When the resources were created. None if this is unknown.
     pub when: Option<When>,
-    /// The order in which the run that confirmed the finding created and freed everything on its line:
-    /// `allocated #1 and #2; freed #2; left: #1`. None if there are too many, or if not everything is known.
+    /// The order in which the run that confirmed the finding created and freed everything on its
+    /// line: `allocated #1 and #2; freed #2; left: #1`. None if there are too many resources, or if
+    /// not everything is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
-    /// How its context ended, if only that freed it.
+    /// How the context ended, if only its end freed the resources.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ended>,
-    /// The results of further runs of the body; none if there were none.
+    /// The results of further runs of the body. None if there were no further runs.
     pub confirmed: Option<Confirmation>,
     /// The free that failed, for [`FindingKind::FailedFree`].
     pub failed: Option<FailedRelease>,
@@ -68,35 +70,36 @@ pub struct Finding {
     pub rounds: Vec<Amount>,
     /// The limit that was exceeded, for [`FindingKind::OverBudget`].
     pub budget: Option<Budget>,
-    /// The entry that allows them to stay, for [`FindingKind::Allowed`]; none if no entry is
-    /// needed.
+    /// The entry that allows the resources to stay, for [`FindingKind::Allowed`]. None if no entry
+    /// is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_by: Option<AllowedBy>,
-    /// The entry that would allow them if they were fewer: `gpu-leak-check.toml:12`.
+    /// The entry that would allow the resources if there were fewer of them:
+    /// `gpu-leak-check.toml:12`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exceeds: Option<String>,
-    /// The thread that created them, if it does not belong to the test.
+    /// The thread that created the resources, if it does not belong to the test.
     pub foreign_thread: Option<String>,
-    /// The places in the program that still lead to one of them, the nearest first. Empty if
-    /// nothing does; none if there was no search, or an incomplete one. This is advice, because a
-    /// copy of an address may not be in use any more.
+    /// The places in the program that still lead to one of the resources, the nearest first. Empty
+    /// if nothing leads to any of them. None if there was no search or the search was incomplete.
+    /// This is only advice, because a copy of an address may not be in use any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holders: Option<Vec<Holder>>,
-    /// Why their holders are unknown, if there was a search.
+    /// Why the holders are unknown, if there was a search.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_searched: Option<String>,
-    /// If nothing leads to them: the heap blocks that still contain the address of one. Known only for
-    /// blocks that were allocated by the run that confirmed the finding.
+    /// If nothing leads to the resources, the heap blocks that still contain the address of one of
+    /// them. Known only for blocks that were allocated by the run that confirmed the finding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enclosing: Option<Enclosing>,
-    /// If nothing leads to them, and no such block contains one: heap blocks that were freed in that run and
-    /// contained the address of one, at most two.
+    /// If nothing leads to the resources and no such block contains the address of one of them, at
+    /// most two heap blocks that contained such an address and were freed in that run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outlived: Vec<Outlived>,
-    /// Lines of the program that show how it came about, besides its own.
+    /// Lines of the program, besides the finding's own line, that show how the finding came about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passages: Vec<Passage>,
-    /// Lines about their holders, which are more informative than the passages above.
+    /// Lines about the holders. They are more informative than the passages above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_at: Vec<Passage>,
     /// Further facts, one sentence each.
@@ -128,14 +131,14 @@ impl Finding {
         }
     }
 
-    /// Whether it could not be confirmed because the body cannot run twice.
+    /// Whether the finding could not be confirmed because the body cannot run twice.
     #[must_use]
     pub fn is_unconfirmed(&self) -> bool {
         self.confirmed == Some(Confirmation::NotRepeatable)
     }
 
-    /// Whether it is about something that was still held at the end, unlike a limit that was
-    /// exceeded during the run.
+    /// Whether the finding is about something that was still held at the end, unlike a limit that
+    /// was exceeded during the run.
     #[must_use]
     pub fn is_left(&self) -> bool {
         let is_left = !matches!(
@@ -145,15 +148,15 @@ impl Finding {
         is_left && self.budget.is_none()
     }
 
-    /// Whether it fails a test unless the policy says otherwise. An unconfirmed finding fails no
-    /// test, but its check is inconclusive.
+    /// Whether the finding fails a test unless the policy says otherwise. An unconfirmed finding
+    /// fails no test, but its check is inconclusive.
     #[must_use]
     pub fn is_failure(&self) -> bool {
         self.kind.is_failure() && !self.is_unconfirmed()
     }
 
-    /// Returns the functions of the program that all `findings` come from and whose names can be copied into an
-    /// attribute, the innermost first.
+    /// Returns the functions of the program that led to all `findings` and whose names can be
+    /// copied into an attribute, the innermost first.
     #[must_use]
     pub fn common_functions<'a>(findings: &[&'a Self]) -> Vec<&'a str> {
         let first = findings.iter().take(1);
@@ -197,7 +200,8 @@ pub const fn verbs(kind: Kind) -> (&'static str, &'static str) {
 pub struct Ended {
     /// How it ended: `freed only because its context was destroyed`.
     pub how: String,
-    /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`; none if it is unknown.
+    /// The call that ended it: `App::close (src/app.rs:40) ← src/main.rs:12`. None if it is
+    /// unknown.
     pub at: Option<String>,
 }
 
@@ -205,7 +209,7 @@ pub struct Ended {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Passage {
-    /// Their relation to a finding.
+    /// The relation of the lines to a finding.
     pub what: PassageKind,
     /// The first line.
     pub frame: Frame,
@@ -220,25 +224,26 @@ pub struct Passage {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PassageKind {
-    /// From the line that created it to the one that freed others.
+    /// From the line that created the resource to the line that freed others.
     ToFree,
-    /// From the call that led to its creation to the one that led to the free of others.
+    /// From the call that led to the creation of the resource to the call that led to the free of
+    /// others.
     ToCallOfFree,
     /// Others were freed here.
     Freed,
-    /// Led to the free of others in another function.
+    /// A call that led to the free of others in another function.
     LedToFree,
-    /// Frees an address inside it instead of its own.
+    /// A free of an address inside the resource instead of the resource's own address.
     FreesInside,
     /// The function that created it was called here.
     Called,
-    /// Something else on its line was created from here afterwards.
+    /// Something else was created on the same line from here afterwards.
     Later,
-    /// Uses the static that holds it.
+    /// A use of the static that holds the resource.
     UsesHolder,
-    /// Allocated a block of the cycle that holds it.
+    /// The allocation of a block of the cycle that holds the resource.
     InCycle,
-    /// The call that dropped or cleared its owner.
+    /// The call that dropped or cleared the owner of the resource.
     DropsHolder,
 }
 
@@ -246,13 +251,13 @@ pub enum PassageKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct AllowedBy {
-    /// Where that is written: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
+    /// Where the permission is written: `the attribute`, `the code`, `gpu-leak-check.toml:12`.
     pub stands_in: String,
-    /// Why they may stay.
+    /// Why the resources may stay.
     pub reason: String,
-    /// Who is responsible for it.
+    /// Who is responsible for the entry.
     pub owner: Option<String>,
-    /// The day on which the entry expired: `2026-05-31`; none if it has not expired.
+    /// The day on which the entry expired: `2026-05-31`. None if it has not expired.
     pub expired: Option<String>,
 }
 
@@ -302,8 +307,8 @@ pub struct Sibling {
     pub allocated_from: Option<String>,
 }
 
-/// Another resource that the same function created through the same callers as those of a finding,
-/// and that was freed.
+/// Another resource that was freed. The same function created it, through the same callers as those
+/// of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Companion {
@@ -325,7 +330,7 @@ pub struct Consequence {
     pub resource: Kind,
     /// How many.
     pub count: u64,
-    /// The total number of bytes; 0 for handles.
+    /// The total number of bytes, or 0 for handles.
     pub bytes: u64,
 }
 
@@ -334,9 +339,9 @@ pub struct Consequence {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct When {
-    /// The number of the call that created the first of them, from 1.
+    /// The number of the call that created the first resource, counted from 1.
     pub first: u64,
-    /// The number of the call that created the last.
+    /// The number of the call that created the last resource.
     pub last: u64,
     /// The number of calls during the test.
     pub of: u64,
@@ -346,7 +351,7 @@ pub struct When {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct FailedRelease {
-    /// `CUDA_ERROR_INVALID_VALUE`.
+    /// The name of the error, such as `CUDA_ERROR_INVALID_VALUE`.
     pub error: String,
     /// The number of the error.
     pub code: u32,
@@ -362,8 +367,8 @@ pub struct FailedRelease {
 pub enum Confirmation {
     /// The body could not be run again, so it is unknown whether each run leaves it.
     NotRepeatable,
-    /// There is one run of a whole program, and the interpreter that ran it freed this only as it
-    /// shut down.
+    /// There is one run of a whole program, and the interpreter that ran it freed the resources
+    /// only as it shut down.
     UntilShutdown,
     /// There is one run of a whole test process, at whose end a static still held it.
     HeldByStatic,
@@ -383,7 +388,8 @@ pub enum Confirmation {
 }
 
 impl Confirmation {
-    /// Describes a finding that both of two runs left, of which the second run left this amount.
+    /// Describes a finding that both of two runs left. The arguments are the amount that the second
+    /// run left.
     #[must_use]
     pub const fn by_second_run(count: u64, bytes: u64) -> Self {
         Self::Repeated {

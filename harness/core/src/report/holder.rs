@@ -10,8 +10,8 @@ pub struct Holder {
     pub root: HolderRoot,
     /// The number of heap blocks in the chain; 0 if the address is stored in the place itself.
     pub blocks: u32,
-    /// Where these blocks were allocated, as far as that is known, the nearest to the place first, each
-    /// location once: `Cache::new (src/cache.rs:20)`.
+    /// Where these blocks were allocated, as far as that is known. The block nearest to the place
+    /// comes first, and each location is listed once: `Cache::new (src/cache.rs:20)`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocated_in: Vec<String>,
 }
@@ -22,28 +22,29 @@ pub struct Holder {
 pub struct HolderRoot {
     /// The kind of place.
     pub kind: HolderKind,
-    /// The variable: `optim::STATE`; for a stack, the function whose frame it is.
+    /// The variable, such as `optim::STATE`. For a stack, the function to which the frame belongs.
     pub name: Option<String>,
-    /// The thread that owns it: `worker-3`; none for a static. The system keeps the first 15 bytes of a
-    /// name: `data-loader-wor…`.
+    /// The thread that owns it, such as `worker-3`. None for a static. The system keeps the first
+    /// 15 bytes of a name: `data-loader-wor…`.
     pub thread: Option<String>,
-    /// Functions that use the static: `Cache::get (src/cache.rs:20)`; empty if they are not known.
+    /// Functions that use the static: `Cache::get (src/cache.rs:20)`. Empty if they are not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub used_in: Vec<String>,
-    /// Where that thread was started, if the test did: `Loader::open (src/loader.rs:20)`.
+    /// Where that thread was started, if the test started it: `Loader::open (src/loader.rs:20)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_in: Option<String>,
-    /// Where it was detached, so that nobody can join it: in Rust, where its `JoinHandle` was dropped.
+    /// Where the thread was detached, so that nothing can join it. In Rust, this is where its
+    /// `JoinHandle` was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detached_in: Option<String>,
-    /// Where that thread waits, unless for the check: `Loader::fill (src/loader.rs:35)`.
+    /// Where that thread waits, unless it waits for the check: `Loader::fill (src/loader.rs:35)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waits_in: Option<String>,
-    /// The library that contains it; none for the program itself.
+    /// The library that contains it. None for the program itself.
     pub module: Option<String>,
 }
 
-/// The kind of such a place.
+/// The kind of a place where a program's own data begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -61,13 +62,14 @@ pub enum HolderKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Enclosing {
-    /// How many blocks: one contains the address, and each of the others leads to the one before it.
+    /// The number of blocks. One of them contains the address, and each of the others leads to the
+    /// one before it.
     pub blocks: u32,
     /// Whether they lead to each other in cycles, that is, the first block of each cycle leads to
     /// its last.
     pub is_cycle: bool,
-    /// Where they were allocated, the one with the address first, each location once:
-    /// `Node::new (src/node.rs:20)`.
+    /// Where the blocks were allocated, starting with the one that contains the address. Each
+    /// location is listed once: `Node::new (src/node.rs:20)`.
     pub allocated_in: Vec<String>,
 }
 
@@ -77,6 +79,6 @@ pub struct Enclosing {
 pub struct Outlived {
     /// Where it was freed: `Cache::evict (src/cache.rs:37) ← src/main.rs:12`.
     pub freed_at: String,
-    /// Where it was allocated: `Cache::new (src/cache.rs:20)`; none if it is unknown.
+    /// Where it was allocated: `Cache::new (src/cache.rs:20)`. None if it is unknown.
     pub allocated_in: Option<String>,
 }

@@ -16,14 +16,15 @@ impl Site {
         self.frames.get(self.user?)
     }
 
-    /// Returns `src/optim.rs:88`, or without line tables the function or library.
+    /// Returns a location such as `src/optim.rs:88` or, without line tables, the function or
+    /// library.
     #[must_use]
     pub fn location(&self) -> String {
         self.user_frame()
             .map_or_else(|| "an unknown place".to_owned(), short)
     }
 
-    /// Whether there are frames, none of which has a known source line.
+    /// Whether there are frames but none of them has a known source line.
     #[must_use]
     pub fn lacks_lines(&self) -> bool {
         let is_theirs = |frame: &&Frame| matches!(frame.owner, Owner::User | Owner::Dependency);
@@ -31,8 +32,8 @@ impl Site {
         theirs.peek().is_some() && theirs.all(|frame| frame.line.is_none())
     }
 
-    /// Returns the user's frames outside that line: `fn (file:line) ← fn (file:line)`. The function
-    /// of the test itself is called `the test`.
+    /// Returns the user's frames that called the user's line: `fn (file:line) ← fn (file:line)`.
+    /// The function of the test itself is called `the test`.
     #[must_use]
     pub fn callers(&self, test: &str) -> Option<String> {
         let outer = self.frames.get(self.user?.checked_add(1)?..)?;
@@ -168,12 +169,12 @@ pub(crate) fn is_of_test(path: &str, test: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// Returns `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`, or without line tables
-/// `optim::Adam::step in train`.
+/// Returns a location such as `src/optim.rs:88:22` or `train.py:31:9 in Trainer.step`. Without line
+/// tables, this is a location such as `optim::Adam::step in train`.
 #[must_use]
 pub fn full(frame: &Frame) -> String {
     let function = match &frame.function {
-        // As in Python's own tracebacks.
+        // This is the form of Python's own tracebacks.
         Some(function) if frame.language == Language::Python && !is_top_level(function) => {
             format!(" in {}", escape::name(function))
         }
@@ -229,7 +230,7 @@ fn is_known_by_its_line(frame: &Frame) -> bool {
     path.starts_with('{') || is_top_level(path)
 }
 
-/// Python's name for the lines of a file outside every function.
+/// Whether this is Python's name for the lines of a file outside every function.
 fn is_top_level(function: &str) -> bool {
     function == "<module>"
 }
@@ -248,7 +249,8 @@ pub(crate) fn name(frame: &Frame) -> String {
     match (&frame.function, &frame.module) {
         (Some(function), _) => {
             let function = function.trim_end_matches("::{{closure}}");
-            // In debug information, a function with a closure as its argument is named after it.
+            // In debug information, the name of a function that takes a closure contains the name
+            // of the closure.
             let generic = function
                 .find('<')
                 .filter(|at| *at > 0 && function.contains("{closure_env#"));
@@ -282,8 +284,9 @@ fn without_paths_of_traits(function: &str) -> String {
     format!("{implementor}{short}{}", &rest[end..])
 }
 
-/// Returns `Histogram::new` for `app::drops::Histogram::new`, `<Pool as Drop>::drop` for `<app::Pool as Drop>::drop`
-/// and `drops::fill` for `app::drops::fill`: the last two parts of a path, and the last part of those in brackets.
+/// Returns the last two parts of a path, and only the last part of each path in brackets:
+/// `Histogram::new` for `app::drops::Histogram::new`, `drops::fill` for `app::drops::fill`, and
+/// `<Pool as Drop>::drop` for `<app::Pool as Drop>::drop`.
 pub(crate) fn without_modules(path: &str) -> String {
     let mut short = String::new();
     // The positions at which the last two parts of the outer path begin.

@@ -12,14 +12,14 @@ pub struct MeantToStay {
     /// The function whose allocations may all stay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allow: Option<String>,
-    /// Bytes that may stay allocated, per device and layer; 0: none.
+    /// Bytes that may stay allocated, per device and layer. 0 means none.
     pub tolerance: u64,
-    /// Bytes that may stay reserved, per device and layer; 0: none.
+    /// Bytes that may stay reserved, per device and layer. 0 means none.
     pub reserved_tolerance: u64,
 }
 
 impl MeantToStay {
-    /// Everything that `function` allocates.
+    /// Allows everything that `function` allocates.
     #[must_use]
     pub fn allow(function: &str) -> Self {
         Self {

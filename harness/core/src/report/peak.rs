@@ -14,19 +14,19 @@ use crate::units::{count, exact_size, quantity};
 pub struct Peak {
     /// The device, or the host.
     pub place: Place,
-    /// As in [`Row::layer`].
+    /// The layer, as in [`Row::layer`].
     pub layer: String,
     /// The most bytes that were live at once.
     pub bytes: u64,
-    /// The run of the body that had this peak, from 1.
+    /// The run of the body that had this peak, counted from 1.
     pub run: u64,
-    /// The allocating or freeing call of that run which reached it, from 1; 0 if as much was live when
-    /// the run began.
+    /// The allocating or freeing call of that run that reached the peak, counted from 1. 0 if as
+    /// much was live when the run began.
     pub call: u64,
-    /// The number of these calls during the run; 0 for a program that was watched from outside.
+    /// The number of these calls during the run, or 0 for a program that was watched from outside.
     pub calls: u64,
-    /// The memory live then, by source line, the largest first. If there are more than a hundred
-    /// lines, the last entry is the sum of the rest.
+    /// The memory that was live at the peak, by source line, the largest first. If there are more
+    /// than a hundred lines, the last entry is the sum of the rest.
     pub lines: Vec<Share>,
     /// Allocations of the run that could have shared one buffer, those with the largest savings
     /// first.
@@ -38,9 +38,9 @@ pub struct Peak {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Reusable {
-    /// `src/optim.rs:88`.
+    /// The source line, such as `src/optim.rs:88`.
     pub at: String,
-    /// The size of each.
+    /// The size of each allocation.
     pub each: u64,
     /// The number of allocations.
     pub count: u64,
@@ -58,15 +58,16 @@ pub struct GraphMemory {
     pub place: Place,
     /// The bytes of all addresses that its nodes allocate.
     pub bytes: u64,
-    /// The most that is allocated and not yet freed, in the order in which its nodes were added.
+    /// The most bytes that are allocated and not yet freed at once, if the nodes run in the order
+    /// in which they were added.
     pub in_order: u64,
     /// The nodes that allocate, by source line.
     pub lines: Vec<Share>,
 }
 
 impl GraphMemory {
-    /// Returns for example `a graph on cuda:0 holds 3.00 GiB at once, although running its nodes in
-    /// the order in which they were added would need at most 1.00 GiB; …`.
+    /// Returns, for example, `a graph on cuda:0 holds 3.00 GiB at once, although running its nodes
+    /// in the order in which they were added would need at most 1.00 GiB; …`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let lines = self.lines.iter().map(|share| {
@@ -87,14 +88,14 @@ impl GraphMemory {
 }
 
 impl Reusable {
-    /// Returns how many allocations the reuse of buffers would save.
+    /// Returns how many allocations would be saved if buffers were reused.
     #[must_use]
     pub const fn saved(&self) -> u64 {
         self.count.saturating_sub(self.buffers)
     }
 
-    /// Returns for example `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the next:
-    /// one buffer could serve them all, 99 allocations fewer`.
+    /// Returns, for example, `100 allocations of 1.00 MiB at src/optim.rs:88, each freed before the
+    /// next: one buffer could serve them all, 99 allocations fewer`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let served = match self.buffers {
@@ -116,7 +117,8 @@ impl Reusable {
 }
 
 impl Peak {
-    /// Returns for example `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of 100`.
+    /// Returns, for example, `the peak of 73.4 MiB of driver on cuda:0 was reached at call 98 of
+    /// 100`.
     #[must_use]
     pub fn sentence(&self) -> String {
         let peak = format!(

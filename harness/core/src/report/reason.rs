@@ -15,8 +15,7 @@ macro_rules! codes {
                 #[serde(rename = $name)]
                 $code,
             )*
-            /// A code of a later release, in a file that it wrote. The reason's sentences explain
-            /// it.
+            /// A code that a later release wrote to a file. The reason's sentences explain it.
             #[serde(rename = "unknown", other)]
             Unknown,
         }
@@ -38,7 +37,7 @@ macro_rules! codes {
 }
 
 codes! {
-    /// No driver, or no device.
+    /// There is no driver or no device.
     NoGpu = "no-gpu",
     /// No call was intercepted, and the process uses a graphics API that is not watched.
     Backend = "backend",
@@ -61,7 +60,7 @@ codes! {
     NotRepeatable = "not-repeatable",
     /// A freed address was live at two places, and the free did not name the place.
     AmbiguousFree = "ambiguous-free",
-    /// The test left something else than its option `expect` says.
+    /// The test left something other than what its option `expect` says.
     Expectation = "expectation",
     /// The check was abandoned before it was complete.
     Unfinished = "unfinished",
@@ -80,7 +79,7 @@ pub struct Reason {
     pub code: Code,
     /// One sentence that describes the problem.
     pub what: String,
-    /// One sentence: what to do about it.
+    /// One sentence that says what to do about it.
     pub remedy: String,
 }
 

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Site {
-    /// Equal for the same kind and functions, independent of addresses, lines and inlining: a
-    /// version and 16 hexadecimal digits, `1-0123456789abcdef`.
+    /// A version and 16 hexadecimal digits, such as `1-0123456789abcdef`. Equal for the same kind
+    /// and functions, independent of addresses, lines and inlining.
     pub fingerprint: String,
     /// The frames, innermost first, including inlined ones. Frames of the harness and of CUDA are
     /// omitted at the inner end, and those of the runtime's start-up at the outer end.
@@ -24,7 +24,7 @@ pub struct Site {
 pub struct Library {
     /// Its common name: `cuBLAS`.
     pub name: String,
-    /// Its function that was called: `cublasCreate_v2`.
+    /// The function of the library that was called: `cublasCreate_v2`.
     pub function: Option<String>,
     /// Its file, which usually contains its version: `libcublas.so.13.0.0.19`.
     pub file: Option<String>,
@@ -50,13 +50,14 @@ pub struct Known {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Frame {
-    /// Demangled, without its hash.
+    /// The demangled name of the function, without its hash.
     pub function: Option<String>,
-    /// Relative to the workspace if the file is inside it; otherwise as debug information has it.
+    /// The path of the file, relative to the workspace if the file is inside it. Otherwise, the
+    /// path in the debug information.
     pub file: Option<String>,
-    /// From 1.
+    /// The line, counted from 1.
     pub line: Option<u32>,
-    /// From 1, in bytes, as compilers count.
+    /// The column in bytes, counted from 1, as compilers do.
     pub column: Option<u32>,
     /// The library or the program: `libcublas.so.13`.
     pub module: Option<String>,
@@ -94,9 +95,9 @@ pub enum Owner {
     Dependency,
     /// The standard libraries of Rust or Python.
     Std,
-    /// A library of NVIDIA.
+    /// A library from NVIDIA.
     Cuda,
-    /// This harness.
+    /// The harness.
     Harness,
     /// A C library or anything else without a known source.
     Native,

@@ -24,11 +24,11 @@ named! {
         Grew = "grew",
         /// A limit of the test was exceeded.
         OverBudget = "over-budget",
-        /// Created once, kept, and not created again.
+        /// Something was created once, kept, and not created again.
         FirstUse = "first-use",
-        /// Left by the first run of the body and freed by a later one.
+        /// The first run of the body left something that a later run freed.
         Deferred = "deferred",
-        /// Still held, and allowed.
+        /// Something is still held, and it is allowed to stay.
         Allowed = "allowed",
     }
 }
@@ -53,7 +53,7 @@ pub enum CheckStatus {
     /// Nothing could be measured.
     #[default]
     NotMeasured,
-    /// The test left something else than it is expected to leave.
+    /// The test left something other than what it is expected to leave.
     Unexpected,
     /// The process ended inside the test.
     Aborted,
@@ -109,8 +109,8 @@ impl CheckStatus {
         matches!(self, Self::Inconclusive | Self::NotMeasured)
     }
 
-    /// Returns its rank: first what fails a test, then those that could not be judged,
-    /// then the rest.
+    /// Returns its rank: statuses that fail a test come first, then those of checks that could not
+    /// be judged, then the rest.
     fn rank(self) -> (u8, Option<FindingKind>) {
         match self {
             Self::Unexpected => (0, None),

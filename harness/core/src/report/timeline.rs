@@ -29,7 +29,7 @@ pub struct TimelineRun {
     pub purpose: RunPurpose,
     /// The number of calls until everything that was going to be freed was freed.
     pub calls: u64,
-    /// The number of these until the body ended; in the others, the check emptied caches.
+    /// The number of these calls until the body ended. During the others, the check emptied caches.
     pub body: u64,
     /// A curve for each figure that changed.
     pub curves: Vec<Course>,
@@ -55,13 +55,13 @@ pub enum RunPurpose {
 pub struct Course {
     /// The device, or the host.
     pub place: Place,
-    /// As in [`Row::layer`].
+    /// The layer, as in [`Row::layer`].
     pub layer: String,
     /// What is counted.
     pub figure: Figure,
     /// The value when the run began.
     pub start: u64,
-    /// The exact peak; for reserved bytes, the largest value that was read.
+    /// The exact peak. For reserved bytes, the largest value that was read.
     pub peak: u64,
     /// The points in the order of their calls, at most about 250. Reserved bytes have only the
     /// values that were read: before the body, at its end and after it.
@@ -69,7 +69,7 @@ pub struct Course {
     /// If the run had a log, the allocations and frees, in the order of the calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allocations: Vec<LoggedAllocation>,
-    /// How many others there were: when the log is full, the smaller half is dropped.
+    /// How many other allocations there were. When the log is full, the smaller half is dropped.
     #[serde(default, skip_serializing_if = "super::is_default")]
     pub lost: u64,
 }
@@ -82,9 +82,9 @@ impl Course {
     }
 }
 
-/// From this call up to that of the next point, the figure was between the minimum and the maximum:
-/// `[call, minimum, maximum]`. With up to a hundred calls, each call has its own point, with one
-/// value.
+/// From this call up to the call of the next point, the figure was between the minimum and the
+/// maximum: `[call, minimum, maximum]`. With up to a hundred calls, each call has its own point,
+/// with one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schemars", derive(schemars::JsonSchema))]
 pub struct Point(pub u64, pub u64, pub u64);

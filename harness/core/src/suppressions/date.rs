@@ -23,7 +23,8 @@ impl Date {
     /// [`civil_from_days`](https://howardhinnant.github.io/date_algorithms.html).
     #[must_use]
     pub fn from_days(days: u64) -> Self {
-        // Years that begin in March end with the leap day; 400 of them have 146,097 days.
+        // Years that begin in March end with the leap day. Four hundred such years have 146,097
+        // days.
         let days = days + 719_468;
         let (era, day_of_era) = (days / 146_097, days % 146_097);
         let year_of_era =

@@ -23,7 +23,8 @@ pub(super) fn is_of(pattern: &str, frame: &Frame) -> bool {
     is_bare && WildMatch::new(last).matches(function) && path.split("::").any(is_module)
 }
 
-/// Returns `optim` for `src/optim.rs` and `src/optim/mod.rs`; for a crate's root, the crate's name.
+/// Returns `optim` for `src/optim.rs` and `src/optim/mod.rs`, and the crate's name for a crate's
+/// root.
 fn module(file: &str) -> String {
     let mut parts = file.rsplit(['/', '\\']);
     let stem = parts.next().and_then(|name| name.strip_suffix(".rs"));

@@ -15,7 +15,7 @@ use crate::ledger::Kind;
 use crate::report::{AllowedBy, Finding, FindingKind, Frame, Site};
 use crate::units::{count, exact_size, quantity, total};
 
-/// An entry: the resources that may stay, and under which conditions.
+/// An entry that says which resources may stay, and under which conditions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Suppression {
     /// The pattern that resources must match.
@@ -26,8 +26,8 @@ pub struct Suppression {
     pub up_to: Option<u64>,
     /// The largest number of resources that may stay in one test.
     pub up_to_count: Option<u64>,
-    /// Patterns of names: the entry applies only in tests whose name matches one of them. If there
-    /// are none, it applies in every test.
+    /// Patterns of the names of tests. The entry applies only in tests whose name matches one of
+    /// them. If there are none, it applies in every test.
     pub tests: Vec<String>,
     /// The reason why a matching resource may stay.
     pub reason: String,
@@ -65,7 +65,7 @@ impl Pattern {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such kind; the message lists them.
+    /// Returns an error if there is no such kind. The message lists the kinds.
     pub fn new(word: &str, text: &str) -> Result<Self, String> {
         let kinds = [
             Self::Site,

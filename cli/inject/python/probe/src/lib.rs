@@ -63,7 +63,7 @@ pub unsafe extern "C" fn probe_stack(to: *mut c_char, room: usize) -> usize {
     unsafe { copy_to(&lines, to, room) }
 }
 
-/// [`probe_stack`] as the body of a thread. `to` is a buffer of 64 KiB, all zeros.
+/// Calls [`probe_stack`] as the body of a thread. `to` is a buffer of 64 KiB of zeros.
 ///
 /// # Safety
 ///
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn probe_thread(to: *mut c_void) -> *mut c_void {
     ptr::null_mut()
 }
 
-/// How many nanoseconds a backtrace takes, as the mean of `times` backtraces.
+/// Returns the mean time of `times` backtraces, in nanoseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn probe_cost(times: u32) -> u64 {
     let start = Instant::now();

@@ -1,8 +1,8 @@
 //! Walks the frames of a thread and reads their lines.
 //!
-//! This never changes a reference count or calls the interpreter. Everything that is read is
-//! checked before it is used: an invalid address ends the walk, and a frame with an object of an
-//! unexpected type is skipped.
+//! The walk never changes a reference count and never calls the interpreter. Everything that is
+//! read is checked before it is used: an invalid address ends the walk, and a frame with an object
+//! of an unexpected type is skipped.
 
 use std::hash::{BuildHasher, Hasher};
 
@@ -23,9 +23,9 @@ pub(super) struct Types {
     pub(super) bytes: usize,
 }
 
-/// The maximum number of frames that are visited, with or without a line.
+/// The maximum number of frames that a walk visits, with or without a line.
 const MAX_FRAMES: usize = 256;
-/// The longest table that is read, which is more than any function needs.
+/// The length of the longest table that is read. No function needs a longer one.
 const MAX_TABLE: usize = 1 << 20;
 
 /// Writes the lines of the thread whose state is at `thread` to `words`, innermost first, and
@@ -39,7 +39,8 @@ pub(super) fn read(
 ) -> usize {
     let mut count = 0;
     let mut at = innermost(memory, layout, thread);
-    // The last line, until it is known whether native code has called its frame.
+    // The line of the previous frame, held back until it is known whether native code called that
+    // frame.
     let mut pending: Option<(LineNumber, bool)> = None;
     for _ in 0..MAX_FRAMES {
         let frame = at.and_then(|at| Frame::read(memory, layout, at));
@@ -61,12 +62,12 @@ pub(super) fn read(
     count
 }
 
-/// The address of the field at `offset` of the structure at `at`, which may be invalid.
+/// Returns the address of the field at `offset` of the structure at `at`, which may be invalid.
 fn field(at: usize, offset: usize) -> usize {
     at.wrapping_add(offset)
 }
 
-/// The address of the innermost frame of a thread.
+/// Returns the address of the innermost frame of a thread.
 fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usize> {
     let [mut at] = memory.words([field(thread, layout.thread)])?;
     if let Some(offset) = layout.through {
@@ -75,7 +76,7 @@ fn innermost(memory: &impl Memory, layout: &Layout, thread: usize) -> Option<usi
     Some(at)
 }
 
-/// The fields of a frame that are needed.
+/// The fields of a frame that the walk needs.
 #[derive(Debug)]
 struct Frame {
     previous: Option<usize>,
@@ -116,7 +117,7 @@ impl Frame {
         })
     }
 
-    /// The offset of the instruction in the code, in bytes.
+    /// Returns the offset of the instruction in the code, in bytes.
     fn offset(&self, layout: &Layout) -> isize {
         match layout.frame.unit {
             InstructionUnit::Index(bytes) => self.instruction as i32 as isize * bytes,
@@ -128,7 +129,7 @@ impl Frame {
     }
 }
 
-/// The number of the current line of a frame.
+/// Returns the number of the current line of a frame.
 fn line(memory: &impl Memory, layout: &Layout, types: &Types, frame: &Frame) -> Option<LineNumber> {
     let code = Code::read(memory, layout, types, frame.code)?;
     let offset = frame.offset(layout);
@@ -171,7 +172,6 @@ fn decode(
     Some(line)
 }
 
-/// A code object.
 #[derive(Debug)]
 struct Code {
     first_line: i32,
@@ -224,8 +224,7 @@ impl Code {
         })
     }
 
-    /// The hash of everything that a line is read from, including the first `read` bytes of the
-    /// table.
+    /// Hashes everything that a line is read from, including the first `read` bytes of the table.
     fn hash(&self, memory: &impl Memory, read: usize) -> Option<u64> {
         if read > self.table_length {
             return None;

@@ -1,5 +1,5 @@
-//! The interpreter of this process, found by the symbols that it exports. It is read only if its
-//! release is known.
+//! Finds the interpreter of this process by the symbols that it exports. The interpreter is read
+//! only if its release is known.
 
 #![expect(unsafe_code, reason = "reads CPython's C structures")]
 
@@ -28,7 +28,7 @@ pub(super) struct Interpreter {
 }
 
 impl Interpreter {
-    /// The interpreter of this process, if one is loaded.
+    /// Returns the interpreter of this process, if one is loaded.
     pub(super) fn find() -> Result<Option<Self>, Unsupported> {
         let Some(version) = version() else {
             return Ok(None);
@@ -49,7 +49,7 @@ impl Interpreter {
         let is_three = version.major == 3;
         let layout = layout::of(version.minor).filter(|_| is_three);
         let layout = layout.ok_or(UNKNOWN)?;
-        // SAFETY: the documented signatures; the interpreter is never unloaded.
+        // SAFETY: these are the documented signatures, and the interpreter is never unloaded.
         let functions = unsafe {
             let finalizing = function(c"Py_IsFinalizing");
             (
@@ -86,11 +86,11 @@ impl Interpreter {
         })
     }
 
-    /// The address of the calling thread's state; `None` if the thread has no state, or if Python
-    /// is shutting down and may free it.
+    /// Returns the address of the calling thread's state, or `None` if the thread has no state, or
+    /// if Python is shutting down and may free it.
     pub(super) fn this_thread(&self) -> Option<usize> {
-        // Neither function takes a lock or needs the interpreter's: one reads a flag, the other a
-        // thread-local.
+        // Neither function takes a lock or needs the interpreter's lock: one reads a flag, the
+        // other a thread-local variable.
         if (self.is_finalizing)() != 0 {
             return None;
         }
@@ -144,13 +144,14 @@ fn check_debug_offsets(
     Ok((is_version && agree).then_some(()))
 }
 
-/// The interpreter's release, from its own description: `3.12.3 (main, …) [GCC …]`.
+/// Returns the interpreter's release, parsed from its own description: `3.12.3 (main, …) [GCC …]`.
 fn version() -> Option<Version> {
     // Other implementations of Python do not have this symbol.
     address(c"_PyRuntime")?;
-    // SAFETY: the documented signature. Concurrent calls write the same text to the same place.
+    // SAFETY: this is the documented signature. Concurrent calls write the same text to the same
+    // place.
     let name: extern "C" fn() -> *const c_char = unsafe { function(c"Py_GetVersion") }?;
-    // SAFETY: a static string of the interpreter, which ends with a zero byte.
+    // SAFETY: this is a static string of the interpreter, which ends with a zero byte.
     let text = unsafe { CStr::from_ptr(name()) }.to_str().ok()?;
     let full = text.split_whitespace().next()?;
     let mut parts = full.split('.');
@@ -161,7 +162,7 @@ fn version() -> Option<Version> {
     })
 }
 
-/// The exported function of that name.
+/// Returns the exported function with this name.
 ///
 /// # Safety
 ///
@@ -172,9 +173,9 @@ unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     address(name).map(|address| unsafe { transmute_copy::<usize, F>(&address) })
 }
 
-/// The address of the exported symbol of that name.
+/// Returns the address of the exported symbol with this name.
 fn address(name: &CStr) -> Option<usize> {
-    // SAFETY: only looks up a symbol.
+    // SAFETY: this only looks up a symbol.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     (!address.is_null()).then(|| address.expose_provenance())
 }

@@ -1,15 +1,15 @@
-//! The layout of CPython's structures in each release, from the headers of that release.
+//! The layout of CPython's structures in each release, taken from the headers of that release.
 //!
-//! It does not change between the patch releases of a minor release, since extensions are compiled
-//! against it. From 3.13 on the interpreter also contains these offsets itself
-//! (`_Py_DebugOffsets`). They must agree with the ones here; otherwise nothing is read.
+//! The layout does not change between the patch releases of a minor release, since extensions are
+//! compiled against it. From 3.13 on, the interpreter also contains these offsets itself
+//! (`_Py_DebugOffsets`). If they do not agree with the offsets here, nothing is read.
 
 use super::location::Form;
 
 /// The layout of a minor release. Offsets are in bytes.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// The 12 of 3.12.
+    /// The minor version: 12 for 3.12.
     minor: u8,
     /// `PyThreadState`: the innermost frame, or the structure that points to it.
     pub(super) thread: usize,
@@ -18,11 +18,11 @@ pub(super) struct Layout {
     pub(super) frame: FrameLayout,
     pub(super) code: CodeLayout,
     pub(super) string: StringLayout,
-    /// Where `_Py_DebugOffsets` has the same offsets.
+    /// Where `_Py_DebugOffsets` stores the same offsets.
     pub(super) offsets: Option<DebugOffsets>,
 }
 
-/// `_PyInterpreterFrame`, up to 3.10 `PyFrameObject`.
+/// `_PyInterpreterFrame`, or `PyFrameObject` up to 3.10.
 #[derive(Debug)]
 pub(super) struct FrameLayout {
     pub(super) previous: usize,
@@ -31,7 +31,6 @@ pub(super) struct FrameLayout {
     pub(super) tags: usize,
     pub(super) instruction: usize,
     pub(super) unit: InstructionUnit,
-    /// The owner of the frame.
     pub(super) owner: Option<usize>,
     pub(super) entry: EntryMark,
 }
@@ -56,7 +55,7 @@ pub(super) enum EntryMark {
     InterpreterFrame,
 }
 
-/// The lowest [owner](FrameLayout::owner) that means the interpreter itself.
+/// The lowest [owner](FrameLayout::owner) that stands for the interpreter itself.
 pub(super) const INTERPRETER: u8 = 3;
 
 /// `PyCodeObject`.
@@ -64,7 +63,7 @@ pub(super) const INTERPRETER: u8 = 3;
 pub(super) struct CodeLayout {
     pub(super) first_line: usize,
     pub(super) file: usize,
-    /// The qualified name; up to 3.10 only its last part.
+    /// The qualified name, or only its last part up to 3.10.
     pub(super) function: usize,
     pub(super) table: usize,
     pub(super) form: Form,
@@ -94,8 +93,8 @@ pub(super) struct DebugOffsets {
 }
 
 impl DebugOffsets {
-    /// The offsets, given the indices of the words `thread_state.current_frame` and of the first
-    /// members of `interpreter_frame` and `code_object` after `size`.
+    /// Creates the offsets from the indices of the words `thread_state.current_frame` and of the
+    /// first members of `interpreter_frame` and `code_object` after `size`.
     const fn at(thread: usize, frame: usize, code: usize) -> Self {
         Self {
             thread,
@@ -112,12 +111,12 @@ impl DebugOffsets {
     }
 }
 
-/// The layout of CPython 3.`minor`, if it is known.
+/// Returns the layout of CPython 3.`minor`, if it is known.
 pub(super) fn of(minor: u8) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.minor == minor)
 }
 
-/// A constant for each release, with the differences from an earlier one.
+/// One constant per release, written as the differences from an earlier release.
 const LAYOUTS: [Layout; 7] = [
     PYTHON_3_9,
     PYTHON_3_10,

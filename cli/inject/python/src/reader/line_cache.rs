@@ -1,10 +1,10 @@
-//! The lines that a thread has read before, so that a table is not decoded again for each
+//! Caches the lines that a thread has read, so that tables are not decoded again for each
 //! backtrace.
 //!
 //! A code object may be freed and another one created at its address. So an entry is valid only as
 //! long as everything that its line was read from is unchanged: the names of the file and the
-//! function, the first line, and the part of the table that was read. A hash of all these data is
-//! compared.
+//! function, the first line, and the part of the table that was read. The cache compares a hash of
+//! all these data.
 
 use std::cell::Cell;
 
@@ -13,7 +13,7 @@ use gpu_leak_check::__script::LineNumber;
 /// The number of entries, a power of two.
 const ENTRIES: usize = 128;
 
-/// The line of an instruction, and the data it was read from.
+/// The line of an instruction, and the data from which the line was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CachedLine {
     /// The code object's address.
@@ -28,11 +28,11 @@ pub(super) struct CachedLine {
 }
 
 thread_local! {
-    /// It has no destructor, since backtraces are also taken while a thread exits.
+    /// This value has no destructor, since backtraces are also taken while a thread exits.
     static CACHE: [Cell<Option<CachedLine>>; ENTRIES] = const { [const { Cell::new(None) }; ENTRIES] };
 }
 
-/// The entry of an instruction, which may be outdated.
+/// Returns the entry of an instruction, which may be outdated.
 pub(super) fn find(code: usize, offset: isize) -> Option<CachedLine> {
     let entry = CACHE.with(|cache| cache[slot(code, offset)].get())?;
     (entry.code == code && entry.offset == offset).then_some(entry)

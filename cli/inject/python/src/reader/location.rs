@@ -2,14 +2,14 @@
 //!
 //! There are three formats, which CPython documents: `lnotab` up to 3.9
 //! ([lnotab_notes.txt](https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt)), the
-//! line table of 3.10
-//! ([PEP 626](https://peps.python.org/pep-0626/)), the location table since 3.11
+//! line table of 3.10 ([PEP 626](https://peps.python.org/pep-0626/)), and the location table since
+//! 3.11
 //! ([code_objects.md](https://github.com/python/cpython/blob/main/InternalDocs/code_objects.md)).
 
 /// The format of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Pairs of an increment of the offset and one of the line.
+    /// Pairs of an increment of the offset and an increment of the line.
     Increments,
     /// Pairs of the length of a range and the change of the line at its beginning.
     Ranges,
@@ -20,16 +20,16 @@ pub(super) enum Form {
 /// The source location of an instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Location {
-    /// The line, from 1; none for instructions that the compiler has added.
+    /// The line, counted from 1, or `None` for an instruction that the compiler has added.
     pub(super) line: Option<u32>,
-    /// The column, from 1, in bytes.
+    /// The column in bytes, counted from 1.
     pub(super) column: Option<u32>,
     /// How many bytes of the table were read to find this location.
     pub(super) read: usize,
 }
 
-/// The location of the instruction at the byte `offset`, in code whose first line is `first`. The
-/// offset is negative in a frame that has not run any instruction.
+/// Returns the location of the instruction at the byte `offset`, in code whose first line is
+/// `first`. The offset is negative in a frame that has not run any instruction.
 pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> Location {
     let Ok(offset) = usize::try_from(offset) else {
         return Location {
@@ -44,7 +44,7 @@ pub(super) fn location(form: Form, table: &[u8], first: i32, offset: isize) -> L
     }
 }
 
-/// A line number; those below 1 are invalid.
+/// Returns the line number, or `None` if it is below 1 and therefore invalid.
 fn from_one(line: i32) -> Option<u32> {
     u32::try_from(line).ok().filter(|line| *line > 0)
 }
@@ -98,12 +98,12 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
         let code = head >> 3 & 15;
         let mut column = None;
         match code {
-            // The same line, with the columns in one more byte.
+            // These entries are on the same line, with the columns in one more byte.
             0..=9 => {
                 let low = bytes.next().unwrap_or_default() >> 4 & 7;
                 column = Some(u32::from(code << 3 | low) + 1);
             }
-            // Up to two lines further, with the columns in two bytes.
+            // These entries are up to two lines further down, with the columns in two bytes.
             10..=12 => {
                 line = line.wrapping_add(i32::from(code - 10));
                 column = bytes.next().map(|column| u32::from(column) + 1);
@@ -112,7 +112,7 @@ fn locations(table: &[u8], first: i32, offset: usize) -> Location {
             14 => {
                 line = line.wrapping_add(bytes.signed());
                 bytes.number();
-                // Columns count from 1 here; 0 means none.
+                // Columns are counted from 1 here, and 0 means that there is none.
                 column = Some(bytes.number()).filter(|column| *column > 0);
             }
             _ => {}
@@ -146,7 +146,8 @@ impl Bytes<'_> {
         byte
     }
 
-    /// Six bits in each byte, the lowest first; the seventh bit means that another byte follows.
+    /// Reads a number with six bits in each byte, the lowest bits first. The seventh bit means that
+    /// another byte follows.
     fn number(&mut self) -> u32 {
         let (mut number, mut shift) = (0_u32, 0);
         while let Some(byte) = self.next() {
@@ -160,14 +161,14 @@ impl Bytes<'_> {
         number
     }
 
-    /// A number in the same form, with the sign in the lowest bit.
+    /// Reads a number in the same form, with the sign in the lowest bit.
     fn signed(&mut self) -> i32 {
         let number = self.number();
         let size = (number >> 1) as i32;
         if number & 1 == 0 { size } else { -size }
     }
 
-    /// Only the first byte of an entry has its highest bit set.
+    /// Skips to the next entry. Only the first byte of an entry has its highest bit set.
     fn skip_to_next_entry(&mut self) {
         while self.table.get(self.at).is_some_and(|byte| byte & 0x80 == 0) {
             self.at += 1;
@@ -251,7 +252,7 @@ mod tests {
             for form in [Form::Increments, Form::Ranges, Form::Locations] {
                 let found = location(form, &table, first, offset.into());
                 assert!(found.read <= table.len());
-                // The part that was read is sufficient.
+                // The bytes that were read are enough to find the same location.
                 let same = location(form, &table[..found.read], first, offset.into());
                 assert_eq!(same, found);
             }

@@ -1,4 +1,4 @@
-//! Reading the interpreter's memory: directly, or through the kernel if the memory may be unmapped
+//! Reads the interpreter's memory directly, or through the kernel if the memory may be unmapped
 //! during the read.
 
 #![expect(
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A way to read the memory of this process.
 pub(super) trait Memory {
-    /// The aligned words at these addresses; `None` if one of them is invalid.
+    /// Returns the aligned words at these addresses, or `None` if one of them is invalid.
     fn words<const N: usize>(&self, at: [usize; N]) -> Option<[usize; N]>;
 
     /// Passes the `length` bytes at an address to `take`, in one or more parts.
@@ -50,8 +50,8 @@ impl Memory for Direct {
         if !at.iter().all(|at| is_word(*at)) {
             return None;
         }
-        // SAFETY: an aligned word, readable as the caller of `new` guarantees. The load is atomic since
-        // other threads may write to a part of the word that is not used here.
+        // SAFETY: the word is aligned, and readable as the caller of `new` guarantees. The load is
+        // atomic, since other threads may write to a part of the word that is not used here.
         Some(at.map(|at| unsafe {
             AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)).load(Ordering::Relaxed)
         }))
@@ -62,28 +62,29 @@ impl Memory for Direct {
         if !is_address(at) {
             return None;
         }
-        // SAFETY: readable as the caller of `new` guarantees, and part of an immutable object.
+        // SAFETY: the bytes are readable, as the caller of `new` guarantees, and part of an
+        // immutable object.
         take(unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(at), length) });
         Some(())
     }
 }
 
 /// Reads memory through the kernel, which returns an error for an unmapped address. Whole pages are
-/// copied, since a system call costs as much as reading hundreds of words. It must be dropped after
-/// one backtrace, since the copies are not updated.
+/// copied, since a system call costs as much as reading hundreds of words. This reader must be
+/// dropped after one backtrace, since the copies are not updated.
 ///
 /// See [process_vm_readv(2)](https://man7.org/linux/man-pages/man2/process_vm_readv.2.html).
 #[derive(Debug)]
 pub(super) struct ThroughKernel(RefCell<Pages>);
 
 const PAGE: usize = 4096;
-/// How many pages are kept, on the stack of the caller. A power of two.
+/// How many pages are kept on the caller's stack. This is a power of two.
 const PAGES: usize = 8;
 
-/// Copies of pages; the address of a page determines its index.
+/// Copies of pages. The address of a page determines its index.
 #[derive(Debug)]
 struct Pages {
-    /// The address of each page; 0 for none.
+    /// The address of each page, or 0 for none.
     begin: [usize; PAGES],
     bytes: [MaybeUninit<[u8; PAGE]>; PAGES],
 }
@@ -98,7 +99,7 @@ impl ThroughKernel {
 }
 
 impl Pages {
-    /// The page that begins at this address.
+    /// Returns the page that begins at this address.
     fn page(&mut self, begin: usize) -> Option<&[u8; PAGE]> {
         let index = begin / PAGE % PAGES;
         if self.begin[index] != begin {
@@ -180,7 +181,7 @@ mod tests {
         let direct = unsafe { Direct::new() };
         assert_eq!(direct.words([at + 16, at]), Some([7, 3]));
         assert_eq!(ThroughKernel::new().words([at + 16, at]), Some([7, 3]));
-        // More data than fits into the pages that are kept.
+        // This is more data than fits into the pages that are kept.
         let long: Vec<u8> = (0..40_000).map(|at| (at / 7) as u8).collect();
         assert_eq!(read(&direct, &long, 40_000).as_ref(), Some(&long));
         assert_eq!(
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn invalid_addresses_are_not_read() {
-        // SAFETY: only invalid addresses are read, which it refuses.
+        // SAFETY: only invalid addresses are requested, and `Direct` refuses them.
         let direct = unsafe { Direct::new() };
         for address in [0, 8, 1 << 47, usize::MAX - 7] {
             assert_eq!(direct.words([address]), None, "{address:x}");
@@ -199,8 +200,7 @@ mod tests {
             let bytes = ThroughKernel::new().bytes(address, 8, &mut |_| {});
             assert_eq!(bytes, None, "{address:x}");
         }
-        // A page that may not be read.
-        // SAFETY: a new mapping, which nothing else uses.
+        // A page without read permission. SAFETY: this is a new mapping, which nothing else uses.
         let page = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),

@@ -1,4 +1,4 @@
-//! Python's strings.
+//! Reads Python's strings.
 
 use std::hash::Hasher;
 
@@ -21,7 +21,8 @@ impl PythonString {
     /// state.
     pub(super) const HEAD: [usize; 3] = [8, 16, 32];
 
-    /// The string at the address `at` with these words; `None` if it is not a plain string.
+    /// Creates the string at the address `at` with these words. Returns `None` if it is not a plain
+    /// string.
     pub(super) fn new(
         at: usize,
         [class, length, state]: [usize; 3],
@@ -45,7 +46,6 @@ impl PythonString {
         })
     }
 
-    /// Adds the contents to `hash`.
     pub(super) fn hash(&self, memory: &impl Memory, hash: &mut impl Hasher) -> Option<()> {
         hash.write_usize(self.width);
         let length = self.characters * self.width;

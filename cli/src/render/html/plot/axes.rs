@@ -12,7 +12,7 @@ pub(super) const BOTTOM: f64 = 34.0;
 /// The space between two runs.
 const GAP: f64 = 6.0;
 
-/// A text and where it is.
+/// A text and its position.
 #[derive(Debug)]
 pub(in super::super) struct Text {
     pub(in super::super) x: String,
@@ -28,21 +28,21 @@ pub(super) struct RunSpan {
 }
 
 impl RunSpan {
-    /// The coordinate of a call.
+    /// Returns the coordinate of a call.
     pub(super) fn x(&self, call: u64) -> f64 {
         let part = call.min(self.calls + 1) as f64 / (self.calls + 1) as f64;
         self.left + self.width * part
     }
 }
 
-/// The extent of each run, side by side.
+/// Returns the extents of the runs, which are placed side by side.
 pub(super) fn spans(runs: &[TimelineRun]) -> Vec<RunSpan> {
     let gaps = GAP * (runs.len().saturating_sub(1)) as f64;
     let room = WIDTH - LEFT - RIGHT - gaps;
     let all: u64 = runs.iter().map(|run| run.calls + 1).sum();
     let mut left = LEFT;
     let mut span = |run: &TimelineRun| {
-        // Half of the room is shared equally, so that every run can be seen.
+        // Half of the width is shared equally, so that every run can be seen.
         let equal_share = 0.5 / runs.len() as f64;
         let by_calls = 0.5 * (run.calls + 1) as f64 / all as f64;
         let width = room * (equal_share + by_calls);
@@ -64,7 +64,7 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale from 0 to a little above `most`, with three to five lines at round numbers.
+    /// Creates a scale from 0 to a little above `most`, with three to five lines at round numbers.
     pub(super) fn to(most: u64, of_handles: bool) -> Self {
         let most = most.max(1);
         let step = if of_handles {
@@ -112,7 +112,7 @@ impl Scale {
     }
 }
 
-/// A coordinate in SVG syntax, with visible precision.
+/// Formats a coordinate for SVG, with no more precision than is visible.
 pub(super) fn coordinate(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

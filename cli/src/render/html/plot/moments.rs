@@ -1,4 +1,4 @@
-//! The data with which the page's script lists what was live at any call of a timeline.
+//! The data from which the page's script lists what was live at any call of a timeline.
 
 use gpu_leak_check::report::check_report::{Course, LoggedAllocation, Point, Timeline};
 use gpu_leak_check::report::escape;
@@ -11,7 +11,8 @@ use super::name_of;
 #[derive(Debug)]
 pub(in super::super) struct Moments {
     pub(in super::super) data: String,
-    /// The last position of the slider, which counts the calls of all runs, 0 included.
+    /// The last position of the slider. There is a position for each call of each run, and one
+    /// before the first call of each run.
     pub(in super::super) last: u64,
     /// The position of the highest peak.
     pub(in super::super) peak: u64,
@@ -24,7 +25,7 @@ struct Data<'a> {
     courses: Vec<Logged<'a>>,
 }
 
-/// A run and where it is in the picture.
+/// A run and its position in the picture.
 #[derive(Serialize)]
 struct LoggedRun {
     name: String,
@@ -45,7 +46,7 @@ struct Logged<'a> {
 }
 
 impl Moments {
-    /// None if no curve that is shown has a log.
+    /// Returns `None` if no curve that is shown has a log.
     pub(super) fn of(
         timeline: &Timeline,
         spans: &[RunSpan],

@@ -1,4 +1,4 @@
-//! Describes a check in the terms of a test, and compares the result of the judgement as text.
+//! Lets a test describe the runs of a check, and compares the result of the judgement as text.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::ledger::{
 };
 use crate::report::{Finding, Frame, Owner};
 
-/// The device on which everything is allocated, unless a test says otherwise.
+/// Returns the device on which everything is allocated, unless a test says otherwise.
 pub(super) fn gpu() -> Place {
     Place::cuda(0)
 }
@@ -23,14 +23,14 @@ pub(super) struct Body {
     events: u64,
 }
 
-/// A run whose body is running.
+/// A run of the body that has not ended yet.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) input: RunInput,
     body: &'a mut Body,
 }
 
-/// A check that is confirmed by further runs.
+/// Returns a check that is confirmed by further runs.
 pub(super) fn check() -> Body {
     let mut input = CheckInput {
         facts: Facts {
@@ -48,14 +48,14 @@ pub(super) fn check() -> Body {
     }
 }
 
-/// A check that runs its body several times to detect growth.
+/// Returns a check that runs its body several times to detect growth.
 pub(super) fn rounds(rounds: u32) -> Body {
     let mut check = check();
     check.input.facts.rounds = rounds;
     check
 }
 
-/// A frame of the program: for line 10, it is in the function `step10`.
+/// Returns a frame of the program. The frame at line 10, for example, is in the function `step10`.
 pub(super) fn frame(line: u32) -> Frame {
     Frame {
         function: Some(format!("app::step{line}")),
@@ -65,7 +65,7 @@ pub(super) fn frame(line: u32) -> Frame {
     }
 }
 
-/// A frame of a library without source lines.
+/// Returns a frame of a library without source lines.
 pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     Frame {
         function: Some(function.to_owned()),
@@ -75,7 +75,6 @@ pub(super) fn library(module: &str, function: &str, owner: Owner) -> Frame {
     }
 }
 
-/// The usage of a layer, with these allocated and reserved bytes.
 pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsage {
     LayerUsage {
         allocated,
@@ -84,7 +83,7 @@ pub(super) fn usage(name: LayerName, allocated: u64, reserved: u64) -> LayerUsag
     }
 }
 
-/// A reading of the driver's layer with this peak.
+/// Returns a reading of the driver's layer with this peak.
 pub(super) fn reading(peak: u64) -> MeterReading {
     MeterReading {
         layer: Layer::DRIVER,
@@ -102,7 +101,8 @@ pub(super) fn reading(peak: u64) -> MeterReading {
     }
 }
 
-/// The contribution of a line to a peak, and the first and the last event that allocated there.
+/// Returns the contribution of a line to a peak, and the first and the last event that allocated
+/// there.
 pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> SiteUsage {
     SiteUsage {
         stack: StackId(line),
@@ -113,7 +113,7 @@ pub(super) fn site(line: u32, count: u64, bytes: u64, allocated: (u64, u64)) -> 
 }
 
 impl Body {
-    /// Runs the body once more.
+    /// Adds a run of the body.
     pub(super) fn run(&mut self, body: impl FnOnce(&mut Run<'_>)) -> &mut Self {
         let mut run = Run {
             input: RunInput {
@@ -132,7 +132,7 @@ impl Body {
         self
     }
 
-    /// The creation of linear memory with a size of 0.
+    /// Returns the creation of linear memory with a size of 0.
     pub(super) fn creation(line: u32, address: u64) -> Creation {
         Creation {
             key: Key::new(Space::DevicePointer, address),
@@ -202,7 +202,7 @@ impl Body {
     }
 }
 
-/// Describes a finding, without the fields that have their usual values.
+/// Describes a finding. Fields with their usual values are left out.
 fn describe(finding: &Finding) -> String {
     let usual = Finding::new(
         finding.kind,
@@ -285,7 +285,6 @@ impl Run<'_> {
         it.expect("it is live").owner = owner;
     }
 
-    /// Returns the caller at a line.
     pub(super) fn caller(&mut self, line: u32) -> Caller {
         let frames = &mut self.body.input.names.frames;
         frames
@@ -298,7 +297,7 @@ impl Run<'_> {
         }
     }
 
-    /// A call at a line fails to free the record with this sequence number.
+    /// Makes a call at a line fail to free the record with this sequence number.
     pub(super) fn fail_to_free(&mut self, sequence: u64, line: u32, error: u32) {
         let caller = self.caller(line);
         let mut all = self.body.live.iter();

@@ -23,7 +23,7 @@ fn missed_calls_decide_the_status_if_nothing_fails() {
     check.reports("not-measured because of no-gpu: nothing was seen; look");
     check.input.untraced = Some(untraced(true));
     check.reports("inconclusive because of no-gpu: nothing was seen; look");
-    // A finding of another layer is kept. A leak in the driver's layer is not, because its free may
+    // A finding in another layer is kept. A leak in the driver's layer is not, because its free may
     // have been missed.
     let cache = Layer::allocator("facts-cache");
     for _ in 0..2 {

@@ -6,7 +6,7 @@ use crate::ledger::event::{ContextEnd, ContextUid, CuResult, Key, Space};
 use crate::ledger::{Anomaly, FailedCall, Kind, Layer, Place, StackId};
 use crate::report::Owner;
 
-/// A free of an address that is not live fails.
+/// Makes a free of an address that is not live fail.
 fn free_unknown(run: &mut Run<'_>, space: Space, value: u64, line: u32, error: CuResult) {
     let caller = run.caller(line);
     let failed = FailedCall {
@@ -68,12 +68,13 @@ fn a_failed_free_explains_which_memory_was_probably_meant() {
         let address = record.made.key.value();
         free_unknown(run, Space::DevicePointer, address, 20, 1);
         free_unknown(run, Space::DevicePointer, address, 20, 1);
-        // Frees of an address inside a live record, and of the address just after its end.
+        // These are frees of an address inside a live record, and of the address just after its
+        // end.
         let live = run.take(30, 256);
         let begin = 0x1000 * (live + 1);
         free_unknown(run, Space::DevicePointer, begin + 255, 40, 1);
         free_unknown(run, Space::DevicePointer, begin + 256, 50, 1);
-        // Frees by the call for another kind of memory.
+        // These are frees with the call for another kind of memory.
         free_unknown(run, Space::HostPointer, begin, 60, 1);
         let pinned = run.make(70, |made| {
             made.key.space = Space::HostPointer;
@@ -142,7 +143,7 @@ fn an_unexplained_address_is_reported_with_what_the_call_frees() {
     let mut check = check();
     check.run(|run| {
         for (line, space) in (1..).zip(spaces) {
-            // One line may fail to free several kinds.
+            // A single line may fail to free resources of several kinds.
             free_unknown(run, space, 0xbad0, line / 2, 1);
         }
     });
@@ -222,7 +223,7 @@ fn in_a_broken_context_everything_that_could_not_be_freed_is_one_finding() {
         run.fail_to_free(taken, 20, 700);
         let other = run.take(30, 8);
         run.fail_to_free(other, 40, 700);
-        // An earlier failed free, with another error.
+        // This is an earlier failed free, with another error.
         let before = run.take(50, 16);
         run.fail_to_free(before, 60, 1);
         run.take(70, 32);

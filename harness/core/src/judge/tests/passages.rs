@@ -6,7 +6,6 @@ use crate::judge::judge;
 use crate::report::PassageKind::{self, Called, Freed, Later, LedToFree, ToCallOfFree, ToFree};
 use crate::report::{Finding, Frame};
 
-/// A frame of this function.
 fn at(function: &str, line: u32) -> Frame {
     Frame {
         function: Some(format!("app::{function}")),
@@ -14,7 +13,7 @@ fn at(function: &str, line: u32) -> Frame {
     }
 }
 
-/// A function that wraps a call, in a separate file.
+/// Returns a frame of a function that wraps a call, in a separate file.
 fn wrapper(line: u32) -> Frame {
     Frame {
         file: Some("src/driver.rs".to_owned()),

@@ -18,7 +18,7 @@ fn the_highest_peak_of_each_layer_is_shown_by_line() {
         }
         let mut reading = reading(300);
         reading.peak_at = 4;
-        // The second path to a line is added to the first, no matter which came earlier.
+        // The second call path to a line is added to the first, no matter which came earlier.
         reading.at_peak = vec![
             site(10, 1, 60, (2, 3)),
             site(11, 1, 60, (1, 2)),

@@ -121,7 +121,7 @@ fn a_live_block_explains_a_chunk_of_its_pool_and_no_more() {
         run.make(20, |made| {
             (made.kind, made.bytes) = (Kind::StreamOrdered, 33 * MIB)
         });
-        // Resources of other kinds, layers and places.
+        // These are resources of other kinds, layers and places.
         run.take(30, 8);
         run.make(40, |made| {
             (made.kind, made.place) = (Kind::StreamOrdered, Place::cuda(1))

@@ -7,7 +7,7 @@ use crate::ledger::event::{ContextEnd, ContextUid, Key, Space};
 use crate::ledger::{Anomaly, Holding, Kind, Layer};
 use crate::report::Owner;
 
-/// The key of an object of the first context.
+/// Returns the key of an object of the first context.
 fn object(kind: Kind, value: u64) -> Key {
     let (context, copy) = (ContextUid(1), 0);
     Key::new(

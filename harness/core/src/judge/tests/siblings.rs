@@ -7,7 +7,7 @@ use crate::ledger::event::ContextEnd;
 use crate::ledger::{Anomaly, Kind, Layer, StackId};
 use crate::report::Finding;
 
-/// Resources that were allocated at one line and freed at another, with the events of each.
+/// Returns resources that were allocated at one line and freed at another, with the events of each.
 fn freed(line: u32, at: u32, events: &[(u64, u64)]) -> FreedAt {
     FreedAt {
         layer: Layer::DRIVER,
@@ -31,7 +31,7 @@ pub(super) fn come_and_go(run: &mut Run<'_>, line: u32, at: u32) {
         .push(freed(line, at, &[(taken, end)]));
 }
 
-/// A check that two runs confirm.
+/// Returns the finding of a check with two equal runs.
 pub(super) fn twice(prepare: impl Fn(&mut Body), run: impl Fn(&mut Run<'_>)) -> Finding {
     let mut check = check();
     prepare(&mut check);
@@ -63,7 +63,7 @@ fn freed_objects_of_the_same_line_are_reported_with_their_callers() {
         for _ in 0..4 {
             come_and_go(run, 13, 81);
         }
-        // A resource of another kind on the same line, and one on another line.
+        // These are a resource of another kind on the same line and a resource on another line.
         run.input.freed_of_run.push(FreedAt {
             kind: Kind::Event,
             ..freed(10, 80, &[(0, 1)])
@@ -105,10 +105,10 @@ fn freed_objects_of_the_function_are_reported_if_the_line_has_none() {
         check.stack(10, &[at("app::Texture::new", 10), frame(50)]);
         check.stack(11, &[at("app::Texture::new", 11), frame(50)]);
         check.stack(12, &[at("app::Texture::new", 12), frame(50)]);
-        // Resources created through another caller, and by the test itself.
+        // These resources were created through another caller, and by the test itself.
         check.stack(13, &[at("app::Texture::new", 13), frame(51)]);
         check.stack(14, &[at("app::tests::it", 14)]);
-        // Resources created through one more caller in between.
+        // These resources were created through one more caller in between.
         let called = [at("app::Texture::new", 15), frame(16), frame(50)];
         check.stack(15, &called);
         check.stack(20, &[at("app::Texture::drop", 20), frame(50)]);

@@ -162,7 +162,7 @@ fn a_sum_that_others_could_move_is_inconclusive_beyond_the_tolerance() {
     check.run(|run| {
         hands_out(run, &cache(), 0, 5000);
         run.input.others.checks = true;
-        // Bytes that threads had allocated or freed between the two readings.
+        // These are bytes that threads had allocated or freed between the two readings.
         run.input.baseline.layers[0].in_motion = 300;
         run.input.end.layers[0].in_motion = 500;
     });
@@ -201,7 +201,7 @@ fn a_leak_says_how_much_of_a_reserve_it_pins() {
             (made.kind, made.bytes) = (Kind::StreamOrdered, 8)
         });
         run.take(20, 64);
-        // Memory of a pool of the host, which is a different pool.
+        // This is memory of a pool of the host, which is a different pool.
         run.make(25, |made| {
             (made.kind, made.bytes, made.place) = (Kind::StreamOrdered, 8, Place::HOST);
         });

@@ -20,8 +20,8 @@ impl Ledger {
     }
 
     /// Removes `record` again if its context ended before it was added. This happens if the call
-    /// that created it, or failed to free it, returned after the call that ended the context. A
-    /// record that is added before the search for the context's records is found by that search.
+    /// that created the resource, or failed to free it, returned after the call that ended the
+    /// context. A record that was added earlier is found by the search for the context's records.
     pub(super) fn end_if_too_late(&self, record: &Record) -> bool {
         let made = &record.made;
         let ending = dies_with_context(made).then(|| self.contexts.ending_of(made.context));
@@ -36,7 +36,8 @@ impl Ledger {
     }
 
     fn ended_with_context(&self, record: Record, Ending { cause, caller }: Ending) {
-        // These need not be freed individually: their pool should have been destroyed.
+        // Objects of these kinds need not be freed individually. What should have been destroyed is
+        // their pool.
         if matches!(record.made.kind, Kind::CommandBuffer | Kind::DescriptorSet) {
             return;
         }

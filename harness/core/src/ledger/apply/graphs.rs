@@ -20,7 +20,7 @@ impl Ledger {
             let graph = shared.graphs.get(&to).filter(|_| is_logged);
             graph.map(Graph::usage).unwrap_or_default()
         });
-        // A graph is complete when it is instantiated.
+        // A graph is complete once it is instantiated, so its memory is logged then.
         if to.space == Space::Handle(Kind::ExecGraph) {
             self.table.figures.meters.instantiated(usage);
         }
@@ -40,8 +40,8 @@ impl Ledger {
         if made.place == Place::UNKNOWN {
             made.place = self.resolve_place(&made);
         }
-        // It comes from the device's graph memory, no matter what properties its pool has, and is
-        // no longer stream-ordered.
+        // The memory comes from the device's graph memory, no matter what properties its pool has,
+        // and is no longer stream-ordered.
         let made = Creation {
             kind: Kind::Graph,
             stream: 0,
@@ -106,7 +106,8 @@ impl Ledger {
             if launch.auto_free && self.is_left_by_a_launch(&made) {
                 continue;
             }
-            // The call site is the node's, but the owner is the scope that launches it.
+            // The call site is that of the node, but the owner is the scope that launches the
+            // graph.
             let caller = Caller {
                 stack: made.caller.stack,
                 ..caller

@@ -1,10 +1,10 @@
-//! Hands resources over: other code will free them, and no check is responsible for them any more.
+//! Hands resources over. Other code will free them, and no check is responsible for them any more.
 
 use super::{Kind, Ledger, Record};
 use crate::ledger::event::{Key, Space};
 
-/// The spaces in which memory is known by its address. A handle can have the same number as an
-/// address.
+/// The spaces in which memory is identified by its address. Handles are searched separately, since
+/// a handle can have the same number as an address.
 const MEMORY: [Space; 4] = [
     Space::DevicePointer,
     Space::HostPointer,
@@ -48,7 +48,7 @@ impl Ledger {
                 continue;
             };
             keys.push(at(Space::Observed(layer)));
-            // An address in several places is ambiguous, so nothing is handed over then.
+            // An address that exists in several places is ambiguous, so nothing is handed over.
             let places = of_layer.iter().map(|(key, _)| key.place);
             keys.extend(self.only(places.map(|place| at(Space::ObservedAt(layer, place)))));
         }

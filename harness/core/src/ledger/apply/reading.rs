@@ -32,9 +32,9 @@ impl Ledger {
         self.open_scope_since(scope, self.now())
     }
 
-    /// Like [`Self::open_scope`], for a child of the open scope `outer`: resources that existed
-    /// before `outer` count as existing before the child, and the child's usage counts for the
-    /// meter of `outer` as well.
+    /// Like [`Self::open_scope`], but for a child of the open scope `outer`. Resources that existed
+    /// before `outer` count as existing before the child. The child's usage counts for the meter of
+    /// `outer` as well.
     pub fn open_part(&self, scope: ScopeId, outer: ScopeId) -> bool {
         let _quiet = quiet();
         let since = self.scopes.since(outer).unwrap_or_else(|| self.now());
@@ -56,8 +56,8 @@ impl Ledger {
         is_opened
     }
 
-    /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the records
-    /// that the scope freed and that existed before it.
+    /// Closes `scope` and ends its count. Live records keep the scope's number. Returns the amount
+    /// of resources that the scope freed and that existed before it.
     pub fn close_scope(&self, scope: ScopeId) -> Amount {
         let _quiet = quiet();
         for mut shard in self.table.lock_all() {
@@ -66,7 +66,8 @@ impl Ledger {
         self.scopes.close(scope)
     }
 
-    /// Returns the records that the open scopes satisfying `wanted` have created and handed over.
+    /// Returns the amount of resources that the open scopes satisfying `wanted` have created and
+    /// handed over.
     #[must_use]
     pub fn handed_over(&self, wanted: impl Fn(ScopeId) -> bool) -> Amount {
         let _quiet = quiet();
@@ -93,14 +94,15 @@ impl Ledger {
         self.table.figures.meters.nest(inner, outer);
     }
 
-    /// Ends the meter of `scope` and returns its usage, by place; empty if it has no meter.
+    /// Ends the meter of `scope` and returns its usage by place. The result is empty if the scope
+    /// has no meter.
     pub fn metered(&self, scope: ScopeId) -> Vec<MeterReading> {
         let _quiet = quiet();
         self.table.figures.meters.end(scope)
     }
 
-    /// Begins a log of every allocation and free in this process, which ends with
-    /// [`Self::end_log`]. The peaks are computed from it.
+    /// Begins a log of every allocation and free in this process. The peaks are computed from this
+    /// log, which [`Self::end_log`] ends.
     pub fn begin_log(&self, scope: ScopeId) {
         let _quiet = quiet();
         let all = self.table.lock_all();
@@ -162,7 +164,7 @@ impl Ledger {
         self.table.figures.last() + 1
     }
 
-    /// Returns how many times `scope` allocated with this backtrace; `None` if a later scope has
+    /// Returns how many times `scope` allocated with this backtrace, or `None` if a later scope has
     /// allocated with it since.
     #[must_use]
     pub fn allocations(&self, stack: StackId, scope: ScopeId) -> Option<u64> {

@@ -145,7 +145,7 @@ fn frees_of_an_awaited_scope_are_noted_with_their_time() {
     world.end_free(world.begin_free(0x1000), 0);
     let before = Instant::now();
     world.0.await_release(&[SCOPE], Instant::now);
-    // The live records have not been read yet.
+    // These records were live before the frees were logged.
     world.end_free(world.begin_free(0x2000), 0);
     world.end_free(world.begin_free(0x3000), FAILED);
     let released = world.0.released(|record| record.made.bytes < 100);
@@ -282,7 +282,7 @@ fn earlier_memory_that_a_scope_frees_gives_no_credit_but_is_counted() {
     world.allocate(0x1000, 100);
     let inner = ScopeId(2);
     world.0.open_scope(inner);
-    // Allocated meanwhile by a thread that belongs to no scope.
+    // Meanwhile, a thread that belongs to no scope allocates.
     world.0.apply(&Event::Created(Creation {
         caller: caller(ScopeId::NONE),
         ..creation(Kind::Linear, 0x2000, 100)

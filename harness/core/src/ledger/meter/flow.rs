@@ -18,11 +18,11 @@ const MAX_BUFFERS: usize = 4096;
 /// The allocations and frees of one layer at one place.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Everything that was allocated, freed or not.
+    /// All allocations, whether or not they were freed.
     made: Amount,
     live: u64,
     peak: u64,
-    /// The event that reached the peak; 0 if the usage has never exceeded the usage at the
+    /// The event that reached the peak, or 0 if the usage has never exceeded the usage at the
     /// beginning.
     peak_at: u64,
     /// The number of allocations so far, and at the peak. Events of several threads may be applied
@@ -39,19 +39,20 @@ pub(super) struct Flow {
     log: Option<LifetimeLog>,
 }
 
-/// Something that is live.
+/// A live record.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     life: Lifetime,
-    /// Its number in the order in which allocations were applied; 0 if it was live before.
+    /// Its number in the order in which allocations were applied. 0 if it was live when the log
+    /// began.
     entered: u64,
 }
 
-/// The freed records, of which the largest are kept.
+/// The lifetimes of freed records. The largest ones are kept.
 #[derive(Debug, Default)]
 struct LifetimeLog {
     freed: Vec<Lifetime>,
-    /// How many were not kept.
+    /// How many lifetimes were not kept.
     lost: u64,
 }
 
@@ -73,7 +74,7 @@ struct Uses {
 }
 
 impl Flow {
-    /// Begins a count that keeps lifetimes.
+    /// Creates a flow that keeps lifetimes.
     pub(super) fn with_log() -> Self {
         Self {
             log: Some(LifetimeLog::default()),
@@ -81,7 +82,7 @@ impl Flow {
         }
     }
 
-    /// Adds the records that were live when the log began.
+    /// Adds a record that was live when the log began.
     pub(super) fn held_before(&mut self, record: &Record) {
         let life = Lifetime {
             stack: record.made.caller.stack,
@@ -218,7 +219,8 @@ impl Flow {
         }
     }
 
-    /// Returns the lifetimes that the log has kept, and the number of the others.
+    /// Returns the lifetimes that the log has kept, and the number of lifetimes that it has
+    /// dropped.
     fn lifetimes(&self) -> (Vec<Lifetime>, u64) {
         let Some(log) = &self.log else {
             return (Vec::new(), 0);

@@ -13,9 +13,9 @@ pub struct Lifetime {
     pub stack: StackId,
     /// Its size.
     pub bytes: u64,
-    /// The event that allocated it; 0 if it was live when the log began.
+    /// The event that allocated it, or 0 if it was live when the log began.
     pub allocated: u64,
-    /// The event that freed it; 0 if it is still live.
+    /// The event that freed it, or 0 if it is still live.
     pub freed: u64,
 }
 
@@ -28,11 +28,11 @@ pub struct MeterReading {
     pub place: Place,
     /// The number of allocations.
     pub made: u64,
-    /// Their bytes, freed or not.
+    /// The bytes of all allocations, whether or not they were freed.
     pub total: u64,
     /// The most bytes that were live at once.
     pub peak: u64,
-    /// The event that reached the peak; 0 if the usage was highest at the beginning.
+    /// The event that reached the peak, or 0 if the usage was highest at the beginning.
     pub peak_at: u64,
     /// The contents of the peak, largest first.
     pub at_peak: Vec<SiteUsage>,
@@ -57,7 +57,7 @@ pub struct SiteUsage {
     pub count: u64,
     /// The number of bytes.
     pub bytes: u64,
-    /// The events that allocated the first and the last of the records live at the peak; 0 for
+    /// The events that allocated the first and the last of the records live at the peak, or 0 for
     /// records that were live when the log began.
     #[serde(default)]
     pub allocated: (u64, u64),

@@ -76,7 +76,7 @@ fn the_peak_is_reported_with_what_was_live_then() {
     assert_eq!(taken.by_bytes, all);
 }
 
-/// The lines at the peak always add up to it, and so do the lifetimes.
+/// The lines at the peak always add up to the peak, and so do the lifetimes.
 #[test]
 fn the_call_sites_at_the_peak_add_up_to_it() {
     let meters = Meters::default();
@@ -274,7 +274,7 @@ fn a_buffer_could_serve_only_repeated_allocations_that_have_bytes() {
     in_turn(5, 100, Kind::Linear, 1);
     let read = only(meters.end(ScopeId(1)));
     let in_turn = read.in_turn.iter().map(|it| (it.stack.0, it.count));
-    // The allocations whose reuse would save most come first.
+    // The allocations whose reuse would save the most come first.
     assert_eq!(in_turn.collect::<Vec<_>>(), [(2, 4), (1, 2)]);
 }
 

@@ -1,4 +1,5 @@
-//! Random calls, and a model that keeps each object's handles and mappings as plain lists.
+//! Makes random calls, and compares the result with a model that keeps handles and mappings as
+//! plain lists.
 
 use std::mem;
 
@@ -9,7 +10,8 @@ use super::{Dropped, Kind, Physical, Record, TableChange};
 use crate::ledger::event::{Caller, ContextUid, Creation, Key, Space};
 use crate::ledger::{Layer, Place};
 
-/// Few enough that handles are reused, ranges are adjacent, and objects are mapped twice.
+/// There are so few handles and pages that handles are reused, ranges are adjacent, and objects are
+/// mapped twice.
 const HANDLES: u64 = 4;
 const PAGES: u64 = 6;
 const PAGE: u64 = 0x1000;
@@ -21,7 +23,7 @@ enum Call {
     Map(u64, u64),
     Retain(u64, u64),
     Release(u64, bool),
-    /// The first page, and the number of pages.
+    /// The first page, the number of pages, and whether the call fails.
     Unmap(u64, u64, bool),
 }
 
@@ -42,9 +44,9 @@ fn call() -> impl Strategy<Value = Call> {
 #[derive(Debug, Default)]
 struct Model {
     objects: u64,
-    /// Handle and object, once for each reference.
+    /// A handle and its object, once for each reference.
     references: Vec<(u64, u64)>,
-    /// Page and object.
+    /// A mapped page and its object.
     maps: Vec<(u64, u64)>,
 }
 
@@ -128,7 +130,7 @@ impl Tested {
         self.follow();
     }
 
-    /// Carries out the call as the driver would, which refuses invalid calls.
+    /// Carries out the call as the driver would. The driver refuses invalid calls.
     fn carry_out(&mut self, model: &mut Model, call: &Call) {
         self.moment += 1;
         match *call {

@@ -4,14 +4,14 @@ use super::{Entering, Index, SHARDS, Shard, State};
 use crate::ledger::event::{Caller, Key, Record, Ticket};
 use crate::ledger::figures::Figures;
 
-/// A free in flight.
 #[derive(Clone, Debug)]
 pub(in crate::ledger) struct InFlightFree {
     pub(in crate::ledger) ticket: Ticket,
     caller: Caller,
     target: FreeTarget,
-    /// When the last free began that named the same address, found no record and succeeded while
-    /// this one was in flight. That free has freed a resource that was created before it began.
+    /// When another free of the same address began, if that free found no record and succeeded
+    /// while this one was in flight. It has freed a resource that was created before it began. If
+    /// there were several such frees, this is about the last one.
     freed_by: u64,
 }
 
@@ -20,7 +20,7 @@ pub(in crate::ledger) struct InFlightFree {
 enum FreeTarget {
     /// The record at this position, which it removed.
     Known(Index),
-    /// A record whose key now belongs to another record: drivers reuse addresses quickly, possibly
+    /// A record whose key now belongs to another record. Drivers reuse addresses quickly, possibly
     /// before the call that freed them has returned.
     Reused(Box<Record>),
     /// An address that had no record when the free began.
@@ -38,7 +38,7 @@ pub(in crate::ledger) enum FreeEnd {
     Pending(EndedFree),
 }
 
-/// The facts about a free that its end needs.
+/// What is needed to complete a free that has ended.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ledger) struct EndedFree {
     pub(in crate::ledger) key: Key,
@@ -73,7 +73,6 @@ pub(in crate::ledger) fn shard_of_ticket(ticket: Ticket) -> usize {
 }
 
 impl Shard {
-    /// Begins a free.
     #[inline]
     pub(in crate::ledger) fn begin_free(
         &mut self,

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 
 use crate::ledger::event::ScopeId;
 
-/// The counts. The count of the last scope looked up is stored next to the map, because most events
-/// of a program belong to one scope.
+/// The count of the last scope that was looked up is stored next to the map, because most events of
+/// a program belong to one scope.
 #[derive(Debug, Default)]
 pub(in crate::ledger) struct ScopeCounts {
     last: Option<(ScopeId, i32)>,
@@ -28,7 +28,7 @@ impl ScopeCounts {
         }
     }
 
-    /// Returns the count of a scope; `None` if it is not open.
+    /// Returns the count of a scope, or `None` if it is not open.
     pub(in crate::ledger) fn get(&self, scope: ScopeId) -> Option<i32> {
         match self.last {
             Some((last, count)) if last == scope => Some(count),
@@ -36,7 +36,7 @@ impl ScopeCounts {
         }
     }
 
-    /// Returns the count of a scope; `None` if it is not open.
+    /// Returns the count of a scope, or `None` if it is not open.
     #[inline]
     pub(in crate::ledger) fn get_mut(&mut self, scope: ScopeId) -> Option<&mut i32> {
         if self.last.is_none_or(|(last, _)| last != scope) {
@@ -45,8 +45,8 @@ impl ScopeCounts {
         self.last.as_mut().map(|(_, count)| count)
     }
 
-    /// Makes a scope other than the last one looked up the last one. Returns `None` if it is not
-    /// open.
+    /// Looks up a scope other than the last one, and makes it the last one. Returns `None` if it is
+    /// not open.
     #[inline(never)]
     fn look_up(&mut self, scope: ScopeId) -> Option<()> {
         let count = self.others.remove(&scope)?;

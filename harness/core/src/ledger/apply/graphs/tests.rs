@@ -21,9 +21,9 @@ const fn exec(value: u64) -> Key {
     handle(Kind::ExecGraph, value)
 }
 
-/// The steps of tests with graphs.
+/// Steps for tests with graphs.
 impl World {
-    /// A world with a graph, whose own record the tests below ignore.
+    /// Returns a world with a graph, whose own record the tests below ignore.
     fn with_graph() -> Self {
         let world = Self::new();
         world.make(GRAPH);

@@ -4,7 +4,7 @@ use super::super::tests::{FAILED, SCOPE, World, caller, creation};
 use crate::ledger::event::{ContextEnd, ContextUid, Creation, Event, Key, ScopeId, Space, Ticket};
 use crate::ledger::{Anomaly, Kind, Mark, Record};
 
-/// Memory of another process, opened here.
+/// Memory of another process that this process has opened.
 const OPENED: Key = Key::new(Space::IpcPointer, 0x7f00_0000_0000);
 
 fn shared(space: Space, kind: Kind, value: u64, bytes: u64) -> Creation {
@@ -14,7 +14,7 @@ fn shared(space: Space, kind: Kind, value: u64, bytes: u64) -> Creation {
     }
 }
 
-/// The steps of tests with reference-counted resources.
+/// Steps for tests with reference-counted resources.
 impl World {
     pub(in crate::ledger::apply) fn begin(&self, event: &Event) -> Ticket {
         self.0.apply(event).expect("a release has a ticket")
@@ -42,7 +42,7 @@ impl World {
         self.0.anomalies_since(Mark::default())
     }
 
-    /// Whether nothing is live according to every figure.
+    /// Whether every figure says that nothing is live.
     pub(in crate::ledger::apply) fn is_empty(&self) -> bool {
         self.records().is_empty()
             && (self.bytes().live, self.0.live_in(SCOPE)) == (0, 0)

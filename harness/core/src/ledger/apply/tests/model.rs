@@ -1,6 +1,6 @@
-//! Random programs, and a model that keeps what the driver itself would know. In the model, each
-//! object exists once, and is gone as soon as its release takes effect, no matter which calls still
-//! have to return.
+//! Runs random programs against a model of the state that the driver itself would have. In the
+//! model, each object exists once, and is gone as soon as its release takes effect, no matter which
+//! calls still have to return.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,12 @@ const DEINITIALIZED: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Object {
     made: Creation,
-    /// Numbers the objects in the order of creation, because an address that is issued again is
+    /// The object's position in the order of creation. An address that is issued again belongs to
     /// another object.
     number: u64,
     references: u64,
 }
 
-/// A release in flight.
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     ticket: Ticket,
@@ -98,7 +97,7 @@ impl Model {
         }
     }
 
-    /// No thread works for a scope that has not been opened yet.
+    /// Returns the caller of a step. No thread works for a scope that has not been opened yet.
     fn caller(&self, who: Who) -> Caller {
         let scope = who.scope;
         Caller {
@@ -425,7 +424,7 @@ fn key(space: Space, at: u64) -> Key {
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        // `PROPTEST_CASES` can ask for more.
+        // `PROPTEST_CASES` can request more cases.
         cases: ProptestConfig::default().cases.max(1000),
         ..ProptestConfig::default()
     })]

@@ -1,4 +1,4 @@
-//! Random programs: sequences of steps that a program may make.
+//! Generates random programs, which are sequences of steps.
 
 use proptest::prelude::*;
 
@@ -15,8 +15,8 @@ pub(super) const SCOPES: u32 = 4;
 /// negative one.
 const HUGE: u64 = 1 << 56;
 
-/// The resources that are created: those that end with a context and those that do not, with and
-/// without bytes, shared or not.
+/// The resources that programs create. Some end with their context, some have bytes, and some are
+/// shared.
 pub(super) const KINDS: [(Kind, Space); 7] = [
     (Kind::Linear, Space::DevicePointer),
     (Kind::StreamOrdered, Space::DevicePointer),
@@ -27,10 +27,10 @@ pub(super) const KINDS: [(Kind, Space); 7] = [
     (Kind::Block, Space::Observed(Layer::DRIVER)),
 ];
 
-/// One step of a program.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
-    /// The address, kind, bytes and context, and the caller.
+    /// Creates a resource. The parameters are the address, the kind, the number of bytes, the
+    /// context and the caller.
     Create(u64, usize, u64, u32, Who),
     CreationFails(usize, u64, Who),
     Retain(u64, u64),
@@ -61,7 +61,7 @@ pub(super) enum Fate {
     IsCaptured,
 }
 
-/// Any step.
+/// Generates any step.
 pub(super) fn step() -> impl Strategy<Value = Step> {
     let address = 0..ADDRESSES;
     let kind = 0..KINDS.len();

@@ -79,7 +79,7 @@ fn a_part_of_a_scope_begins_with_it_and_counts_for_its_meter() {
     assert!(!ledger.open_part(INNER, SCOPE), "it is open");
     assert!(ledger.is_open(INNER) && !ledger.is_open(ScopeId(3)));
     allocate(&ledger, 0x3000, 30, by(INNER));
-    // Frees of a record of the outer scope, and of a record from before both scopes.
+    // These free a record of the outer scope and a record from before both scopes.
     free(&ledger, super::key(0x2000), by(INNER), 0);
     free(&ledger, super::key(0x1000), by(INNER), 0);
     let [used] = &ledger.metered(SCOPE)[..] else {
@@ -248,7 +248,7 @@ fn a_whole_program_reports_everything_that_ends_with_a_context() {
             ledger.own_all();
             assert!(ledger.is_all_its_own());
         }
-        // Allocations of no scope, and of a scope that is not open.
+        // These allocations belong to no scope, or to a scope that is not open.
         allocate(&ledger, 0x1000, 8, by(ScopeId::NONE));
         allocate(&ledger, 0x2000, 8, by(ScopeId(9)));
         ledger.apply(&Event::ContextDestroyed {
@@ -295,7 +295,7 @@ fn the_table_of_kinds_decides_what_ends_with_a_context() {
     assert_eq!(world.live().len(), 1);
 }
 
-/// The key of a Vulkan object. Several live objects may have the same handle.
+/// Returns the key of a Vulkan object. Several live objects may have the same handle.
 fn object(value: u64) -> Key {
     let (kind, context, copy) = (Kind::Buffer, ContextUid(1), 0);
     Key::new(

@@ -1,4 +1,4 @@
-//! Tests of one ledger that is used by several threads.
+//! Tests of a ledger that several threads use.
 
 use super::*;
 use crate::ledger::event::ThreadNumber;

@@ -1,4 +1,4 @@
-//! The memory that graphs allocate and free.
+//! Tests of the memory that graphs allocate and free.
 
 use super::super::super::tests::{FAILED, SCOPE, World, caller, creation};
 use super::{EXEC, GRAPH, exec, graph, handle};
@@ -35,7 +35,7 @@ impl World {
         self.0.apply(&Event::GraphFrees { graph, address });
     }
 
-    /// A graph with the memory of one node, and an executable graph created from it.
+    /// Returns a graph with the memory of one node, and an executable graph created from it.
     fn with_memory(auto_free: bool) -> Self {
         let world = Self::with_graph();
         world.allocates(GRAPH, ADDRESS);
@@ -43,7 +43,7 @@ impl World {
         world
     }
 
-    /// Like [`with_memory`](Self::with_memory), with a second graph that frees the memory.
+    /// Like [`with_memory`](Self::with_memory), but with a second graph that frees the memory.
     fn with_another_that_frees() -> Self {
         let world = Self::with_memory(false);
         world.make(graph(2));
@@ -277,8 +277,8 @@ fn a_node_of_an_explicit_pool_is_where_the_pool_is() {
     assert_eq!((made.kind, made.place, made.pool), (Kind::Graph, place, 0));
 }
 
-/// Returns the graphs that a log has kept: the bytes that each holds, and the bytes that would be
-/// enough.
+/// Returns two numbers for each graph that a log has kept: the bytes that the graph holds, and the
+/// bytes that would be enough.
 fn logged(world: &World) -> Vec<(u64, u64)> {
     let (_, graphs) = world.0.log(SCOPE);
     graphs.iter().map(|it| (it.bytes, it.in_order)).collect()
@@ -306,7 +306,7 @@ fn a_graph_that_holds_more_than_its_order_needs_is_logged_when_it_is_instantiate
     world.copy(graph(2), exec(2), false);
     world.copy(graph(2), exec(4), false);
     assert_eq!(logged(&world), [(2 * SIZE, SIZE)], "once");
-    // Graphs whose two nodes have the same address, or addresses that overlap.
+    // These are graphs whose two nodes have the same address, or addresses that overlap.
     add(5, 0);
     world.copy(graph(5), exec(5), false);
     assert_eq!(logged(&world).len(), 1);
@@ -334,7 +334,8 @@ fn memory_of_a_launch_has_no_stream_and_the_launching_scope() {
     world.launch(exec(3));
     let of_graphs = world.0.select(|record| record.made.kind == Kind::Graph);
     assert_eq!(of_graphs.iter().map(|it| it.made.stream).max(), Some(0));
-    // Memory that another scope's launch frees counts for that scope, unless the launch failed.
+    // If a later scope launches a graph that frees memory, the free counts for that scope, unless
+    // the launch failed.
     for (error, count) in [(FAILED, 0), (0, 1)] {
         let later = ScopeId(7);
         assert!(world.0.open_scope(later));
@@ -372,7 +373,7 @@ fn a_launch_does_not_end_the_free_of_another_call() {
     let world = World::with_another_that_frees();
     world.launch(EXEC);
     let free = world.begin_destroy(pointer(ADDRESS));
-    // There is nothing for the graph's free node to free.
+    // The free node of the graph has nothing to free.
     world.launch(exec(2));
     world.end_free(free, FAILED);
     assert_eq!(world.memory(), [pointer(ADDRESS)]);

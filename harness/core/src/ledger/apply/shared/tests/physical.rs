@@ -14,7 +14,7 @@ fn handle(value: u64) -> Key {
     Key::new(space, value)
 }
 
-/// The steps of tests with virtual memory management.
+/// Steps for tests with virtual memory management.
 impl World {
     fn create(&self, handle: u64) {
         let made = shared(Space::PhysicalHandle, Kind::Physical, handle, SIZE);
@@ -359,7 +359,7 @@ fn threads_that_map_and_release_at_once_lose_and_invent_nothing() {
             let world = &world;
             threads.spawn(move || {
                 for round in 0..rounds {
-                    // All threads use the same handles in turn, as with those of the driver.
+                    // Each thread reuses a few handles in turn, as the driver does.
                     let (value, address) = (thread * 1000 + round % 3, ADDRESS + thread * SIZE);
                     world.create(value);
                     world.map(address, value);
