@@ -67,7 +67,7 @@ pub(super) enum Created {
     DescriptorSets(In<DescriptorSets>),
     /// All command buffers that this structure requests from its pool.
     CommandBuffers(In<CommandBuffers>),
-    /// The pipeline binaries whose number and handles the call writes to this structure.
+    /// The pipeline binaries. The call writes their number and their handles to this structure.
     PipelineBinaries(Out<PipelineBinaries>),
 }
 
@@ -83,13 +83,14 @@ pub(super) struct ObjectsDestroyed {
 /// Which objects a call destroys.
 #[derive(Clone, Copy)]
 pub(super) enum What {
-    /// The one with this handle, or none for 0.
+    /// The object with this handle, or none for 0.
     This(u64),
-    /// Objects of this pool, given as the number and an array of their handles.
+    /// Objects of this pool. The other values are the number of the objects and an array of their
+    /// handles.
     OfPool(u64, u32, In<u64>),
 }
 
-/// Which memory is bound to which object.
+/// Which memory a call binds to which object.
 #[derive(Clone, Copy)]
 pub(super) enum Bindings {
     /// An object and its memory.

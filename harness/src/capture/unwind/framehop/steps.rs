@@ -1,21 +1,22 @@
-//! Steps of earlier walks from a frame to its caller, for walks that find the same frame again.
+//! Remembers the steps from a frame to its caller that earlier walks have made, for walks that find
+//! the same frame again.
 //!
-//! The result of a step depends on the frame, on the words of the stack that it reads, and on the
-//! modules. As long as none of these changes, the result stays the same. Comparing them costs a
-//! third of what the step costs, and a program allocates again and again on the same stack, or on a
-//! stack with the same outer frames.
+//! The result of a step depends on the frame, on the words of the stack that the step reads, and on
+//! the modules. As long as none of these changes, the result stays the same. Comparing them costs a
+//! third of what the step costs, and a program often allocates repeatedly on the same stack, or on
+//! stacks with the same outer frames.
 
-/// How many pairs of slots there are: a power of two. A frame can use either slot of its pair, so
-/// that the frames of a deep stack hardly ever evict each other.
+/// The number of pairs of slots, which is a power of two. A frame can use either slot of its pair,
+/// so the frames of a deep stack hardly ever evict each other.
 const PAIRS: usize = 512;
 const SLOTS: usize = 2 * PAIRS;
-/// How many words most steps read: a return address, and a frame pointer.
+/// How many words most steps read: a return address and a frame pointer.
 const WORDS: usize = 2;
 
-/// A frame to which a call returns. A step from it depends on these values.
+/// A frame to which a call returns. The step from this frame to its caller depends on these values.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct UnwoundFrame {
-    /// The return address; 0 for no frame.
+    /// The return address; 0 if this is not a frame.
     pub(super) address: u64,
     pub(super) stack_pointer: u64,
     pub(super) frame_pointer: u64,
@@ -37,18 +38,18 @@ impl UnwoundFrame {
 #[derive(Clone, Copy, Default)]
 struct KnownStep {
     from: UnwoundFrame,
-    /// The addresses that it reads, and the words that were there.
+    /// The addresses that the step read, and the words that it found there.
     read: [(u64, u64); WORDS],
     to: UnwoundFrame,
-    /// The slot of the step that followed it when it was last made.
+    /// The slot of the step that followed this step when it was last made.
     next: usize,
 }
 
-/// The last steps, each in the pair of slots that its frame determines.
+/// The steps that were made last, each in the pair of slots that its frame determines.
 pub(super) struct KnownSteps {
-    /// The address of the list of modules with which they were made.
+    /// The address of the list of modules with which the steps were made.
     modules: usize,
-    /// One slot more than frames can have, for the state before a walk.
+    /// The slots. There is one more than frames can use, for the state before a walk.
     slots: Box<[KnownStep]>,
 }
 
@@ -56,7 +57,7 @@ pub(super) struct KnownSteps {
 pub(super) struct LastSlot(usize);
 
 impl LastSlot {
-    /// Before the first step.
+    /// Stands for the state before the first step.
     pub(super) const NONE: Self = Self(SLOTS);
 }
 
@@ -68,7 +69,7 @@ impl KnownSteps {
         }
     }
 
-    /// Forgets all steps if they were made with a list of modules other than the one at this
+    /// Removes all steps if they were made with a list of modules other than the one at this
     /// address.
     pub(super) fn keep_for(&mut self, modules: usize) {
         if self.modules != modules {
@@ -77,7 +78,8 @@ impl KnownSteps {
         }
     }
 
-    /// Returns the caller of this frame as an earlier walk found it, if nothing has changed since.
+    /// Returns the caller of this frame as an earlier walk found it, if nothing on which it depends
+    /// has changed since.
     #[inline]
     pub(super) fn caller(
         &mut self,
