@@ -11,15 +11,15 @@ use crate::probe::{self, Probe};
 
 /// Waits for the work that `scope` may have on the devices.
 pub(crate) fn synchronise(scope: ScopeId) -> Vec<ContextError> {
-    // Contexts whose end was not intercepted may be gone.
+    // If the ends of contexts are not intercepted, contexts may no longer exist.
     if !cuda::is_intercepted() {
         return Vec::new();
     }
     synchronise::contexts(|record| record.made.caller.scope == scope)
 }
 
-/// Releases unused cached memory, innermost cache first: an allocator's segments may come from a
-/// driver's pool.
+/// Frees unused cached memory. The innermost cache comes first, because an allocator's segments may
+/// come from one of the driver's pools.
 pub(crate) fn empty_caches() {
     for (probe, place) in probes() {
         probe.empty_cache(place);
@@ -29,7 +29,7 @@ pub(crate) fn empty_caches() {
     }
 }
 
-/// Returns the probed allocators, each with each place where it has memory.
+/// Returns the allocators with a probe, each with every place where it has memory.
 fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     probe::all().into_iter().flat_map(|probe| {
         let places = probe.places().into_iter();
@@ -37,13 +37,13 @@ fn probes() -> impl Iterator<Item = (&'static dyn Probe, Place)> {
     })
 }
 
-/// Reads every figure now.
+/// Reads all figures.
 pub(crate) fn read() -> Usage {
     read_by(layer)
 }
 
-/// Like [`read`], while others may be active in this process. `baseline` is the one before the run,
-/// if the run is over.
+/// Like [`read`], but for a time when other checks may be active in this process. `baseline` is the
+/// baseline of the run, if the run is over.
 pub(crate) fn read_beside_others(baseline: Option<&Usage>) -> Usage {
     read_by(|probe, place| layer_in_motion(probe, place, baseline))
 }
@@ -52,8 +52,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     let mut usage = read_counters(&probed());
     let layers = probes().map(|(probe, place)| layer(probe, place));
     usage.layers.extend(layers);
-    // If the driver's calls are not intercepted, it is unknown which contexts to synchronise, and
-    // the reserve of an unsynchronised pool means nothing.
+    // If the driver's calls are not intercepted, it is unknown which contexts have to be
+    // synchronised, and the reserve of a pool that is not synchronised means nothing.
     if cuda::is_intercepted() {
         usage.layers.extend(pools::readings());
         usage.whole_devices = memory::readings();
@@ -61,8 +61,8 @@ fn read_by(layer: impl Fn(&dyn Probe, Place) -> LayerUsage) -> Usage {
     usage
 }
 
-/// Returns the ledger's own counts, without the layers of the allocators called `probed`, which
-/// have their own readings.
+/// Returns the ledger's own counts, except those of the allocators called `probed`, which have
+/// their own readings.
 pub(crate) fn read_counters(probed: &[String]) -> Usage {
     let mut usage = Usage::default();
     for (UsageKey { layer, place }, counted) in ledger::live().usage() {

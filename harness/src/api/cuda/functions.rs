@@ -279,7 +279,8 @@ functions! {
     // The returned context belongs to the green context and ends with it.
     cuCtxFromGreenCtx[12040] = |context: Out, green: u64| Call::ConvertsGreen(context, green),
     // A primary context is shared rather than owned by the caller, so retaining it creates no
-    // record. https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
+    // record.
+    // https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html
     cuDevicePrimaryCtxRetain[7000] =
         |context: Out, device: i32| Call::RetainsPrimary(context, device),
     cuDevicePrimaryCtxRelease[7000] | cuDevicePrimaryCtxRelease_v2[11000] =

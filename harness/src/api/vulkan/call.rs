@@ -75,7 +75,7 @@ pub(super) enum Created {
 #[derive(Clone, Copy)]
 pub(super) struct ObjectsDestroyed {
     pub(super) kind: Kind,
-    /// The device or instance to which they belong.
+    /// The device or instance to which the objects belong.
     pub(super) owner: u64,
     pub(super) what: What,
 }

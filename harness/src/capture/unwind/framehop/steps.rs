@@ -108,7 +108,7 @@ impl KnownSteps {
         }
     }
 
-    /// Keeps a step that [`Self::caller`] did not know and that was made with these words.
+    /// Stores a step that [`Self::caller`] did not know, and that read these words.
     pub(super) fn keep(
         &mut self,
         LastSlot(last): &LastSlot,
@@ -119,7 +119,7 @@ impl KnownSteps {
         let read = match words.count {
             1 => [words.first[0]; WORDS],
             WORDS => words.first,
-            // There is nothing to compare, or no room for it.
+            // There is nothing to compare, or there is no room for it.
             _ => return,
         };
         let from = from.inverted();
@@ -132,9 +132,10 @@ impl KnownSteps {
         known.to = to.inverted();
     }
 
-    /// Returns the slot of this inverted frame or, if it has none, the first one of its pair.
+    /// Returns the slot of this inverted frame or, if it has none, the first slot of its pair.
     fn slot_of(&self, frame: UnwoundFrame) -> usize {
-        // The golden ratio: the upper bits of the product depend on all of the factor.
+        // The multiplier is derived from the golden ratio, so that the upper bits of the product
+        // depend on all bits of the other factor.
         let mixed = frame.address.rotate_left(32) ^ frame.stack_pointer;
         let pair = mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (u64::BITS - PAIRS.ilog2());
         let first = 2 * pair as usize;
@@ -153,7 +154,7 @@ impl ReadWords {
     pub(super) fn add(&mut self, address: u64, word: Result<u64, ()>) {
         match (self.first.get_mut(self.count), word) {
             (Some(place), Ok(word)) => *place = (address, word),
-            // A word that cannot be read cannot be compared.
+            // A word that cannot be read cannot be compared either.
             _ => self.count = WORDS,
         }
         self.count += 1;
@@ -181,7 +182,7 @@ mod tests {
         stack.get(address as usize / 8).copied().ok_or(())
     }
 
-    /// Keeps a step that has read these addresses.
+    /// Returns steps among which there is one that has read these addresses.
     fn kept(stack: &Stack, addresses: &[u64]) -> KnownSteps {
         let mut steps = KnownSteps::new();
         steps.keep_for(1);
