@@ -1,11 +1,11 @@
 //! The functions of libcuda that the harness calls, resolved by hand.
 //!
 //! Signatures are those of the [driver API's
-//! documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), with every handle as the `u64`
-//! that the ledger stores, which every CUDA platform passes like a pointer. A driver may lack the
-//! newer functions: the methods then return [`NOT_FOUND`].
+//! documentation](https://docs.nvidia.com/cuda/cuda-driver-api/), except that every handle is a
+//! `u64`, as in the ledger. Every CUDA platform passes a `u64` like a pointer. A driver may lack
+//! newer functions. The methods for these functions then return [`NOT_FOUND`].
 //!
-//! `CUdevice` is an int whose value is the device's ordinal, here a `usize`.
+//! `CUdevice` is an int whose value is the device's ordinal, which is a `usize` here.
 
 #![expect(unsafe_code, reason = "calls the driver's C functions")]
 
@@ -20,12 +20,13 @@ use crate::ledger::event::CuResult;
 use crate::recursion_guard::quiet;
 use gpu_leak_core::ledger::sticky_error;
 
-/// `CUDA_ERROR_NOT_FOUND`: the result of a function that this driver lacks.
+/// `CUDA_ERROR_NOT_FOUND`, which is also the result for functions that this driver lacks.
 pub(crate) const NOT_FOUND: CuResult = 500;
 
-/// Defines [`Driver`] from a table of its functions: the method's name, the symbol and the
-/// parameters. If the first or last parameter is a reference, it becomes the method's return value,
-/// which the function writes. Without one, the type in parentheses is `()`.
+/// Defines [`Driver`] from a table of its functions, with the name of the method, the symbol and
+/// the parameters. If the first or the last parameter is a reference, the function writes that
+/// value, and it becomes the return value of the method. In the parentheses, `()` stands for the
+/// type if there is no such parameter.
 macro_rules! functions {
     ($(
         $(#[$what:meta])*
@@ -33,7 +34,7 @@ macro_rules! functions {
             $(&$first:ty;)? $($parameter:ident: $type:ty),* $(; &$last:ty)?
         );
     )*) => {
-        /// The driver's functions; an older driver lacks some of them.
+        /// The driver's functions. An older driver lacks some of them.
         #[derive(Debug, Default)]
         pub(crate) struct Driver {
             $(pub(crate) $name: Option<
@@ -41,7 +42,7 @@ macro_rules! functions {
             >,)*
         }
 
-        /// The methods return the driver's own result as their error.
+        /// If a call fails, the methods return the driver's own result as their error.
         ///
         /// Safe methods pass only device ordinals, which the driver checks, and pointers to local
         /// variables. Methods that take the handle of a context, pool or stream are unsafe, because
@@ -50,8 +51,8 @@ macro_rules! functions {
         impl Driver {
             fn of(library: &Library) -> Self {
                 exit::install();
-                // SAFETY: the signatures are the documented ones; in every driver, a symbol with
-                // another signature has another name (`_v2`).
+                // SAFETY: the signatures are the documented ones. In every driver, a symbol with
+                // another signature has another name (with the suffix `_v2`).
                 unsafe { Self { $($name: library.function($symbol),)* } }
             }
 
@@ -60,7 +61,7 @@ macro_rules! functions {
                 pub(crate) $($unsafe)? fn $name(
                     &self $(, $parameter: $type)*
                 ) -> Result<($($first)? $($last)?), CuResult> {
-                    // SAFETY: as the documentation of these methods says.
+                    // SAFETY: the documentation of these methods states the conditions.
                     written(self.$name, |function, _to| unsafe {
                         function($(_to as *mut $first,)? $($parameter,)* $(_to as *mut $last)?)
                     })
@@ -84,9 +85,10 @@ fn written<F, T: Default>(
 }
 
 functions! {
-    /// Initialises the driver; creates no context. `flags` must be 0.
+    /// Initialises the driver, without creating a context. `flags` must be 0.
     initialise = c"cuInit"(flags: c_uint);
-    /// Returns the supported CUDA version as 1000 × major + 10 × minor. Needs no initialisation.
+    /// Returns the supported CUDA version as 1000 × major + 10 × minor. The driver need not be
+    /// initialised.
     version = c"cuDriverGetVersion"(&u32;);
     [unsafe] name_of_error = c"cuGetErrorName"(error: CuResult, name: *mut *const c_char);
     number_of_devices = c"cuDeviceGetCount"(&u32;);
@@ -96,15 +98,16 @@ functions! {
     /// Returns an attribute of the device by its `CUdevice_attribute`.
     device_attribute = c"cuDeviceGetAttribute"(&c_int; attribute: c_int, device: c_int);
     [unsafe] primary_state = c"cuDevicePrimaryCtxGetState"(device: c_int, flags: *mut c_uint; &c_int);
-    /// Returns the handle of the context current to this thread, or 0.
+    /// Returns the handle of the context that is current to this thread, or 0.
     current_context = c"cuCtxGetCurrent"(&u64;);
-    /// Returns the device of that context.
+    /// Returns the device of the current context.
     current_device = c"cuCtxGetDevice"(&c_int;);
     [unsafe] push_context = c"cuCtxPushCurrent_v2"(context: u64);
     pop_context = c"cuCtxPopCurrent_v2"(&u64;);
     /// Waits for the work of the current context.
     synchronise_context = c"cuCtxSynchronize"();
-    /// Returns whether a stream of the current context is being captured: 0 if not.
+    /// Returns 0 if a stream of the current context is not being captured, and another value if it
+    /// is.
     ///
     /// # Safety
     ///
@@ -121,7 +124,7 @@ functions! {
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize
     );
-    /// Like `capture`, where stream 0 is the thread's own.
+    /// Like `capture`, except that stream 0 is the thread's own stream.
     [unsafe] capture_per_thread = c"cuStreamGetCaptureInfo_v2_ptsz"(
         stream: u64, status: *mut c_int, id: *mut u64, graph: *mut u64, dependencies: *mut u64,
         count: *mut usize

@@ -2,8 +2,8 @@
 //! that it was started for that test.
 //!
 //! The parent passes the token in an environment variable. Processes that the test itself starts
-//! inherit that variable, including other checked programs, so the token is valid only for a child
-//! of the process that is named in it.
+//! inherit this variable, and they may be other checked programs. So the token is valid only for a
+//! child of the process whose id it contains.
 //!
 //! [`isolate`]: crate::check::isolate
 
@@ -11,17 +11,18 @@ use std::env;
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The variable with the token. It is not for users.
+/// The environment variable that contains the token. It is not meant for users.
 const ISOLATED: &str = "__GPU_LEAK_CHECK_ISOLATED";
-/// libtest's options after the test's name.
+/// The options that follow the test's name on libtest's command line.
 const OPTIONS: [&str; 3] = ["--include-ignored", "--nocapture", "--test-threads=1"];
 
-/// Creates a token for a child of this process; each `number` gives a different one.
+/// Creates a token for a child of this process. Each `number` results in a different token.
 pub(crate) fn new_word(number: u32) -> String {
     format!("{}-{number}", std::process::id())
 }
 
-/// Makes `command`, which starts this program again, run only `test`, with the token `word`.
+/// Makes `command`, which starts this program again, run only `test`, and passes the token `word`
+/// to it.
 pub(crate) fn tell(command: &mut Command, test: &str, word: &str) {
     command
         .args(["--exact", test])
@@ -29,7 +30,7 @@ pub(crate) fn tell(command: &mut Command, test: &str, word: &str) {
         .env(ISOLATED, word);
 }
 
-/// Returns the token that this process was given.
+/// Returns the token that was passed to this process, if it is valid.
 pub(crate) fn word() -> Option<&'static str> {
     static WORD: OnceLock<Option<String>> = OnceLock::new();
     let word = WORD.get_or_init(|| {
@@ -44,7 +45,7 @@ pub(crate) fn parent(word: &str) -> Option<u32> {
     word.split('-').next()?.parse().ok()
 }
 
-/// Whether a token of `parent` is for this process.
+/// Whether a token that `parent` created is meant for this process.
 fn is_meant(parent: u32) -> bool {
     #[cfg(unix)]
     let is_child = std::os::unix::process::parent_id() == parent;
@@ -53,7 +54,7 @@ fn is_meant(parent: u32) -> bool {
     is_child || is_left_behind(parent)
 }
 
-/// Whether this process was a child of `parent`, and the parent ended too early to be recognised.
+/// Whether this process was a child of `parent`, but the parent ended too early to be recognised.
 #[cfg(target_os = "linux")]
 fn is_left_behind(parent: u32) -> bool {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
@@ -63,7 +64,7 @@ fn is_left_behind(parent: u32) -> bool {
     exact == "--exact" && options == OPTIONS && !lives(parent)
 }
 
-/// Such a process is not detected on other systems.
+/// On other systems, such a process is not detected.
 #[cfg(not(target_os = "linux"))]
 fn is_left_behind(_: u32) -> bool {
     false
