@@ -132,7 +132,7 @@ functions! {
     [unsafe] address_range = c"cuMemGetAddressRange_v2"(base: *mut u64, size: *mut usize, address: u64);
     /// Returns the handle of the device's default pool, which cannot be destroyed.
     default_pool = c"cuDeviceGetDefaultMemPool"(&u64; device: c_int);
-    /// Returns the handle of the pool that the device's stream-ordered allocations come from.
+    /// Returns the handle of the pool from which the device's stream-ordered allocations come.
     current_pool = c"cuDeviceGetMemPool"(&u64; device: c_int);
     /// Returns an attribute of a pool, in bytes, by its `CUmemPool_attribute`.
     ///
@@ -140,8 +140,8 @@ functions! {
     ///
     /// `pool` stays live during the call.
     [unsafe] pool_attribute = c"cuMemPoolGetAttribute"(pool: u64, attribute: c_int; &u64);
-    /// Resets a pool's high-water mark. The function reads its last parameter, and accepts nothing
-    /// but 0.
+    /// Resets the high-water mark of a pool. The function reads its last parameter, and accepts
+    /// only 0.
     ///
     /// # Safety
     ///
@@ -165,7 +165,7 @@ functions! {
 /// The driver of this process, once it has been [found](find).
 static DRIVER: OnceLock<Driver> = OnceLock::new();
 
-/// Finds the driver if it is loaded in the process.
+/// Finds the driver if it is already loaded in the process.
 pub(crate) fn find() {
     let is_libcuda = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -183,7 +183,7 @@ pub(crate) fn find() {
 ///
 /// # Errors
 ///
-/// The loader's message.
+/// Returns the loader's error message.
 pub(crate) fn load() -> Result<&'static Driver, String> {
     find();
     if let Some(found) = DRIVER.get() {
@@ -192,17 +192,18 @@ pub(crate) fn load() -> Result<&'static Driver, String> {
     let searched = env::var("LD_LIBRARY_PATH").unwrap_or_default();
     let tried = candidates(&searched);
     let mut tried = tried.iter().map(|path| Library::open(path));
-    // The first error is about the driver's usual name.
+    // If all candidates fail, the error for the first one is returned, because that is the driver's
+    // usual name.
     let first = tried.next().unwrap_or_else(|| Err(String::new()));
     let library = first.or_else(|why| tried.find_map(Result::ok).ok_or(why))?;
     Ok(DRIVER.get_or_init(|| Driver::of(&library)))
 }
 
-/// Returns the candidates to open as the driver, best first: its name, for which the loader
-/// searches, unless an entry of the loader's search path is empty or relative. Such an entry means
-/// the working directory, from which the harness must not load a file that another user may have
-/// put there. In that case the absolute directories of the path and the system's directories are
-/// returned.
+/// Returns what to try to open as the driver, the best candidate first. Usually this is the
+/// driver's name, for which the loader searches. However, an entry of the loader's search path that
+/// is empty or relative means the working directory, and the harness must not load a file from
+/// there that another user may have put there. If there is such an entry, the result consists of
+/// files in the absolute directories of the path and in the system's directories.
 fn candidates(searched: &str) -> Vec<PathBuf> {
     const NAMES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
     const SYSTEM: [&str; 5] = [
@@ -228,14 +229,14 @@ pub(crate) fn get() -> Option<&'static Driver> {
     DRIVER.get().filter(|_| exit::may_call_driver())
 }
 
-/// Returns the driver's name of an error: `CUDA_ERROR_OUT_OF_MEMORY`, or `CUresult 2` if no driver
-/// can be asked and the error is not one that breaks contexts.
+/// Returns the driver's name of an error, such as `CUDA_ERROR_OUT_OF_MEMORY`. If the driver may not
+/// be called and the error is not one that breaks contexts, returns a text such as `CUresult 2`.
 pub(crate) fn error_name(error: CuResult) -> String {
     let _quiet = quiet();
     let known = || {
         let mut name = std::ptr::null();
-        // SAFETY: a successful call sets the address of a constant of the driver, which is never
-        // unloaded, or null.
+        // SAFETY: a successful call sets the pointer to null or to a constant of the driver, which
+        // is never unloaded.
         unsafe {
             get()?.name_of_error(error, &raw mut name).ok()?;
             CStr::from_ptr(name.as_ref()?).to_str().ok()
@@ -245,13 +246,12 @@ pub(crate) fn error_name(error: CuResult) -> String {
     name.map_or_else(|| format!("CUresult {error}"), str::to_owned)
 }
 
-/// Converts an ordinal to a `CUdevice`.
 pub(crate) fn device_handle(ordinal: usize) -> c_int {
     c_int::try_from(ordinal).unwrap_or(c_int::MAX)
 }
 
 impl Driver {
-    /// Returns the CUDA version that it supports: `13.0`.
+    /// Returns the CUDA version that the driver supports, such as `13.0`.
     pub(crate) fn cuda_version(&self) -> Result<String, CuResult> {
         let version = self.version()?;
         Ok(format!("{}.{}", version / 1000, version % 1000 / 10))
@@ -262,7 +262,7 @@ impl Driver {
         Ok(self.number_of_devices()? as usize)
     }
 
-    /// Returns the device's name for people.
+    /// Returns the human-readable name of the device.
     pub(crate) fn device_name(&self, device: usize) -> Result<String, CuResult> {
         let mut name = [0_u8; 256];
         let (start, length) = (name.as_mut_ptr().cast(), name.len() as c_int);
@@ -272,16 +272,16 @@ impl Driver {
         Ok(text.to_string_lossy().into_owned())
     }
 
-    /// Whether the device's primary context is active. Does not create it.
+    /// Whether the device's primary context is active. This does not create the context.
     pub(crate) fn primary_is_active(&self, device: usize) -> Result<bool, CuResult> {
         let mut flags = 0;
-        // SAFETY: the flags are a local variable.
+        // SAFETY: `flags` is a local variable.
         Ok(unsafe { self.primary_state(device_handle(device), &raw mut flags)? } != 0)
     }
 
-    /// Returns the graph into which a stream of the current context is captured, 0 if it has no
-    /// handle yet, or `None` if the stream is not being captured. `per_thread` says whether stream
-    /// 0 is the thread's own, not the context's.
+    /// Returns the graph into which a stream of the current context is captured. The result is 0 if
+    /// that graph has no handle yet, and `None` if the stream is not being captured. `per_thread`
+    /// says whether stream 0 is the thread's own stream rather than the context's.
     ///
     /// # Safety
     ///
@@ -298,12 +298,12 @@ impl Driver {
         let (mut status, mut id, mut graph, mut nodes, mut count) = (0, 0, 0, 0, 0);
         let (status_out, id, graph_out) = (&raw mut status, &raw mut id, &raw mut graph);
         let (nodes, count) = (&raw mut nodes, &raw mut count);
-        // SAFETY: the caller keeps the contract, and the pointers are those of local variables.
+        // SAFETY: the caller upholds the contract, and the pointers are those of local variables.
         unsafe { call(self, stream, status_out, id, graph_out, nodes, count)? };
         Ok((status != 0).then_some(graph))
     }
 
-    /// Returns the size from the beginning of the allocation that contains `address`.
+    /// Returns the number of bytes from `address` to the end of the allocation that contains it.
     pub(crate) fn bytes_at(&self, address: u64) -> Result<u64, CuResult> {
         let (mut base, mut size) = (0, 0);
         // SAFETY: the pointers are those of local variables, and any address may be queried.
@@ -311,7 +311,8 @@ impl Driver {
         Ok((size as u64).saturating_sub(address.saturating_sub(base)))
     }
 
-    /// Runs `body` with a context current to this thread, and restores the previous one.
+    /// Runs `body` while this context is current to this thread, and then restores the previous
+    /// context.
     ///
     /// # Safety
     ///
@@ -321,7 +322,7 @@ impl Driver {
         context: u64,
         body: impl FnOnce() -> Result<T, CuResult>,
     ) -> Result<T, CuResult> {
-        // SAFETY: the caller keeps the contract.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.push_context(context)? };
         let outcome = body();
         self.pop_context().and(outcome)

@@ -79,7 +79,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Creates a report about this subject with this status, and nothing else.
+    /// Creates a report that contains only this subject and this status.
     pub(crate) fn about(subject: Subject, status: CheckStatus) -> Self {
         Self {
             test: subject.test,
@@ -92,11 +92,11 @@ impl Report {
         }
     }
 
-    /// Builds the report of a check from its input and its result. The advice is tried out on the
-    /// input, which is then restored.
+    /// Builds the report of a check from its input and its result. To find advice, options are
+    /// tried out on the input, which is then restored.
     pub(crate) fn of_check(input: &mut CheckInput, result: &CheckResult) -> Self {
         let meant_to_stay = match input.facts.whole_program {
-            // A whole program has no attribute to set options in.
+            // A whole program has no attribute that could have options.
             true => None,
             false => meant_to_stay(input, result),
         };
@@ -115,8 +115,9 @@ impl Report {
         }
     }
 
-    /// Returns the contents of the peak of this layer, as named in the tables, on this device or
-    /// the host; `None` without the option `peaks`, and if the check allocated nothing there.
+    /// Returns the contents of the peak of a layer on this device or the host. The name of the
+    /// layer is the one in the tables. Returns `None` without the option `peaks`, or if the check
+    /// allocated nothing there.
     ///
     /// ```
     /// use gpu_leak_check::{Check, Place};
@@ -130,15 +131,16 @@ impl Report {
         peaks.find(|peak| peak.place == place && peak.layer == layer)
     }
 
-    /// Returns the configuration file as a note: `configured by gpu-leak-check.toml`.
+    /// Returns a note that names the configuration file, such as `configured by
+    /// gpu-leak-check.toml`.
     #[must_use]
     pub fn configuration_note(&self) -> Option<String> {
         let file = self.configured_by.as_ref()?;
         Some(format!("configured by {file}"))
     }
 
-    /// Whether the report is about a whole program that was watched from outside, where no line
-    /// could carry an attribute.
+    /// Whether the report is about a whole program that was watched from outside. Such a program
+    /// has no line to which an attribute could be added.
     #[must_use]
     pub fn is_of_a_program(&self) -> bool {
         self.line == 0
@@ -153,7 +155,7 @@ impl Report {
 
 #[cfg(test)]
 impl Report {
-    /// A report of the test `a` with nothing but a status.
+    /// Returns a report of the test `a` that contains nothing but a status.
     pub(super) fn bare(status: CheckStatus) -> Self {
         Self {
             test: "a".to_owned(),

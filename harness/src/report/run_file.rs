@@ -1,8 +1,8 @@
 //! The run file of one process: one JSON object per line, for programs.
 //!
-//! The first line is a header. Each check adds `began` before its body and `verdict` after it, so
-//! that a test that took down the process can be named. Fields and records may be added within a
-//! schema version; readers ignore unknown ones.
+//! The first line is a header. Each check adds a line `began` before its body and a line `verdict`
+//! after it, so that a test that took down the process can be named. Fields and records may be
+//! added within a schema version. Readers ignore those that they do not know.
 //!
 //! `docs/schema/run-1.json` is the JSON Schema of these types.
 
@@ -20,7 +20,8 @@ use crate::units;
 /// The version of the format, which is raised when a reader of the old version would misunderstand
 /// the file.
 pub const SCHEMA: u32 = 1;
-/// The extension that replaces that of the process's file for its newest snapshot.
+/// The extension of the file with the newest snapshot of a process. It replaces the extension of
+/// the process's own file.
 pub(super) const SNAPSHOT: &str = "snapshot";
 
 /// One line.
@@ -105,7 +106,7 @@ pub struct Attempt {
 }
 
 impl Header {
-    /// Returns when the file was created: `2026-11-23 11:43 UTC`.
+    /// Returns when the file was created, in the form `2026-11-23 11:43 UTC`.
     #[must_use]
     pub fn started(&self) -> String {
         let minutes = self.started_ms / 60_000;
@@ -114,19 +115,19 @@ impl Header {
         format!("{} {hour:02}:{minute:02} UTC", Date::from_days(days))
     }
 
-    /// Whether the process is still running. `None` if this is unknown, because the file was written
-    /// on another machine or in another process namespace.
+    /// Whether the process is still running; `None` if this is unknown, because the file was
+    /// written on another machine or in another process namespace.
     #[must_use]
     pub fn is_running(&self) -> Option<bool> {
         let here = pid_space()?;
         if self.pid_space.as_ref() != Some(&here) {
             return None;
         }
-        // Process ids are reused, so the program must be the same too.
+        // Process ids are reused, so the program must also be the same.
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
         Some(program.is_ok_and(|program| {
             let program = program.to_string_lossy();
-            // It may have been rebuilt in the meantime.
+            // The program may have been rebuilt in the meantime.
             program.trim_end_matches(" (deleted)") == self.executable
         }))
     }
@@ -191,7 +192,7 @@ pub struct Late {
 }
 
 impl Late {
-    /// Returns a sentence about it.
+    /// Returns a sentence about the late frees.
     #[must_use]
     pub fn sentence(&self) -> String {
         format!(
@@ -236,7 +237,7 @@ pub struct Lost {
 }
 
 impl Record<'_> {
-    /// Returns the line with its line break.
+    /// Returns the record as a line, including the line break.
     ///
     /// # Errors
     ///
@@ -253,11 +254,11 @@ impl Record<'_> {
 pub struct RunFile {
     /// The header; `None` if not even that line is complete.
     pub header: Option<Header>,
-    /// The checks that finished, in that order.
+    /// The reports of the checks that finished, in the order in which they finished.
     pub reports: Vec<Report>,
     /// The checks that did not finish.
     pub aborted: Vec<Began>,
-    /// Allocations that belong to no check, by the check that ran at the same time.
+    /// Allocations that belong to no check, each with the check that ran at the same time.
     pub unowned: Vec<Unowned>,
     /// The names of the threads that ran unchecked and created something.
     pub unchecked: Vec<String>,
@@ -265,20 +266,21 @@ pub struct RunFile {
     pub late: Vec<Late>,
     /// Aborted checks of this or another process that this process has reported.
     pub reported_aborted: Vec<Aborted>,
-    /// The newest snapshot of the process; only if its check did not finish.
+    /// The newest snapshot of the process, if its check did not finish.
     pub snapshot: Option<ProcessSnapshot>,
-    /// Whether the last line is incomplete, because the process ended while writing or the disk was
-    /// full.
+    /// Whether the last line is incomplete, because the process ended while writing it or the disk
+    /// was full.
     pub torn: bool,
-    /// The checks that finished but whose results are not in the file.
+    /// The checks that finished but whose results are missing from the file.
     pub lost: Vec<Began>,
-    /// Why the rest could not be written, if the process could still record it.
+    /// Why the rest could not be written, if the process was still able to record the reason.
     pub lost_why: Option<String>,
     /// The number of other lines that could not be read.
     pub unreadable: usize,
 }
 
-/// The longest line of a run file. A reader holds one line at a time, whatever the file's size.
+/// The largest number of bytes in a line of a run file. A reader holds one line at a time, whatever
+/// the size of the file.
 const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 
 /// Reads the run file at `path`.
@@ -297,7 +299,7 @@ const LONGEST_LINE: u64 = 64 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read or its schema is a later one.
+/// Returns an error if the file cannot be read or has a later schema.
 pub fn read(path: &Path) -> io::Result<RunFile> {
     let mut file = parse(BufReader::new(File::open(path)?))?;
     if !file.aborted.is_empty()
@@ -338,8 +340,8 @@ pub(super) fn parse(mut from: impl BufRead) -> io::Result<RunFile> {
     Ok(file)
 }
 
-/// Reads the next line into `line`; a line that is too long is cut. Returns false at the end of the
-/// file.
+/// Reads the next line into `line`. A line that is too long is cut off. Returns false at the end of
+/// the file.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     from.by_ref().take(LONGEST_LINE).read_until(b'\n', line)?;
@@ -352,9 +354,9 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl RunFile {
-    /// Adds a line, unless it cannot be read. The name of its record is read first: the code that
-    /// serde derives for a tagged type reads all records from a tree, and would be a fifth of the
-    /// harness's code.
+    /// Adds a line, unless it cannot be read. The kind of its record is read first, because the
+    /// code that serde derives for a tagged type reads every record by way of a tree. That code
+    /// would be a fifth of the harness's code.
     fn add(&mut self, line: &[u8]) -> serde_json::Result<()> {
         #[derive(Deserialize)]
         struct Tag<'a> {
@@ -387,20 +389,20 @@ impl RunFile {
                 self.lost.append(&mut self.aborted);
                 self.lost_why = Some(lost.why);
             }
-            // A record of a later release.
+            // This is a record of a later release.
             _ => {}
         }
         Ok(())
     }
 
-    /// Removes the check that has ended from those that began. Blocks can nest, so the innermost
-    /// match is taken.
+    /// Removes a check that has ended from the list of those that began. Blocks can be nested, so
+    /// the innermost match is removed.
     fn end_of(&mut self, is_it: impl Fn(&Began) -> bool) -> Option<Began> {
         let at = self.aborted.iter().rposition(is_it)?;
         Some(self.aborted.remove(at))
     }
 
-    /// Handles a verdict that is cut off: its result is unknown, but the check was not aborted.
+    /// Handles a verdict that is cut off. Its result is unknown, but the check was not aborted.
     fn end_of_torn(&mut self, line: &[u8]) {
         let line = String::from_utf8_lossy(line);
         let Some(rest) = line.strip_prefix(r#"{"record":"verdict","test":"#) else {
