@@ -28,7 +28,7 @@ impl<T: Copy> Pointer<T> {
     /// The call with this parameter has returned. If the parameter is a result, the call was
     /// successful; if it is an input, the call did not reject it.
     pub(super) unsafe fn read(self) -> Option<T> {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { self.read_at(0) }
     }
 

@@ -26,26 +26,27 @@ pub struct Report {
     pub test: String,
     /// The file that contains the check: `tests/train.rs`, relative to the workspace.
     pub file: String,
-    /// The line in that file, from 1.
+    /// The line in that file, counted from 1.
     pub line: u32,
-    /// The column in that line, from 1.
+    /// The column in that line, counted from 1.
     pub column: u32,
-    /// The kind of the worst finding, or why there could be none.
+    /// The status of the check: the kind of the worst finding or, if there is none, whether the
+    /// check could be judged.
     pub status: CheckStatus,
-    /// The outcome of the test under the run's policy; none if there is none, as for a
-    /// [`Scope`](crate::Scope), and in files of releases before this field.
+    /// The outcome of the test under the run's policy. None for a [`Scope`](crate::Scope), which
+    /// has no outcome, and in files that were written before this field existed.
     #[serde(default)]
     pub outcome: Option<Outcome>,
-    /// The nested check whose failure ended the test: the status is that check's.
+    /// The nested check whose failure ended the test. The status is that of the nested check.
     #[serde(default)]
     pub failed_inside: Option<String>,
-    /// Why, for `inconclusive`, `not-measured` and `unexpected`.
+    /// The reason for the status `inconclusive`, `not-measured` or `unexpected`.
     pub reason: Option<Reason>,
-    /// Worst first, then those of the program's own code, then largest.
+    /// The findings: worst first, then those in the program's own code, then the largest.
     pub findings: Vec<Finding>,
-    /// The usage of each device before and after.
+    /// The usage of each device before and after the check.
     pub devices: Vec<DeviceTable>,
-    /// Notes that fail no test, one sentence each.
+    /// Notes, which do not fail a test. Each note is one sentence.
     pub notes: Vec<String>,
     /// The note about a budget for a layer in which nothing was allocated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,7 +65,7 @@ pub struct Report {
     pub again: Option<String>,
     /// Milliseconds spent waiting for other checks to finish.
     pub waited_ms: u64,
-    /// Milliseconds spent on the check itself, the body's runs excluded.
+    /// Milliseconds spent on the check itself, excluding the runs of the body.
     pub overhead_ms: f64,
     /// How usage changed during the check; none if nothing changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,8 +132,8 @@ impl Report {
         peaks.find(|peak| peak.place == place && peak.layer == layer)
     }
 
-    /// Returns a note that names the configuration file, such as `configured by
-    /// gpu-leak-check.toml`.
+    /// Returns a note that names the configuration file, such as
+    /// `configured by gpu-leak-check.toml`.
     #[must_use]
     pub fn configuration_note(&self) -> Option<String> {
         let file = self.configured_by.as_ref()?;

@@ -364,9 +364,9 @@ fn refused(failed: &FailedRelease) -> String {
     )
 }
 
-/// Returns a text such as `each of 3 rounds left 1 more (512 KiB)` or `1, 2, 5 left after rounds 1
-/// to 3: on average 2 more (1.00 MiB) in each`. If the count is the same after each round, the text
-/// contains only bytes: `each of 2 rounds left 4.00 KiB more`.
+/// Returns a text such as `each of 3 rounds left 1 more (512 KiB)` or
+/// `1, 2, 5 left after rounds 1 to 3: on average 2 more (1.00 MiB) in each`. If the count is the
+/// same after each round, the text contains only bytes: `each of 2 rounds left 4.00 KiB more`.
 fn rounds(finding: &Finding) -> Option<String> {
     let rounds = &finding.rounds;
     let (first, last) = (rounds.first()?, rounds.last()?);

@@ -61,8 +61,8 @@ pub fn headline(report: &Report) -> String {
     }
 }
 
-/// Returns the status and, if there is no result, the reason's code, as in `inconclusive (no
-/// probe)`.
+/// Returns the status and, if there is no result, the reason's code, as in
+/// `inconclusive (no probe)`.
 pub(super) fn status(report: &Report) -> String {
     let name = report.status.name();
     let why = report.reason.as_ref();

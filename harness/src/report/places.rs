@@ -10,8 +10,9 @@ pub(super) fn in_file(text: &str, file: Option<&str>) -> String {
 }
 
 /// If all places in `text` are in one file, names that file only once, or not at all if it is
-/// `known`. For example, `Pool::new (src/a.rs:12) ← run (src/a.rs:40)` becomes `Pool::new
-/// (src/a.rs:12) ← run (:40)`. If the places are in several files, returns the text unchanged.
+/// `known`. For example, `Pool::new (src/a.rs:12) ← run (src/a.rs:40)` becomes
+/// `Pool::new (src/a.rs:12) ← run (:40)`. If the places are in several files, returns the text
+/// unchanged.
 pub(super) fn with_one_file_once(text: &str, known: Option<&str>) -> String {
     let places = text.split(" (").filter_map(|part| {
         let (file, line) = part.split_once(')')?.0.rsplit_once(':')?;

@@ -36,7 +36,8 @@ pub enum Record<'a> {
     Began(Began),
     /// A check is over.
     Verdict(&'a Report),
-    /// Allocations by threads outside every check while a check ran; absent if there were none.
+    /// Allocations that threads outside every check made while a check ran. Absent if there were
+    /// none.
     Unowned(Unowned),
     /// Threads that ran unchecked in this process and created something.
     Unchecked(Unchecked),
@@ -48,7 +49,8 @@ pub enum Record<'a> {
     Snapshot(&'a ProcessSnapshot),
     /// The summary of this process has reported a check that did not end.
     Aborted(Aborted),
-    /// The following lines could not be written, as on a full disk. This is always the last line.
+    /// The lines after this one could not be written, for example because the disk was full. This
+    /// is always the last line.
     Lost(Lost),
 }
 
@@ -56,20 +58,20 @@ pub enum Record<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Header {
-    /// [`SCHEMA`] of the writer.
+    /// The version of the format that the writer used ([`SCHEMA`]).
     pub schema: u32,
-    /// The writer's release.
+    /// The release of gpu-leak-check that wrote the file.
     pub version: String,
-    /// The run it belongs to; the name of the file's directory.
+    /// The run to which the process belongs, which is also the name of the file's directory.
     pub run: String,
     /// The process ID.
     pub pid: u32,
     /// The program's path.
     pub executable: String,
-    /// When the file was created: milliseconds since 1970 in UTC.
+    /// When the file was created, in milliseconds since 1970 in UTC.
     pub started_ms: u64,
-    /// The scope of `pid`: this boot of the machine and its process namespace. None if it is
-    /// unknown.
+    /// Where `pid` is valid: in this boot of the machine, and in this process namespace. None if
+    /// that is unknown.
     #[serde(default)]
     pub pid_space: Option<String>,
     /// Which attempt at its test the process is, if a runner starts a process for each attempt.
@@ -86,21 +88,21 @@ pub struct Header {
 pub struct Environment {
     /// The name of the machine.
     pub host: Option<String>,
-    /// The release of NVIDIA's driver on it: `580.159.04`.
+    /// The release of NVIDIA's driver on the machine, such as `580.159.04`.
     pub driver: Option<String>,
     /// The commit of the sources, if they are in a git repository.
     pub commit: Option<String>,
 }
 
-/// One of several attempts at a test; the last one decides.
+/// One of several attempts at a test. The last attempt determines the result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Attempt {
-    /// The test, as the runner calls it: `optim::train frees_everything`.
+    /// The runner's name for the test, such as `optim::train frees_everything`.
     pub test: String,
-    /// Which attempt, from 1.
+    /// The number of the attempt, counted from 1.
     pub number: u32,
-    /// The round of a stress run, counted by the runner. Each round counts separately.
+    /// The round of a stress run, as numbered by the runner. Each round has its own attempts.
     #[serde(default)]
     pub round: Option<u32>,
 }
@@ -158,9 +160,9 @@ pub struct Began {
 pub struct Unowned {
     /// The check that was running.
     pub test: String,
-    /// How many allocations.
+    /// The number of allocations.
     pub count: u64,
-    /// How many bytes.
+    /// The number of bytes in these allocations.
     pub bytes: u64,
 }
 
@@ -183,11 +185,11 @@ pub struct Late {
     pub file: String,
     /// The line in that file.
     pub line: u32,
-    /// How many resources.
+    /// The number of these resources.
     pub count: u64,
-    /// How many bytes in all.
+    /// The number of bytes in these resources.
     pub bytes: u64,
-    /// The time from the verdict to the last of these frees.
+    /// The time from the verdict to the last of these frees, in milliseconds.
     pub late_ms: u64,
 }
 
@@ -210,11 +212,11 @@ impl Late {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ProcessSnapshot {
-    /// Why it was taken: `tick`, `exit`, or the name of a signal.
+    /// Why the snapshot was taken: `tick`, `exit`, or the name of a signal.
     pub cause: String,
-    /// How long after the check began.
+    /// The time from the beginning of the check to the snapshot, in milliseconds.
     pub after_ms: u64,
-    /// The resources that were live then.
+    /// A report about the resources that were live at that moment.
     pub report: Report,
 }
 
@@ -232,7 +234,7 @@ pub struct Aborted {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Lost {
-    /// The system's message.
+    /// The system's error message.
     pub why: String,
 }
 

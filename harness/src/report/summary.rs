@@ -189,8 +189,8 @@ impl Summary {
     }
 
     /// Returns the tests with findings, the inconclusive tests and the aborted tests, with one line
-    /// for each status, such as `leaked: optim::adam_frees_everything` or `first-use:
-    /// optim::looks_up at src/table.rs:12`.
+    /// for each status, such as `leaked: optim::adam_frees_everything` or
+    /// `first-use: optim::looks_up at src/table.rs:12`.
     fn names(&self) -> impl Iterator<Item = String> {
         let line = |(status, tests): (&CheckStatus, &Vec<String>)| {
             format!("{}: {}", status.name(), named(tests))
@@ -267,8 +267,8 @@ impl Summary {
         lines
     }
 
-    /// Returns a text such as `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no
-    /// GPU)`.
+    /// Returns a text such as
+    /// `12 checked: 10 clean, 1 leaked, 1 first-use; 2 not measured (no GPU)`.
     #[must_use]
     pub fn counts(&self) -> String {
         let mut statuses = self.statuses.clone();

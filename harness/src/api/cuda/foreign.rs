@@ -69,7 +69,7 @@ impl Argument {
     pub(super) unsafe fn read(self) -> Option<u64> {
         match self {
             Self::Given(value) => Some(value),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             Self::Behind(at, levels, read) => unsafe { read(at, levels) },
         }
     }

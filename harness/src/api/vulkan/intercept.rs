@@ -84,7 +84,7 @@ impl Reporter<'_> {
     unsafe fn began(&self, call: &VulkanCall, begun: &mut BegunCall) {
         match *call {
             VulkanCall::CreatesInstance(_) => initialises(),
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             VulkanCall::Destroys(ref destroy) => unsafe { self.destruction_began(destroy, begun) },
             VulkanCall::EmptiesPool {
                 device,
@@ -139,7 +139,7 @@ impl Reporter<'_> {
             self.release_ended(ticket, error);
         }
         match *call {
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             VulkanCall::Creates(ref create) => unsafe { self.creation_ended(create, result) },
             _ if error != 0 => {}
             VulkanCall::CreatesInstance(made) => {
@@ -200,7 +200,7 @@ impl Reporter<'_> {
     /// # Safety
     /// `info` points to a structure that a call has read, or is null.
     unsafe fn named(&self, device: u64, info: In<ObjectName>) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         let Some(info) = (unsafe { info.read() }) else {
             return;
         };
@@ -411,7 +411,7 @@ impl Reporter<'_> {
 /// A call has read the chain.
 unsafe fn extends(first: Chained, structures: &[u32]) -> bool {
     let mut next: In<Chained> = first.next;
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds the contract.
     while let Some(header) = unsafe { next.read() } {
         if structures.contains(&header.structure) {
             return true;

@@ -34,7 +34,7 @@ pub(super) fn open(file: &Path, if_loaded: bool) -> Result<NonNull<c_void>, Stri
 ///
 /// The library is open, and `F` is a function pointer type with the function's signature.
 pub(super) unsafe fn function<F: Copy>(library: NonNull<c_void>, name: &CStr) -> Option<F> {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller upholds the contract.
     unsafe { gpu_leak_interpose::function(real_symbol(library.as_ptr(), name).cast_mut().cast()) }
 }
 

@@ -90,8 +90,8 @@ impl Image {
             lines.at(address, |frame| found.push(frame));
         }
         // The symbol table does not contain inlined functions. However, for the outermost function
-        // it has the full path, which is missing if there are only line tables (`debug =
-        // "line-tables-only"`).
+        // it has the full path, which is missing if there are only line tables
+        // (`debug = "line-tables-only"`).
         let mut outermost = found.pop().unwrap_or_default();
         outermost.function = self.in_full(outermost.function, address);
         if outermost != Symbol::default() {

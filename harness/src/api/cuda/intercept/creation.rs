@@ -22,12 +22,12 @@ const WRONG_THREAD: CuResult = 908;
 /// The data is the graph into which the call is captured.
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         *captured = unsafe { listener.captured(self.stream) };
     }
 
     unsafe fn ended(&self, listener: &Listener<'_>, captured: &Option<Key>, error: CuResult) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe {
             match error {
                 0 => listener.created(self, *captured),
@@ -64,7 +64,7 @@ impl Listener<'_> {
         }
         self.report(Event::CreationFailed {
             kind: create.kind,
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller upholds the contract.
             bytes: unsafe { self.bytes(create, 0, error) },
             error,
             caller: caller(),

@@ -26,7 +26,7 @@ pub(in crate::api::cuda) struct BegunRelease {
 
 impl Intercepted<BegunRelease> for Releases {
     unsafe fn began(&self, listener: &Listener<'_>, begun: &mut BegunRelease) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         unsafe { listener.release_began(self, begun) }
     }
 
@@ -43,7 +43,7 @@ impl Listener<'_> {
         let Some(key) = key(release.space, release.value) else {
             return;
         };
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the contract.
         begun.captured = unsafe { self.captured(release.stream) };
         begun.ticket = match release.share {
             Share::Whole if numbered::is_numbered(key) => {
