@@ -250,6 +250,16 @@ fn conclude(subject: &Subject, checked: Result<Checked, End>) -> Option<Report> 
 
 /// Runs `body` up to `rounds` times, and fails if a call site holds more after each round than
 /// before it.
+///
+/// ```
+/// use gpu_leak_check::assert_no_growth;
+///
+/// assert_no_growth(5, || { /* one iteration */ });
+/// ```
+///
+/// # Panics
+///
+/// Panics if something grows (with the report), or if the body panics.
 #[track_caller]
 pub fn assert_no_growth(rounds: u32, body: impl FnMut()) {
     Check::new("assert_no_growth").rounds(rounds).run(body);

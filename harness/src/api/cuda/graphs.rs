@@ -18,6 +18,10 @@ const ALLOCATES: u32 = 10;
 const FREES: u32 = 11;
 
 /// Reports how a node that was added to a graph will affect memory, if at all.
+///
+/// # Safety
+///
+/// The call that `node` describes has returned success.
 pub(super) unsafe fn node_added(listener: &Listener<'_>, holder: u64, node: AddedNode) {
     let graph = named(Kind::GraphHandle, holder);
     let frees = |address| Some(Event::GraphFrees { graph, address });
