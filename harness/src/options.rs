@@ -99,7 +99,7 @@ impl From<u64> for Size {
 
 /// # Panics
 ///
-/// Panics if the text is not a size; the message lists the accepted forms.
+/// Panics if the text is not a size. The message lists the accepted forms.
 impl From<&str> for Size {
     fn from(text: &str) -> Self {
         match gpu_leak_check_options::units::bytes(text) {

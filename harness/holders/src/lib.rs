@@ -203,7 +203,7 @@ pub struct Mapping<'a> {
     pub executable: bool,
     /// The offset in the file at which the mapping begins.
     pub offset: u64,
-    /// The file that it was mapped from.
+    /// The file that was mapped, if there is one.
     pub file: Option<&'a Path>,
     /// The name in the line: a path, a name that the kernel gives to other mappings (`[heap]`), or
     /// nothing.

@@ -174,8 +174,8 @@ pub fn allow<R>(reason: &'static str, body: impl FnOnce() -> R) -> R {
 }
 
 /// Hands over the resource at `address`: from now on, other code is responsible for freeing it, as
-/// after `into_raw` or an export to another framework. A check in which it was created no longer
-/// expects it to be freed, and reports in a note how much was handed over.
+/// after `into_raw` or an export to another framework. A check in which the resource was created no
+/// longer expects it to be freed, and reports in a note how much was handed over.
 ///
 /// The address is the beginning of memory, on a device or in host memory, or the handle of a
 /// stream, an event or another object. If an allocator's block begins at the start of its segment,
@@ -252,8 +252,8 @@ impl Source {
     }
 }
 
-/// Like [`Source`], for an allocator with one address space per device: the same address may be in
-/// use on two devices, and a free names the device.
+/// Like [`Source`], but for an allocator with one address space per device. The same address may be
+/// in use on two devices, so a free names the device.
 ///
 /// ```
 /// use gpu_leak_hooks::{Place, PlacedSource};

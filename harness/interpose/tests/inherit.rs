@@ -171,7 +171,7 @@ fn workers_and_blocking_threads_of_tokio_inherit() {
     });
 }
 
-/// Records whether its thread still counts as live when it is dropped.
+/// When it is dropped, records whether its thread still counts as live.
 struct LooksAtItsEnd(mpsc::Sender<usize>);
 
 impl Drop for LooksAtItsEnd {

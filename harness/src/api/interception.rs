@@ -48,8 +48,8 @@ pub(crate) struct MissedBefore {
 /// The calls and bindings that were not intercepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    /// Functions without a wrapper that were called: variants that the table lacks, or more
-    /// functions with the same name than it can tell apart.
+    /// Functions that were called although they have no wrapper: variants that the table lacks, or
+    /// more functions with the same name than it can tell apart.
     pub(crate) functions: Vec<String>,
     /// Libraries whose bindings to functions bypassed the harness, so that they may have called
     /// these functions unseen.
@@ -77,7 +77,6 @@ impl MissedBefore {
     }
 }
 
-/// Begins a check.
 pub(crate) fn begin_check() -> MissedBefore {
     driver::find();
     MissedBefore {

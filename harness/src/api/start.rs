@@ -1,4 +1,4 @@
-//! The start of all APIs: registers their tables of functions when the program is loaded.
+//! Starts all APIs: registers their tables of functions when the program is loaded.
 
 #![cfg_attr(
     target_os = "linux",

@@ -24,7 +24,6 @@ pub(crate) struct Mapping<'a> {
     pub(crate) executable: bool,
     /// The offset in the file at which the mapping begins.
     pub(crate) offset: u64,
-    /// The file's inode number.
     pub(crate) inode: u64,
     /// The path of the file; if there is no file, the kernel's name for the mapping (`[heap]`), or
     /// nothing for anonymous memory.
@@ -37,7 +36,6 @@ impl<'a> Mapping<'a> {
         self.first_page..self.end_page
     }
 
-    /// Returns the mapped file.
     pub(crate) fn file(&self) -> Option<&'a Path> {
         let name = self.name.strip_suffix(" (deleted)").unwrap_or(self.name);
         name.starts_with('/').then(|| Path::new(name))

@@ -60,7 +60,6 @@ pub(crate) fn take_stacks_of_frees(take: bool) {
     STACKS_OF_FREES.store(take, Ordering::Relaxed);
 }
 
-/// Returns the caller of a free.
 #[inline]
 pub(crate) fn freeing_caller() -> Caller {
     let caller = caller_without_stack();

@@ -27,7 +27,6 @@ pub(crate) enum Line<E> {
     Header(RecordingHeader),
     /// A stack. Each stack is written once.
     Stack(Stack),
-    /// An event.
     Event(RecordedEvent<E>),
     /// The frames at a return address.
     Symbol(RecordedSymbol),
@@ -58,7 +57,6 @@ pub struct RecordingHeader {
     pub devices: Vec<String>,
 }
 
-/// A stack and its number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stack {
     pub(crate) id: StackId,
@@ -79,7 +77,7 @@ pub(crate) struct RecordedEvent<E> {
     pub(crate) at_us: u64,
 }
 
-/// A return address, and what it was resolved to in the recorded process.
+/// A return address, with the frames to which the recorded process resolved it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct RecordedSymbol {
     pub(crate) address: usize,

@@ -148,7 +148,7 @@ pub(crate) fn switched_off() -> Untraced {
     }
 }
 
-/// The test that broke a context, so that every call in it fails.
+/// The test that broke a context. Every later call in such a context fails.
 static CULPRIT: Mutex<Option<String>> = Mutex::new(None);
 
 /// Records that a context broke inside `test` or, if `test` did not run alone, inside a check that

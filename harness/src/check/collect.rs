@@ -218,7 +218,6 @@ pub(super) fn freed_inside(scope: ScopeId, live: &[LiveRecord]) -> Vec<FreedInsi
     inside.collect()
 }
 
-/// Whether this record is live.
 fn is_live(record: &Record) -> bool {
     let known = ledger::live().get(&record.key());
     known.is_some_and(|known| known.sequence == record.sequence)

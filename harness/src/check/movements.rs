@@ -59,11 +59,11 @@ pub struct Step {
 /// What happened to an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// It was allocated.
+    /// The allocation was made.
     Take,
-    /// A call to free it began.
+    /// A call that frees the allocation began.
     BeginRelease,
-    /// It was freed.
+    /// The allocation was freed.
     Release,
 }
 

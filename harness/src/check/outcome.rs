@@ -23,7 +23,6 @@ use crate::sync::{Mutex, locked};
 pub(crate) struct Checked {
     /// How the body ended.
     pub(crate) end: End,
-    /// The report.
     pub(crate) report: Report,
     /// The outcome according to the policy.
     pub(crate) outcome: Outcome,

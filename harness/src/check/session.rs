@@ -68,7 +68,7 @@ pub(crate) struct Session<'gate> {
 }
 
 /// Runs a check: runs the body as often as necessary, and judges it. If a warm-up run fails,
-/// returns how it ended as an error.
+/// returns its end as an error.
 pub(crate) async fn check_async(
     mut session: Session<'_>,
     mut body: impl AsyncFnMut(ScopeId) -> End,
@@ -225,7 +225,6 @@ impl<'gate> Session<'gate> {
         Ok(())
     }
 
-    /// Begins the next run.
     pub(crate) fn begin_run(&mut self) -> Run {
         let _unnoted = holders::unnoted();
         let runs = &self.input.runs;

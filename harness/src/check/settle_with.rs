@@ -50,13 +50,13 @@ pub fn settle_with(settle: impl FnOnce() + Send + 'static) {
         let abandoned: Vec<_> = abandoned.collect();
         registered.push((scope, Box::new(settle)));
         drop(registered);
-        // They are dropped outside the lock, because the destructors of these functions may
-        // register more functions.
+        // The functions are dropped outside the lock, because their destructors may register more
+        // functions.
         drop(abandoned);
     }
 }
 
-/// How many times functions may register more functions while they are called.
+/// How many times the functions that are being called may register more functions.
 const MOST_ROUNDS: usize = 100;
 
 /// Calls the functions registered in `scope`, on this thread.

@@ -31,7 +31,7 @@ pub(super) fn record(scope: ScopeId, result: &CheckResult, failure: Option<Failu
 }
 
 fn failed_sum(finding: &Finding) -> FailedSum {
-    // Reserved memory is not a resource, so its sum is recorded.
+    // A finding about reserved memory has no resource.
     let is_reserve = finding.resource.is_none();
     FailedSum {
         layer: match &finding.pool {

@@ -25,7 +25,6 @@ use crate::options::{Allow, OnLeak, Options};
 use crate::report::workspace::Workspace;
 use crate::suppressions::{Pattern, Suppression};
 
-/// The settings of one check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckSettings {
     pub(crate) policy: Policy,

@@ -12,7 +12,6 @@ const PREFIX: &str = "GPU_LEAK_CHECK";
 /// The names of the variables that are not [settings](GivenSettings), without the prefix.
 const OTHERS: [&str; 5] = ["_CONFIG", "_OUTPUT", "_RECORD", "_ROUNDS", "_RUN"];
 
-/// The values of the variables.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Variables {
     pub(super) ci: bool,

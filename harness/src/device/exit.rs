@@ -53,7 +53,6 @@ pub(crate) fn forked() -> bool {
     FORKED.load(Ordering::Relaxed)
 }
 
-/// Whether the driver may be called.
 pub(crate) fn may_call_driver() -> bool {
     !exiting() && !forked()
 }

@@ -25,7 +25,6 @@ const USED: c_int = 7;
 /// `CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT`, `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`
 const OF_GRAPHS: [c_int; 2] = [0, 2];
 
-/// A live pool.
 struct LivePool {
     place: Place,
     name: PoolName,

@@ -23,7 +23,6 @@ const LONGEST_NAME: usize = 100;
 pub(super) struct RunDirectory {
     /// The directory that contains one directory per run.
     pub(super) base: PathBuf,
-    /// The name of the run.
     pub(super) run: String,
 }
 

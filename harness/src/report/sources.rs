@@ -15,8 +15,7 @@ const LARGEST: u64 = 4 << 20;
 
 /// The maximum number of lines in a passage.
 const LONGEST: u32 = 12;
-/// The largest distance of lines that are shown with a passage because they are in the same
-/// function.
+/// How many lines before and after a passage are searched for lines to show with it.
 const FARTHEST: u32 = 6;
 
 /// Where source lines are read from.

@@ -15,7 +15,7 @@ pub struct Summary {
     statuses: BTreeMap<CheckStatus, u64>,
     /// The tests that have a finding, are inconclusive or did not end.
     named: BTreeMap<CheckStatus, Vec<String>>,
-    /// Those of these tests that pass nevertheless, because `on_leak` is `warn`.
+    /// The tests among `named` that pass nevertheless, because `on_leak` is `warn`.
     #[serde(default)]
     warned: Vec<String>,
     /// The reasons why some checks have no result, without duplicates.

@@ -54,7 +54,6 @@ pub(super) struct Roots {
     /// The return addresses of each thread that waits for something other than the search,
     /// innermost first, by thread id.
     waiting: FxHashMap<u32, Vec<u64>>,
-    /// Whether the roots are complete.
     pub(super) complete: bool,
 }
 
@@ -355,7 +354,6 @@ impl Roots {
 }
 
 impl Module {
-    /// Whether this module has code at `address`.
     fn has(&self, address: u64) -> bool {
         self.code.iter().any(|code| code.contains(&address))
     }

@@ -17,7 +17,7 @@ impl Target {
 /// All targets, searchable by value.
 #[derive(Debug, Default)]
 pub(super) struct Targets {
-    /// Sorted by first value; none overlaps another.
+    /// The targets, sorted by first value. None overlaps another.
     sorted: Vec<Target>,
 }
 

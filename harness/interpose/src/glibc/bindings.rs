@@ -47,7 +47,7 @@ fn state() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Rebinds relocations in new libraries; those of `dlsym` are rebound to `ours`. Reports each
+/// Rebinds relocations in new libraries. Those of `dlsym` are rebound to `ours`. Reports each
 /// binding that was found after `since` or could not be rebound: the library, the symbol and
 /// whether it was rebound.
 pub(crate) fn past_us(
@@ -103,7 +103,7 @@ fn look_at(object: &Object, handle: *mut c_void, relocation: &Relocation<'_>, ou
     // SAFETY: the object is loaded, and the loader stores an address in this word.
     let entry = unsafe { AtomicPtr::from_ptr(relocation.place) };
     let bound = entry.load(Ordering::Relaxed);
-    // An object may bind symbols that it defines to itself.
+    // If an object defines a symbol, it may bind the symbol to its own definition.
     let is_ours = is_dlsym || relocation.is_undefined && registry::is_wanted(symbol);
     if !is_ours || bound.is_null() {
         return;

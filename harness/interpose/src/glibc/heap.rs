@@ -88,8 +88,8 @@ pub fn watch_heap(watch: Option<&'static HeapWatch>) -> bool {
         end(&mut replaced);
         return false;
     };
-    // Only the serving copy may do this, because several copies of this crate would write the same
-    // words.
+    // Only the serving copy may do this. Otherwise, several copies of this crate would write the
+    // same words.
     let is_free = process::is_serving() && replaced.is_empty();
     is_free && begin(watch, &mut replaced).is_some()
 }

@@ -24,7 +24,7 @@ static LIVE: Mutex<Vec<Thread>> = Mutex::new(Vec::new());
 
 #[derive(Default)]
 struct Thread {
-    /// The token under which it is counted.
+    /// The token under which the thread is counted.
     token: u64,
     handle: libc::pthread_t,
     /// The part that [`marked_threads`] returns. Its id is 0 until the thread runs.

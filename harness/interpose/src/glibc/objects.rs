@@ -229,7 +229,7 @@ impl Object {
             return false;
         }
         let exchanged = place.compare_exchange(before, after, Ordering::Release, Ordering::Relaxed);
-        // If this fails, the page stays writable, which is harmless.
+        // A failure is ignored: the word has been replaced, and the page merely stays writable.
         protect(libc::PROT_READ);
         exchanged.is_ok() || exchanged == Err(after)
     }

@@ -21,7 +21,6 @@ fn serving() -> &'static Interposer {
     SERVING.get().map_or(&OWN, |(serving, _)| serving)
 }
 
-/// Whether this copy serves the process.
 pub(crate) fn is_serving() -> bool {
     ptr::eq(serving(), &OWN)
 }

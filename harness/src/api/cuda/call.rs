@@ -8,7 +8,6 @@ use crate::ledger::{Kind, Place};
 /// The effect of a call that neither [creates](Creates) a resource nor [releases](Releases) one.
 #[derive(Clone, Copy)]
 pub(super) enum Call {
-    /// Initialises the driver.
     Initialises,
     /// Retains and returns the primary context of this device, creating it if necessary.
     RetainsPrimary(Out, i32),

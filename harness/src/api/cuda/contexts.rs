@@ -16,7 +16,6 @@ use crate::ledger::Place;
 use crate::ledger::event::{ContextUid, Event};
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// The contexts of this process.
 pub(super) static CONTEXTS: Contexts = Contexts::new();
 
 thread_local! {
@@ -127,7 +126,6 @@ impl Contexts {
         self.get_or_add(&mut known, |context| context.handle == handle, new);
     }
 
-    /// Records that a green context was created.
     pub(super) fn green_created(&self, green: u64, place: Place) {
         self.green(&mut self.lock(), green).place = place;
         self.changed();

@@ -10,7 +10,6 @@ use crate::ledger::Kind;
 /// The effect of a call.
 #[derive(Clone, Copy)]
 pub(super) enum VulkanCall {
-    /// Creates an instance.
     CreatesInstance(Out),
     /// Lists the physical devices of an instance. The two results are their number and their
     /// handles.
@@ -29,9 +28,7 @@ pub(super) enum VulkanCall {
         /// The kind of pool, if the call destroys the pool.
         destroys: Option<Kind>,
     },
-    /// Destroys a device.
     DestroysDevice(u64),
-    /// Destroys an instance.
     DestroysInstance(u64),
     /// Binds memory to buffers or images (depending on the kind) of a device. Each binding consists
     /// of an object and its memory.

@@ -278,7 +278,7 @@ impl Reporter<'_> {
             && let Some(asked) = unsafe { asked.read() }
         {
             (place, bytes) = (owner.place_of(asked.memory_type), asked.bytes);
-            // SAFETY: as above.
+            // SAFETY: the driver has read the structure.
             if unsafe { extends(asked.header, &IMPORTS) } {
                 kind = Kind::Imported;
             }

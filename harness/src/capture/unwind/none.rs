@@ -13,10 +13,8 @@ impl NoRegisters {
     }
 }
 
-/// Always returns `None`.
 pub(super) fn walk(_here: &NoRegisters, _frames: &mut Frames) -> Option<usize> {
     None
 }
 
-/// Does nothing.
 pub(super) fn differed() {}

@@ -75,8 +75,8 @@ impl FailureId {
 }
 
 /// What a check has decided about one record, for the checks around it. Only leaks that made the
-/// test fail are withheld from those checks. If the test catches the panic, it has not failed. If
-/// an object may stay, this holds in every check around it. Everything else is judged again by the
+/// test fail are withheld from those checks. A test that catches the panic has not failed. If an
+/// object may stay, this holds in every check around it. Everything else is judged again by the
 /// outer check.
 #[derive(Clone, Debug)]
 pub(crate) enum Settled {
@@ -368,9 +368,8 @@ impl Lineage {
     }
 }
 
-/// Returns the records for which no check is responsible. Such a record was created in a scope
-/// without an open ancestor, and that scope has none now. Records are given by scope and sequence
-/// number.
+/// Returns the records, given by scope and sequence number, for which no check is responsible: when
+/// such a record was created, neither its scope nor any ancestor of the scope was open.
 pub(crate) fn unanswered(records: impl Iterator<Item = (ScopeId, u64)>) -> FxHashSet<u64> {
     let tree = locked(&TREE);
     let is_answered = |scope: ScopeId, sequence: u64| {

@@ -73,7 +73,7 @@ fn is_left_behind(_: u32) -> bool {
 /// Whether the process with this id exists and has not ended.
 #[cfg(target_os = "linux")]
 fn lives(process: u32) -> bool {
-    // A process that has ended remains a zombie until it is waited for.
+    // A process that has ended remains a zombie until its parent waits for it.
     let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
     state.is_ok_and(|state| !state.contains(") Z "))
 }

@@ -368,9 +368,9 @@ fn is_drivers_own(thread: i32) -> bool {
     is_drivers_name(name.trim_end())
 }
 
-/// Whether `name` is like `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. A name that merely
-/// begins like one of these may be that of a test, because a test runs on a thread that is named
-/// after it, for example after its module `cuda`.
+/// Whether `name` is of the form `cuda-EvtHandlr`, `cuda00001400006` or `llvmpipe-7`. The prefix
+/// `cuda` alone is not sufficient, because a test in a module `cuda` runs on a thread that is named
+/// after the test.
 fn is_drivers_name(name: &str) -> bool {
     let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|it| it.is_ascii_hexdigit());
     name == "cuda-EvtHandlr"

@@ -12,7 +12,7 @@ pub(crate) use gpu_leak_interpose::object_changes as changes;
 use gpu_leak_interpose::segments;
 use gpu_leak_interpose::{real_symbol, symbol_of, visit_objects, while_open};
 
-/// Bind all symbols immediately, keep them private, and never unload the library.
+/// These flags bind all symbols immediately, keep them private, and never unload the library.
 const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_LOCAL | libc::RTLD_NODELETE;
 
 /// Opens a library, or returns the loader's error message. With `if_loaded`, succeeds only if the

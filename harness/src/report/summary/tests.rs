@@ -89,8 +89,7 @@ fn a_first_use_is_named_with_its_test_and_its_line() {
     assert!(!allowed.contains("looks_up"), "{allowed}");
 }
 
-/// The allocations most likely belong to the unchecked test, and it is not necessary that a scope
-/// takes them over.
+/// The allocations most likely belong to the unchecked test, so no scope has to take them over.
 #[test]
 fn a_scope_is_advised_beside_unchecked_tests_only_for_threads_of_a_check() {
     let mut summary = summary([Report::bare(CheckStatus::Clean)]);

@@ -362,8 +362,8 @@ fn a_search_without_a_time_limit_reads_no_more_than_allowed() {
     assert_eq!(READS.get() * PAGE, MAX_BYTES_READ);
 }
 
-/// No matter after how many reads the search ends, every place that it found is correct, and the
-/// result is marked as complete only if it is.
+/// Wherever the limit of reads ends the search, every place that was found is correct, and the
+/// result is marked as complete only if it is complete.
 #[test]
 fn an_interrupted_search_reports_nothing_wrong() {
     let mut program = chain(5);

@@ -19,7 +19,8 @@ const AUTO_FREE: u64 = 1;
 /// which the capture goes on.
 const WRONG_THREAD: CuResult = 908;
 
-/// The data is the graph into which the call is captured.
+/// What the end of a creation needs from its beginning is the graph into which the call is
+/// captured.
 impl Intercepted<Option<Key>> for Creates {
     unsafe fn began(&self, listener: &Listener<'_>, captured: &mut Option<Key>) {
         // SAFETY: the caller upholds the contract.

@@ -44,13 +44,13 @@ unsafe extern "C" fn current_context(context: *mut u64) -> u32 {
 }
 
 unsafe extern "C" fn current_device(device: *mut i32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes a writable place for the answer.
     unsafe { device.write(4) };
     0
 }
 
 unsafe extern "C" fn primary_state(_device: i32, _flags: *mut u32, active: *mut i32) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes a writable place for the answer.
     unsafe { active.write(PRIMARY_IS_ACTIVE.get().into()) };
     0
 }
@@ -64,7 +64,7 @@ unsafe extern "C" fn capture(
     _count: *mut usize,
 ) -> u32 {
     let captured = CAPTURED.get();
-    // SAFETY: as above.
+    // SAFETY: the harness passes writable places for the answers.
     unsafe {
         status.write(captured.is_some().into());
         graph.write(captured.unwrap_or(0));
@@ -73,7 +73,7 @@ unsafe extern "C" fn capture(
 }
 
 unsafe extern "C" fn address_range(base: *mut u64, bytes: *mut usize, address: u64) -> u32 {
-    // SAFETY: as above.
+    // SAFETY: the harness passes writable places for the answers.
     unsafe {
         base.write(address);
         bytes.write((address & 0xffff) as usize);
@@ -119,7 +119,7 @@ impl Scene {
         // is 0.
         unsafe { call.began(&listener, &mut begun) };
         inside();
-        // SAFETY: as above.
+        // SAFETY: the same holds as for `began`.
         unsafe { call.ended(&listener, &begun, error) };
     }
 

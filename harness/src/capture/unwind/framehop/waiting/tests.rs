@@ -139,8 +139,8 @@ fn a_thread_that_waits_is_walked_to_its_first_function() {
             .zip(own.iter().rev())
             .take_while(|(a, b)| a == b)
             .count();
-        // The two stacks differ only in the innermost frames, those of the wait and of the thread's
-        // own walk.
+        // The two stacks differ only in the innermost frames: those of the wait or of the thread's
+        // own walk, and that of the function that makes both.
         assert!(
             common + 4 >= own.len() && common > 3,
             "{name}: {walked:x?} {own:x?}"
