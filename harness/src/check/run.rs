@@ -226,8 +226,8 @@ impl Run {
         let others = self.others.until_now(turn);
         let input = self.read(body, others, broken, end);
         let others_by_now = self.others.until_now(turn);
-        // Threads appeared during the reading, so it is repeated: the sums and records include
-        // their activity.
+        // If threads appeared during the reading, the sums and records include their activity, so
+        // the reading is repeated.
         match others_by_now.may_have_moved_sums() == others.may_have_moved_sums() {
             true => input,
             false => self.read(body, others_by_now, broken, end),
