@@ -71,7 +71,7 @@ pub(crate) async fn run_here_async<T>(
     .await
 }
 
-/// The usual stack size of a program's initial thread; other threads have less.
+/// The usual stack size of a program's initial thread. Other threads have less.
 const MAIN_STACK: usize = 8 << 20;
 
 /// Runs `body` in `scope` on a thread called `name`. Returns only after joining that thread, so

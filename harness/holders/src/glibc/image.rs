@@ -147,9 +147,9 @@ impl Image {
         self.functions.is_empty()
     }
 
-    /// Looks up the functions that contain `addresses`, none of which may be a function's first
-    /// byte. All addresses are looked up at once, because a file has too many functions to sort
-    /// them for the sake of the few that are on stacks.
+    /// Looks up the functions that contain `addresses`, which are return addresses and so never a
+    /// function's first byte. All addresses are looked up at once, because a file has too many
+    /// functions to sort them for the sake of the few that are on stacks.
     pub(super) fn look_up(&self, addresses: impl Iterator<Item = u64>, budget: Budget) {
         let known = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut new: Vec<u64> = addresses.collect();

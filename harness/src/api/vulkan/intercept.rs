@@ -121,8 +121,8 @@ impl Reporter<'_> {
     ///
     /// # Safety
     ///
-    /// The conditions are those of [`Self::began`], which must have been called with `begun`. The
-    /// call was a call of `real`.
+    /// The conditions are those of [`Self::began`], which must have been called with `begun`.
+    /// `real` is the function that was called.
     unsafe fn ended(
         &self,
         call: &VulkanCall,
